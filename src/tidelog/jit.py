@@ -1,0 +1,106 @@
+"""The one place where Numba compiles: the :func:`kernel` decorator and the array types of signatures.
+
+Kernels are plain functions over arrays in modules called ``kernels``. They are compiled for explicit
+signatures, release the GIL and are cached on disk. The cache directory is named by a digest of every
+kernel module, because Numba alone only notices changes of the file a kernel stands in and would go on
+using a stale copy of a function inlined from another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_log = logging.getLogger("tidelog")
+
+boolean = types.boolean
+u8, u16, u32, u64 = types.uint8, types.uint16, types.uint32, types.uint64
+i8, i16, i32, i64 = types.int8, types.int16, types.int32, types.int64
+f32, f64 = types.float32, types.float64
+void = types.void
+
+
+def array_in(dtype: Any, ndim: int = 1) -> Any:
+    """The type of a contiguous array a kernel only reads; read-only and writable arrays both fit it."""
+    return types.Array(dtype, ndim, "C", readonly=True)
+
+
+def array_out(dtype: Any, ndim: int = 1) -> Any:
+    """The type of a contiguous array a kernel may write."""
+    return types.Array(dtype, ndim, "C")
+
+
+def kernel(signature: Any) -> Callable[[_F], _F]:
+    """Compile a function for ``signature``, without the GIL, cached on disk when some directory allows it.
+
+    Array arguments must be aligned; division follows NumPy (no Python exceptions from kernels).
+    """
+
+    def decorate(function: _F) -> _F:
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        directory = _cache_directory()
+        if directory is None:
+            compiled: _F = numba.njit(signature, **options)(function)
+            return compiled
+        # Numba picks the cache location while decorating; other users of Numba keep their own setting.
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = directory
+        try:
+            compiled = numba.njit(signature, cache=True, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+        return compiled
+
+    return decorate
+
+
+inline = numba.njit(nogil=True, error_model="numpy", inline="never")
+"""Decorator of helper functions that kernels of the same module call; compiled into them, never cached alone."""
+
+
+@functools.cache
+def _cache_directory() -> str | None:
+    """A writable directory for compiled kernels, or None (said once in the log)."""
+    name = f"kernels-{_digest_of_kernels()}"
+    for base in _cache_candidates():
+        directory = base / name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=directory):
+                return str(directory)
+        except OSError:
+            continue
+    _log.warning(
+        "no writable directory for compiled kernels: they are compiled anew in every process; "
+        "set TIDELOG_CACHE_DIR to a writable directory to keep them"
+    )
+    return None
+
+
+def _cache_candidates() -> list[Path]:
+    chosen = os.environ.get("TIDELOG_CACHE_DIR")
+    if chosen:
+        return [Path(chosen)]
+    user = os.environ.get("XDG_CACHE_HOME")
+    home = Path(user) if user else Path.home() / ".cache"
+    return [home / "tidelog", Path(tempfile.gettempdir()) / f"tidelog-{os.getuid()}"]
+
+
+def _digest_of_kernels() -> str:
+    """A digest of all kernel sources and of the versions that compile them."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__}".encode())
+    for source in sorted([Path(__file__), *root.rglob("kernels.py")]):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

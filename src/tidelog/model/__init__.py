@@ -1,0 +1,1 @@
+"""The data model: schemas, event time, conversion of user data, and errors."""

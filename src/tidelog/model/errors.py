@@ -1,0 +1,53 @@
+"""The error hierarchy.
+
+Every error derives from :class:`TidelogError` and from the built-in exception it resembles, so callers
+may catch either. A message says what was found, what was expected, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class TidelogError(Exception):
+    """Base of every error raised on purpose by tidelog."""
+
+
+class SchemaError(TidelogError, ValueError):
+    """A schema is not one tidelog can store, or two schemas do not fit together."""
+
+
+class InputError(TidelogError, ValueError):
+    """Data offered for writing does not fit its schema; nothing of it was written."""
+
+
+class TimeError(TidelogError, ValueError):
+    """A point in time, a duration or an interval cannot be understood."""
+
+
+class NotFoundError(TidelogError, KeyError):
+    """Something was asked for by a name or an id that does not exist."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class ClosedError(TidelogError, ValueError):
+    """An object was used after it had been closed."""
+
+
+class ReadOnlyError(TidelogError, ValueError):
+    """A write was attempted through something opened for reading."""
+
+
+class StorageError(TidelogError, OSError):
+    """A file could not be read or written."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class CorruptionError(StorageError):
+    """Bytes on disk are not what was written there."""
+
+
+class LockedError(StorageError):
+    """Another writer holds the lock."""

@@ -1,0 +1,1 @@
+"""The block container: a compressed, addressable, crash-proof log in one file."""
