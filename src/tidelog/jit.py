@@ -1,18 +1,16 @@
 """The one place where Numba compiles: the :func:`kernel` decorator and the array types of signatures.
 
 Kernels are plain functions over arrays in modules called ``kernels``. They are compiled for explicit
-signatures, release the GIL and are cached on disk. The cache directory is named by a digest of every
-kernel module, because Numba alone only notices changes of the file a kernel stands in and would go on
-using a stale copy of a function inlined from another one.
+signatures, release the GIL and are cached on disk. A kernel calls only functions of its own module: Numba's
+cache notices changes of the file a kernel stands in, and would go on using a stale copy of a function
+inlined from another one.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -72,9 +70,7 @@ inline = numba.njit(nogil=True, error_model="numpy", inline="never")
 @functools.cache
 def _cache_directory() -> str | None:
     """A writable directory for compiled kernels, or None (said once in the log)."""
-    name = f"kernels-{_digest_of_kernels()}"
-    for base in _cache_candidates():
-        directory = base / name
+    for directory in _cache_candidates():
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=directory):
@@ -94,13 +90,4 @@ def _cache_candidates() -> list[Path]:
         return [Path(chosen)]
     user = os.environ.get("XDG_CACHE_HOME")
     home = Path(user) if user else Path.home() / ".cache"
-    return [home / "tidelog", Path(tempfile.gettempdir()) / f"tidelog-{os.getuid()}"]
-
-
-def _digest_of_kernels() -> str:
-    """A digest of all kernel sources and of the versions that compile them."""
-    root = Path(__file__).parent
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__}".encode())
-    for source in sorted([Path(__file__), *root.rglob("kernels.py")]):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return [home / "tidelog" / "kernels", Path(tempfile.gettempdir()) / f"tidelog-kernels-{os.getuid()}"]
