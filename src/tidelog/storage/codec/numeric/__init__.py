@@ -1,0 +1,8 @@
+"""Columns of numbers and streams of integers <-> pieces."""
+
+from __future__ import annotations
+
+from tidelog.storage.codec.numeric.columns import decode_numbers, encode_numbers
+from tidelog.storage.codec.numeric.integers import decode_integers, encode_integers
+
+__all__ = ["decode_integers", "decode_numbers", "encode_integers", "encode_numbers"]

@@ -1,0 +1,138 @@
+"""Which rows are null: from Arrow's bitmap to the validity bytes of pieces, and back."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError
+from tidelog.storage.codec.arena import Bytes, Ints
+from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.piece import HEAD, Heads, ValidityKind
+
+_NOTHING = np.zeros(0, np.uint8)
+
+_WORTH_COMPRESSING = 64
+"""Bytes of bitmap below which LZ4 has nothing to win (512 rows)."""
+
+
+class _Codecs(threading.local):
+    """An LZ4 codec per thread: Arrow does not say that one may be shared."""
+
+    def __init__(self) -> None:
+        self.lz4 = pa.Codec("lz4_raw")
+
+
+_codecs = _Codecs()
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The null slots of a run of blocks, as each piece will carry them."""
+
+    kinds: npt.NDArray[np.uint8]
+    """A :class:`ValidityKind` per block."""
+    content: Bytes
+    """The validity bytes of all blocks, one after the other."""
+    bounds: Ints
+    """Block i's bytes are ``content[bounds[i]:bounds[i + 1]]``."""
+
+    def of_block(self, block: int) -> tuple[ValidityKind, Bytes]:
+        """Kind and validity bytes of one block, as ``piece.write_head`` takes them."""
+        return ValidityKind(int(self.kinds[block])), self.content[self.bounds[block] : self.bounds[block + 1]]
+
+
+def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
+    """The validity of the blocks ``array[cuts[i]:cuts[i + 1]]``; no rows count as no nulls."""
+    blocks = len(cuts) - 1
+    if array.null_count == 0:
+        return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64))
+    kinds = np.zeros(blocks, np.uint8)
+    parts: list[Bytes] = []
+    bounds = np.zeros(blocks + 1, np.int64)
+    bits = valid_bits(array)
+    # One packing for all blocks when each of them starts on a byte, as blocks of whole vectors do.
+    packed = np.packbits(bits, bitorder="little") if not (cuts[:-1] & 7).any() else None
+    for i in range(blocks):
+        start, stop = int(cuts[i]), int(cuts[i + 1])
+        nulls = array.slice(start, stop - start).null_count
+        if nulls == 0:
+            part = _NOTHING
+        elif nulls == stop - start:
+            kinds[i], part = ValidityKind.ALL_NULL, _NOTHING
+        elif packed is not None and (stop & 7 == 0 or stop == len(array)):
+            kinds[i], part = _shortest(packed[start >> 3 : (stop + 7) >> 3])
+        else:
+            kinds[i], part = _shortest(np.packbits(bits[start:stop], bitorder="little"))
+        parts.append(part)
+        bounds[i + 1] = bounds[i] + len(part)
+    return Validity(kinds, np.concatenate(parts), bounds)
+
+
+def valid_bits(array: pa.Array) -> Bytes:
+    """One byte per row of ``array``: 1 where it is valid, 0 where it is null."""
+    bitmap = array.buffers()[0]
+    if bitmap is None:
+        return np.full(len(array), 0 if pa.types.is_null(array.type) else 1, np.uint8)
+    first, last = array.offset, array.offset + len(array)
+    raw = np.frombuffer(bitmap, np.uint8)[first >> 3 : (last + 7) >> 3]
+    return np.unpackbits(raw, bitorder="little")[first & 7 : (first & 7) + len(array)]
+
+
+def _shortest(bitmap: Bytes) -> tuple[ValidityKind, Bytes]:
+    """The bitmap itself, or its LZ4 image when that saves an eighth or more."""
+    if len(bitmap) >= _WORTH_COMPRESSING:
+        compressed = _codecs.lz4.compress(pa.py_buffer(bitmap))
+        if compressed.size <= len(bitmap) - (len(bitmap) >> 3):
+            return ValidityKind.BITMAP_LZ4, np.frombuffer(compressed, np.uint8)
+    return ValidityKind.BITMAP, bitmap
+
+
+def decode_validity(
+    buffer: Bytes, offsets: Ints, heads: Heads, starts: Ints, stops: Ints
+) -> tuple[pa.Buffer | None, int]:
+    """Arrow's bitmap of rows ``[starts[i], stops[i])`` of all pieces in a row, and the number of nulls.
+
+    The bitmap is None when there is no null. ``heads`` come from
+    :func:`tidelog.storage.codec.piece.read_heads` for the same pieces; ``starts`` are multiples of 8.
+    """
+    if not heads.validity.any():
+        return None, 0
+    ends = np.cumsum(stops - starts)
+    total = int(ends[-1])
+    bits = np.ones(total, np.uint8)
+    for i in np.flatnonzero(heads.validity).tolist():
+        start, stop, end = int(starts[i]), int(stops[i]), int(ends[i])
+        target = bits[end - (stop - start) : end]
+        if heads.validity[i] == ValidityKind.ALL_NULL:
+            target[:] = 0
+            continue
+        bitmap = _bitmap_of_piece(buffer, int(offsets[i]), heads, i)
+        target[:] = np.unpackbits(bitmap[start >> 3 : (stop + 7) >> 3], bitorder="little")[: stop - start]
+    nulls = total - int(np.count_nonzero(bits))
+    if nulls == 0:
+        return None, 0
+    memory, owner = allocate((total + 7) >> 3)
+    memory[:] = np.packbits(bits, bitorder="little")
+    return owner, nulls
+
+
+def _bitmap_of_piece(buffer: Bytes, offset: int, heads: Heads, i: int) -> Bytes:
+    size = int(heads.rows[i] + 7) >> 3
+    start = offset + HEAD
+    stored = buffer[start : start + int(heads.validity_bytes[i])]
+    if heads.validity[i] == ValidityKind.BITMAP_LZ4:
+        try:
+            plain = _codecs.lz4.decompress(pa.py_buffer(stored), decompressed_size=size)
+        except (OSError, pa.ArrowException) as error:
+            raise CorruptionError(f"validity bitmap of piece {i} cannot be decompressed: {error}") from error
+        stored = np.frombuffer(plain, np.uint8)
+    if len(stored) != size:
+        raise CorruptionError(
+            f"validity bitmap of piece {i} has {len(stored)} bytes; {int(heads.rows[i])} rows need {size}"
+        )
+    return stored
