@@ -45,6 +45,10 @@ class StorageError(TidelogError, OSError):
         return str(self.args[0]) if self.args else ""
 
 
+class ExistsError(StorageError, FileExistsError):
+    """Something was to be created under a name that is taken."""
+
+
 class CorruptionError(StorageError):
     """Bytes on disk are not what was written there."""
 

@@ -1,0 +1,289 @@
+"""One open file: the contract, and its implementation on a local POSIX file system."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from tidelog.model.errors import ClosedError, InputError, ReadOnlyError, StorageError
+from tidelog.storage.oserrors import storage_error
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+# The stubs of NumPy declare the buffer protocol for Python 3.12 and later only.
+Readable: TypeAlias = "ReadableBuffer | npt.NDArray[Any]"
+"""Any C-contiguous object with the buffer protocol: bytes, memoryview, NumPy array, Arrow buffer."""
+Writable: TypeAlias = "WriteableBuffer | npt.NDArray[Any]"
+"""A :data:`Readable` that may be written to."""
+
+_IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
+_UNCHECKED_READ = 1 << 20
+"""Reads up to this size allocate what was asked for; longer ones look at the size of the file first."""
+
+
+class File(ABC):
+    """One open file.
+
+    All methods may be called from any thread; I/O is positional and has no common position. Failures of the
+    system raise :class:`StorageError` naming the file, with ``errno`` set; use after :meth:`close` raises
+    :class:`ClosedError`; writing to a file opened for reading raises :class:`ReadOnlyError`; negative offsets
+    and lengths raise :class:`InputError`.
+    """
+
+    name: str
+
+    @abstractmethod
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``; fewer only where the file ends."""
+
+    @abstractmethod
+    def read_into(self, offset: int, buffer: Writable) -> int:
+        """Fill ``buffer`` from ``offset``; returns how many bytes came, fewer only where the file ends."""
+
+    @abstractmethod
+    def view(self, offset: int, length: int) -> memoryview:
+        """Like :meth:`read`, as a read-only view that outlives the file object; mapped where the medium maps.
+
+        A mapped view shows later writes to its range: take views of bytes that no longer change. Never
+        truncate a file under a live mapped view: touching the bytes that are gone kills the process
+        (SIGBUS), as does a device that fails to deliver a mapped page. Bytes cut off *before* the view is
+        taken are simply not part of it.
+        """
+
+    @abstractmethod
+    def write(self, offset: int, *buffers: Readable) -> None:
+        """Write all buffers, one behind the other, from ``offset``; a gap to the former end reads as zeros.
+
+        After an error any part of them may have been written.
+        """
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Make everything written before this call, and the length, durable.
+
+        After a failure the system may have forgotten which bytes it did not write, so a second attempt that
+        succeeds would prove nothing: this file then refuses every later write, truncate and sync.
+        """
+
+    @abstractmethod
+    def size(self) -> int:
+        """The current length in bytes."""
+
+    @abstractmethod
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, or extend it with zeros; durable after :meth:`sync`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close without syncing. Views stay valid; closing twice is allowed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Descriptor:
+    """A file descriptor that is closed with the last reference to it.
+
+    Every operation holds a reference, so that a concurrent close cannot free the number, and let the file
+    opened next be read or written under it, in the middle of the operation.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class DiskFile(File):
+    """A file of a local file system; owns ``descriptor``. With ``mapped``, views are memory maps."""
+
+    def __init__(self, name: str, path: str, descriptor: int, *, writable: bool, mapped: bool) -> None:
+        self.name = name
+        self._path = path
+        self._descriptor: _Descriptor | None = _Descriptor(descriptor)
+        self._writable = writable
+        self._mapped = mapped
+        self._map: mmap.mmap | None = None
+        self._failure: StorageError | None = None
+
+    def __repr__(self) -> str:
+        return f"<file {self._path}>"
+
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``; fewer only where the file ends."""
+        descriptor = self._for_reading()
+        check_range(offset, length, self._path)
+        if length > _UNCHECKED_READ:
+            length = min(length, max(0, self._end(descriptor) - offset))
+        try:
+            content = os.pread(descriptor.number, length, offset)
+            while len(content) < length:
+                more = os.pread(descriptor.number, length - len(content), offset + len(content))
+                if not more:
+                    break
+                content += more
+        except OSError as error:
+            raise storage_error(f"read {length} bytes at {offset} of {self._path}", error) from error
+        return content
+
+    def read_into(self, offset: int, buffer: Writable) -> int:
+        """Fill ``buffer`` from ``offset``; returns how many bytes came, fewer only where the file ends."""
+        descriptor = self._for_reading()
+        rest = bytes_of(buffer)
+        check_range(offset, len(rest), self._path)
+        done = 0
+        try:
+            while rest:
+                count = os.preadv(descriptor.number, [rest], offset + done)
+                if not count:
+                    break
+                done += count
+                rest = rest[count:]
+        except OSError as error:
+            raise storage_error(
+                f"read {len(rest)} bytes at {offset + done} of {self._path}", error
+            ) from error
+        return done
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Like :meth:`read`, as a read-only view; mapped where the medium maps."""
+        if not self._mapped:
+            return memoryview(self.read(offset, length))
+        descriptor = self._for_reading()
+        check_range(offset, length, self._path)
+        # The size is asked for every time: no page behind the end may become part of a view.
+        stop = min(offset + length, self._end(descriptor))
+        if stop <= offset:
+            return memoryview(b"")
+        current = self._map
+        if current is None or len(current) < stop:
+            try:
+                # A new map of the grown file; the old one lives for as long as views of it do.
+                current = self._map = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
+            except ValueError:  # emptied since its size was asked
+                return memoryview(b"")
+            except OSError as error:
+                raise storage_error(f"map {self._path} into memory", error) from error
+        return memoryview(current)[offset:stop]
+
+    def write(self, offset: int, *buffers: Readable) -> None:
+        """Write all buffers, one behind the other, from ``offset``; a gap reads as zeros."""
+        descriptor = self._for_writing()
+        check_range(offset, 0, self._path)
+        rest = [view for buffer in buffers if (view := bytes_of(buffer))]
+        try:
+            while rest:
+                batch = rest[:_IOV_MAX]
+                count = os.pwritev(descriptor.number, batch, offset)
+                if count == sum(map(len, batch)):
+                    del rest[: len(batch)]
+                elif count:
+                    rest = _without_first(rest, count)
+                else:
+                    raise OSError("the system wrote nothing and reported no error")
+                offset += count
+        except OSError as error:
+            left = sum(map(len, rest))
+            raise storage_error(f"write {left} bytes at {offset} of {self._path}", error) from error
+
+    def sync(self) -> None:
+        """Make everything written before this call, and the length, durable; a failure is final."""
+        descriptor = self._for_writing()
+        try:
+            _sync_descriptor(descriptor.number)
+        except OSError as error:
+            self._failure = storage_error(f"sync {self._path}", error)
+            raise self._failure from error
+
+    def size(self) -> int:
+        """The current length in bytes."""
+        return self._end(self._for_reading())
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, or extend it with zeros; durable after :meth:`sync`."""
+        descriptor = self._for_writing()
+        check_range(size, 0, self._path)
+        try:
+            os.ftruncate(descriptor.number, size)
+        except OSError as error:
+            raise storage_error(f"set the length of {self._path} to {size} bytes", error) from error
+
+    def close(self) -> None:
+        """Close without syncing. Views stay valid; closing twice is allowed."""
+        self._descriptor = None
+        self._map = None
+
+    def _for_reading(self) -> _Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ClosedError(f"{self._path} was closed; open it again")
+        return descriptor
+
+    def _for_writing(self) -> _Descriptor:
+        descriptor = self._for_reading()
+        if not self._writable:
+            raise ReadOnlyError(f"{self._path} was opened for reading; open it with writable=True")
+        if self._failure is not None:
+            raise failed_before(self._path, self._failure)
+        return descriptor
+
+    def _end(self, descriptor: _Descriptor) -> int:
+        # Several times faster than fstat; nobody uses the position it moves.
+        try:
+            return os.lseek(descriptor.number, 0, os.SEEK_END)
+        except OSError as error:
+            raise storage_error(f"find the length of {self._path}", error) from error
+
+
+def failed_before(file: str, failure: StorageError) -> StorageError:
+    """The error of a file that refuses writes because of an earlier failed sync."""
+    refusal = StorageError(
+        f"{file} takes no more writes because a sync failed before ({failure}); "
+        "what was written since the last successful sync may be lost: close it, open it again and verify it"
+    )
+    refusal.errno = failure.errno
+    return refusal
+
+
+def bytes_of(buffer: Readable | Writable) -> memoryview:
+    """The bytes of a C-contiguous buffer, not copied."""
+    view = memoryview(buffer)  # type: ignore[arg-type, unused-ignore]  # see Readable
+    return view.cast("B") if view.nbytes else memoryview(b"")  # empty arrays cannot be cast
+
+
+def _without_first(views: list[memoryview], count: int) -> list[memoryview]:
+    """``views`` without their first ``count`` bytes."""
+    for index, view in enumerate(views):
+        if count < len(view):
+            return [view[count:], *views[index + 1 :]]
+        count -= len(view)
+    return []
+
+
+def check_range(offset: int, length: int, path: str) -> None:
+    """Raise :class:`InputError` unless offset and length can be a range of a file."""
+    if offset < 0 or length < 0:
+        raise InputError(f"{length} bytes at {offset} of {path}: offset and length must not be negative")
+
+
+def _sync_descriptor(descriptor: int) -> None:
+    if sys.platform == "darwin":  # where fsync stops at the cache of the device
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(descriptor)

@@ -1,0 +1,222 @@
+"""Locks between writers: taken at once or refused, and gone with the process that took them.
+
+A lock is a POSIX record lock on a lock file. The kernel releases it when its process ends, however it ends,
+and a forked child does not own it. Two properties of record locks need care:
+
+* They exclude nobody within one process. A registry of this process's locks does, by device and inode, so
+  that two paths to one file are one lock.
+* Closing *any* descriptor of the file releases the lock of the whole process. Therefore nothing opens a lock
+  file while this process holds its lock: see :func:`refuse_held_file`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from tidelog.model.errors import LockedError, StorageError
+from tidelog.storage.oserrors import storage_error
+
+_ATTEMPTS = 100
+"""How often a lock file may be deleted under our feet before we stop following."""
+
+_FLOCK = "@hhqqi0q"
+"""``struct flock`` of 64-bit Linux: type, whence, start, length, pid."""
+
+
+class Lock(ABC):
+    """A lock held by this process until :meth:`release`, or until the process ends.
+
+    Usable as a context manager. In a forked child ``held`` is false and ``release`` does nothing.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether this process holds the lock through this object."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the lock up; does nothing when it is not held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class FileLock(Lock):
+    """A lock on a lock file; made by :func:`lock_file`."""
+
+    def __init__(self, name: str, identity: tuple[int, int], descriptor: int) -> None:
+        self.name = name
+        self._identity = identity
+        self._descriptors = [descriptor]
+        self._owner = os.getpid()
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lock through this object."""
+        return bool(self._descriptors) and self._owner == os.getpid()
+
+    def release(self) -> None:
+        """Give the lock up; does nothing when it is not held."""
+        with _registry.mutex:
+            if not self.held:
+                return
+            del _registry.locks[self._identity]
+            self.close_descriptors()
+
+    def close_descriptors(self) -> None:
+        """Close the lock file, which releases what this process holds on it."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def keep_open(self, descriptor: int) -> None:
+        """Take over a second descriptor of the lock file: closing it now would release the lock."""
+        self._descriptors.append(descriptor)
+
+
+class _Registry:
+    """The locks held by this process, by (device, inode) of their lock files."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.locks: dict[tuple[int, int], FileLock] = {}
+
+    def forget_locks_of_parent(self) -> None:
+        """In a forked child: it owns none of them, so closing its copies releases nothing of the parent's.
+
+        They are closed now because later it would release a lock the child may have taken itself.
+        """
+        self.mutex = threading.Lock()  # another thread of the parent may have held it
+        for lock in self.locks.values():
+            lock.close_descriptors()
+        self.locks.clear()
+
+
+_registry = _Registry()
+os.register_at_fork(after_in_child=_registry.forget_locks_of_parent)
+
+
+def lock_file(path: str, name: str) -> Lock:
+    """Take the lock that the file at ``path`` stands for, creating the file if it is missing.
+
+    Raises :class:`LockedError` at once when another process, or this one, holds it. The file must not be
+    deleted while writers may want it; its content (process and host of the last holder) only serves messages.
+    """
+    with _registry.mutex:
+        for _ in range(_ATTEMPTS):
+            _refuse_held(path)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise storage_error(f"open lock file {path}", error) from error
+            lock = _lock_descriptor(descriptor, path, name)
+            if lock is not None:
+                return lock
+    raise StorageError(f"cannot lock {path}: the file is deleted again and again; stop whoever deletes it")
+
+
+def refuse_held_file(path: str) -> None:
+    """Raise :class:`LockedError` if ``path`` is the file of a lock this process holds.
+
+    To be called before opening or removing any file that might be a lock file.
+    """
+    if _registry.locks:
+        with _registry.mutex:
+            _refuse_held(path)
+
+
+def _refuse_held(path: str) -> None:
+    try:
+        status = os.stat(path)
+    except OSError:  # nothing there, or nothing we may look at: opening it will tell
+        return
+    if (status.st_dev, status.st_ino) in _registry.locks:
+        raise LockedError(
+            f"{path} is a lock held by this process (pid {os.getpid()}); "
+            "close the writer that holds it, or share that writer"
+        )
+
+
+def _lock_descriptor(descriptor: int, path: str, name: str) -> FileLock | None:
+    """Lock an open lock file; None when the path meanwhile leads to another file."""
+    status = os.fstat(descriptor)
+    identity = (status.st_dev, status.st_ino)
+    holder_here = _registry.locks.get(identity)
+    if holder_here is not None:  # the path was redirected to our own lock file after we had looked
+        holder_here.keep_open(descriptor)
+        raise LockedError(f"lock {path} is held by this process (pid {os.getpid()}) as {holder_here.name}")
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _leads_to(path, identity):
+            os.close(descriptor)
+            return None
+    except OSError as error:
+        holder = _describe_holder(descriptor)
+        os.close(descriptor)
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise LockedError(
+                f"lock {path} is held by {holder}; close that writer or wait until it ends"
+            ) from error
+        raise storage_error(f"lock {path}", error) from error
+    lock = FileLock(name, identity, descriptor)
+    _registry.locks[identity] = lock
+    _sign(descriptor)
+    return lock
+
+
+def _leads_to(path: str, identity: tuple[int, int]) -> bool:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (status.st_dev, status.st_ino) == identity
+
+
+def _sign(descriptor: int) -> None:
+    """Write who we are into the lock file."""
+    signature = f"{os.getpid()} {os.uname().nodename}\n".encode()
+    with suppress(OSError):  # only messages need it; the lock holds without, for example on a full disk
+        os.pwrite(descriptor, signature, 0)
+        os.ftruncate(descriptor, len(signature))
+
+
+def _describe_holder(descriptor: int) -> str:
+    """Who holds the lock, as far as the kernel or the lock file can tell."""
+    process = _holding_process(descriptor)
+    try:
+        signed = os.pread(descriptor, 256, 0).decode("utf-8", "replace").split()
+    except OSError:
+        signed = []
+    if len(signed) == 2 and (process is None or signed[0] == str(process)):
+        return f"process {signed[0]} on {signed[1]}"
+    return "another process" if process is None else f"process {process}"
+
+
+def _holding_process(descriptor: int) -> int | None:
+    """The process that the kernel names; None when it is on another machine or in another pid namespace."""
+    if sys.platform != "linux" or sys.maxsize < 2**32:
+        return None
+    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+    except OSError:
+        return None
+    kind, _, _, _, process = struct.unpack(_FLOCK, answer)
+    return process if kind != fcntl.F_UNLCK and process > 0 else None

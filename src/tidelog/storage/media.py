@@ -1,0 +1,232 @@
+"""Named files: the seam between the store and whatever keeps its bytes.
+
+:class:`Medium` and :class:`File` are the contract, :class:`FileMedium` keeps it in a directory of a local
+file system. Durability follows POSIX at its strictest: bytes and length of a file are durable after its
+``sync``, its *name* only after ``sync_names`` of its directory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from tidelog.model.errors import ExistsError, InputError, NotFoundError, StorageError
+from tidelog.storage.files import DiskFile, File, Readable, Writable
+from tidelog.storage.lock import Lock, lock_file, refuse_held_file
+from tidelog.storage.oserrors import storage_error
+
+__all__ = ["File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
+
+
+class Medium(ABC):
+    """A set of named files. Names are relative paths such as ``"splits/7.tide"``, see :func:`check_name`."""
+
+    @abstractmethod
+    def create(self, name: str) -> File:
+        """Create an empty file, open for writing; :class:`ExistsError` when the name is taken."""
+
+    @abstractmethod
+    def open(self, name: str, writable: bool = False) -> File:
+        """Open an existing file; :class:`NotFoundError` when there is none."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Whether there is a file (not a directory) of that name."""
+
+    @abstractmethod
+    def names(self, prefix: str = "") -> list[str]:
+        """The sorted names of all files, in all directories, that start with ``prefix``."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a name; open files stay usable. :class:`NotFoundError` when there is none."""
+
+    @abstractmethod
+    def link(self, source: str, target: str) -> bool:
+        """Give a file a second name, atomically; False, and no change, when ``target`` exists."""
+
+    @abstractmethod
+    def sync_names(self, directory: str = "") -> None:
+        """Make creations, links and removals made before this call directly in ``directory`` durable."""
+
+    @abstractmethod
+    def make_directory(self, name: str) -> None:
+        """Create a directory and those above it, durably; they may exist. ``""`` is the root itself."""
+
+    @abstractmethod
+    def lock(self, name: str) -> Lock:
+        """Take the lock called ``name`` or raise :class:`LockedError` at once (:mod:`tidelog.storage.lock`).
+
+        The lock is a file of its own that must not be opened, linked or removed.
+        """
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a valid file name of a medium, else raise :class:`InputError`.
+
+    Components are separated by single slashes; none is empty, ``.`` or ``..``.
+    """
+    if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise InputError(
+            f"{name!r} is not a file name of a medium: expected a relative path such as 'splits/7.tide' "
+            "without empty, '.' or '..' parts"
+        )
+    return name
+
+
+class FileMedium(Medium):
+    """The files below the directory ``root``; with ``mapped``, views of files are memory maps.
+
+    ``root`` need not exist until something is written: ``make_directory("")`` creates it.
+    """
+
+    def __init__(self, root: Path | str, *, mapped: bool = False) -> None:
+        self.root = Path(os.path.abspath(root))  # names keep their meaning when the process changes directory
+        self.mapped = mapped
+
+    def __repr__(self) -> str:
+        return f"FileMedium({str(self.root)!r}, mapped={self.mapped})"
+
+    def create(self, name: str) -> File:
+        """Create an empty file, open for writing; :class:`ExistsError` when the name is taken."""
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError as error:
+            raise ExistsError(f"cannot create {path}: it exists; open it, or choose another name") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _no_directory("create", path) from error
+        except OSError as error:
+            raise storage_error(f"create {path}", error) from error
+        return DiskFile(name, path, descriptor, writable=True, mapped=self.mapped)
+
+    def open(self, name: str, writable: bool = False) -> File:
+        """Open an existing file; :class:`NotFoundError` when there is none."""
+        path = self._path(name)
+        refuse_held_file(path)
+        try:
+            descriptor = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _no_file("open", path) from error
+        except OSError as error:
+            raise storage_error(f"open {path}", error) from error
+        file = DiskFile(name, path, descriptor, writable=writable, mapped=self.mapped)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            file.close()
+            raise StorageError(f"cannot open {path}: it is not a regular file")
+        return file
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file (not a directory) of that name."""
+        return os.path.isfile(self._path(name))
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The sorted names of all files, in all directories, that start with ``prefix``."""
+        directory = os.path.dirname(prefix)
+        if directory:
+            check_name(directory)
+        found: list[str] = []
+        waiting = [directory]
+        while waiting:
+            directory = waiting.pop()
+            path = os.path.join(self.root, directory)
+            try:
+                with os.scandir(path) as entries:
+                    for entry in entries:
+                        name = f"{directory}/{entry.name}" if directory else entry.name
+                        if not name.startswith(prefix):
+                            continue
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(name)
+                        elif entry.is_file():
+                            found.append(name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # never made, or removed while we were looking
+            except OSError as error:
+                raise storage_error(f"list {path}", error) from error
+        return sorted(found)
+
+    def remove(self, name: str) -> None:
+        """Remove a name; open files stay usable. :class:`NotFoundError` when there is none."""
+        path = self._path(name)
+        refuse_held_file(path)
+        try:
+            os.unlink(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _no_file("remove", path) from error
+        except OSError as error:
+            raise storage_error(f"remove {path}", error) from error
+
+    def link(self, source: str, target: str) -> bool:
+        """Give a file a second name, atomically; False, and no change, when ``target`` exists."""
+        source_path, target_path = self._path(source), self._path(target)
+        try:
+            os.link(source_path, target_path)
+        except FileExistsError:
+            return False
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if not os.path.exists(source_path):
+                raise _no_file("link", source_path) from error
+            raise _no_directory("create", target_path) from error
+        except OSError as error:
+            raise storage_error(f"link {source_path} as {target_path}", error) from error
+        return True
+
+    def sync_names(self, directory: str = "") -> None:
+        """Make creations, links and removals made before this call directly in ``directory`` durable."""
+        _sync_directory(self._directory(directory))
+
+    def make_directory(self, name: str) -> None:
+        """Create a directory and those above it, durably; they may exist. ``""`` is the root itself."""
+        missing = []
+        path = self._directory(name)
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for path in reversed(missing):
+            try:
+                os.mkdir(path)
+            except FileExistsError as error:
+                if not os.path.isdir(path):
+                    raise ExistsError(f"cannot make directory {path}: a file of that name exists") from error
+            except OSError as error:
+                raise storage_error(f"make directory {path}", error) from error
+            _sync_directory(os.path.dirname(path))
+
+    def lock(self, name: str) -> Lock:
+        """Take the lock called ``name`` or raise :class:`LockedError` at once."""
+        return lock_file(self._path(name), name)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, check_name(name))
+
+    def _directory(self, name: str) -> str:
+        return self._path(name) if name else str(self.root)
+
+
+def _sync_directory(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(f"cannot sync directory {path}: it does not exist") from error
+    except OSError as error:
+        raise storage_error(f"open directory {path}", error) from error
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise storage_error(f"sync directory {path}", error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _no_file(action: str, path: str) -> NotFoundError:
+    return NotFoundError(f"cannot {action} {path}: there is no such file")
+
+
+def _no_directory(action: str, path: str) -> NotFoundError:
+    return NotFoundError(
+        f"cannot {action} {path}: directory {os.path.dirname(path)} does not exist; "
+        "make it with make_directory"
+    )
