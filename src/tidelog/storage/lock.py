@@ -15,7 +15,6 @@ import errno
 import fcntl
 import os
 import struct
-import sys
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -132,6 +131,24 @@ def lock_file(path: str, name: str) -> Lock:
     raise StorageError(f"cannot lock {path}: the file is deleted again and again; stop whoever deletes it")
 
 
+def is_lock_held(path: str) -> bool:
+    """Whether any process holds the lock that the file at ``path`` stands for; takes and creates nothing."""
+    with _registry.mutex:
+        try:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in _registry.locks:
+                return True
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_error(f"look at lock file {path}", error) from error
+        try:
+            return _conflicting_lock(descriptor) is not None
+        finally:
+            os.close(descriptor)
+
+
 def refuse_held_file(path: str) -> None:
     """Raise :class:`LockedError` if ``path`` is the file of a lock this process holds.
 
@@ -211,12 +228,16 @@ def _describe_holder(descriptor: int) -> str:
 
 def _holding_process(descriptor: int) -> int | None:
     """The process that the kernel names; None when it is on another machine or in another pid namespace."""
-    if sys.platform != "linux" or sys.maxsize < 2**32:
-        return None
+    process = _conflicting_lock(descriptor)
+    return process if process is not None and process > 0 else None
+
+
+def _conflicting_lock(descriptor: int) -> int | None:
+    """The process id the kernel gives for a lock that excludes ours (0 if it cannot name it), None without one."""
     question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
     except OSError:
         return None
     kind, _, _, _, process = struct.unpack(_FLOCK, answer)
-    return process if kind != fcntl.F_UNLCK and process > 0 else None
+    return None if kind == fcntl.F_UNLCK else process

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, StorageError
 from tidelog.storage.files import DiskFile, File, Readable, Writable
-from tidelog.storage.lock import Lock, lock_file, refuse_held_file
+from tidelog.storage.lock import Lock, is_lock_held, lock_file, refuse_held_file
 from tidelog.storage.oserrors import storage_error
 
 __all__ = ["File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
@@ -61,6 +61,10 @@ class Medium(ABC):
 
         The lock is a file of its own that must not be opened, linked or removed.
         """
+
+    @abstractmethod
+    def is_locked(self, name: str) -> bool:
+        """Whether someone, this process included, holds the lock called ``name``; takes and creates nothing."""
 
 
 def check_name(name: str) -> str:
@@ -198,6 +202,10 @@ class FileMedium(Medium):
     def lock(self, name: str) -> Lock:
         """Take the lock called ``name`` or raise :class:`LockedError` at once."""
         return lock_file(self._path(name), name)
+
+    def is_locked(self, name: str) -> bool:
+        """Whether someone, this process included, holds the lock called ``name``; takes and creates nothing."""
+        return is_lock_held(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, check_name(name))
