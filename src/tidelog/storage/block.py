@@ -1,0 +1,212 @@
+"""Frames (C-blocks): the encoded, checksummed images of blocks (L-blocks).
+
+A block is either a *leaf*, rows of the container's schema in PAX layout, or a *node*, bytes of a layer
+above. The frame of a block starts at a multiple of 8 in its file::
+
+    0   u64 hash of the head behind this field (``kernels.hash64``)
+    8   u64 block id
+    16  u32 length of the frame, a multiple of 8
+    20  u32 length of the head
+    24  u32 rows
+    28  u16 columns
+    30  u16 kind: 0 leaf, 1 node
+    32  column directory: for each column  u32 offset in the frame, u32 length, u64 hash of the piece
+    ..  summaries: 48 bytes for each column (leaves only; ``tidelog.storage.summary``)
+    ..  pieces, each at a multiple of 8, padded with zeros, which its hash includes
+
+A node has one piece: ``u8 codec (0 raw, 1 LZ4), 7 zero bytes, u64 length of the bytes``, then the bytes.
+See spec/event-store.md 2.1 and 2.2; lengths are 32 bits wide here.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError, InputError
+from tidelog.storage import kernels
+from tidelog.storage.codec import Arena, Bytes, Ints, decode_column, encode_column
+from tidelog.storage.codec.arena import align
+from tidelog.storage.summary import SUMMARY, summarise
+
+Words = npt.NDArray[np.uint64]
+
+LEAF, NODE = 0, 1
+
+LARGEST_FRAME = (1 << 31) - 1
+"""Frames and the values in them stay below 2 GiB, so that every offset fits 32 bits."""
+
+_HEAD = struct.Struct("<QQIIIHH")
+_ENTRY = struct.Struct("<IIQ")
+_NODE_HEAD = struct.Struct("<B7xQ")
+_scratch = threading.local()
+
+
+@dataclass(slots=True)
+class Frames:
+    """The frames of consecutive blocks, standing one behind the other in ``words``."""
+
+    words: Words
+    bounds: list[int]
+    first_id: int
+    rows: int
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def frame(self, index: int) -> memoryview:
+        """The bytes of one frame."""
+        view = self.words.view(np.uint8).data
+        return view[self.bounds[index] : self.bounds[index + 1]]
+
+
+def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words | None = None) -> Frames:
+    """Encode a run of leaves: rows ``cuts[i]`` to ``cuts[i + 1]`` of ``batch`` become block ``first_id + i``.
+
+    ``words`` is memory to use again if it is large enough. May be called from any thread.
+    """
+    arena = _thread_arena()
+    columns, blocks = batch.num_columns, len(cuts) - 1
+    offsets = np.empty((columns, blocks), np.int64)
+    lengths = np.empty((columns, blocks), np.int64)
+    summaries = np.empty((columns, blocks), SUMMARY)
+    for c, column in enumerate(batch.columns):
+        pieces = encode_column(column, cuts, arena)
+        offsets[c], lengths[c] = pieces.offsets, pieces.lengths
+        summaries[c] = summarise(column, cuts)
+    head = kernels.HEAD + columns * (kernels.ENTRY + kernels.SUMMARY)
+    sizes = head + ((lengths + 7) & ~7).sum(axis=0)
+    if sizes.max(initial=0) > LARGEST_FRAME:
+        rows = int(np.diff(cuts)[int(sizes.argmax())])
+        raise InputError(
+            f"a block of {rows} rows takes {int(sizes.max())} bytes encoded, at most {LARGEST_FRAME} are possible; "
+            "append fewer rows at a time, or store such large values outside the stream"
+        )
+    bounds = np.zeros(blocks + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    words = _room(words, int(bounds[-1]))
+    kernels.assemble_frames(
+        arena.data,
+        offsets,
+        lengths,
+        summaries.view(np.uint8).reshape(columns, blocks, kernels.SUMMARY),
+        np.diff(cuts),
+        np.arange(first_id, first_id + blocks, dtype=np.int64),
+        bounds,
+        words,
+    )
+    return Frames(words, bounds.tolist(), first_id, batch.num_rows)
+
+
+def encode_node(content: bytes | memoryview, id: int) -> Frames:
+    """Encode a node: LZ4 if that saves space, the bytes as they are otherwise."""
+    size = len(content)
+    packed = pa.Codec("lz4_raw").compress(content, asbytes=True) if size else b""
+    codec, body = (1, packed) if len(packed) < size else (0, bytes(content))
+    piece = _NODE_HEAD.pack(codec, size) + body
+    head = kernels.HEAD + kernels.ENTRY
+    length = head + align(len(piece))
+    if length > LARGEST_FRAME:
+        raise InputError(f"a node of {size} bytes does not fit a frame of at most {LARGEST_FRAME} bytes")
+    words = np.zeros(length // 8, np.uint64)
+    view = words.view(np.uint8).data
+    view[head : head + len(piece)] = piece
+    first = head // 8
+    _ENTRY.pack_into(view, kernels.HEAD, head, len(piece), int(kernels.hash64(words, first, len(words) - first)))
+    _HEAD.pack_into(view, 0, 0, id, length, head, 0, 1, NODE)
+    words[0] = kernels.hash64(words, 1, head // 8 - 1)
+    return Frames(words, [0, length], id, 0)
+
+
+@dataclass(slots=True)
+class OpenFrames:
+    """Frames found in a buffer, their heads verified."""
+
+    buffer: Bytes
+    offsets: Ints
+    rows: Ints
+    ids: Ints
+
+    def kind(self, index: int) -> int:
+        """Whether a block is a leaf or a node."""
+        at = int(self.offsets[index])
+        return int(_HEAD.unpack_from(self.buffer.data, at)[6])
+
+    def summaries(self, index: int) -> npt.NDArray[np.void]:
+        """A leaf's summaries, one for each column (a copy)."""
+        at = int(self.offsets[index])
+        columns = _HEAD.unpack_from(self.buffer.data, at)[5]
+        start = at + kernels.HEAD + columns * kernels.ENTRY
+        return self.buffer[start : start + columns * kernels.SUMMARY].copy().view(SUMMARY)
+
+
+def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints) -> OpenFrames:
+    """Verify the heads of frames at ``offsets`` of ``buffer`` (multiples of 8) against the ids expected."""
+    rows = np.empty(len(offsets), np.int64)
+    words = buffer[: len(buffer) & ~7].view(np.uint64)
+    bad = int(kernels.open_frames(words, offsets, lengths, ids, rows))
+    if bad != kernels.OK:
+        raise CorruptionError(
+            f"the head of block {int(ids[bad])} is damaged: its checksum, id or length is not what was written"
+        )
+    return OpenFrames(buffer, offsets, rows, ids)
+
+
+def decode_leaves(
+    frames: OpenFrames, schema: pa.Schema, columns: Sequence[int], starts: Ints, stops: Ints
+) -> list[pa.Array]:
+    """The asked-for columns of a run of leaves, each as one array over all blocks.
+
+    Rows ``starts[i]`` to ``stops[i]`` of block ``i``; ``starts`` are multiples of the vector size, ``stops`` too or
+    the block's row count.
+    """
+    words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
+    offsets = np.empty(len(frames.offsets), np.int64)
+    lengths = np.empty_like(offsets)
+    arrays = []
+    for column in columns:
+        bad = int(kernels.locate_pieces(words, frames.offsets, column, offsets, lengths))
+        if bad != kernels.OK:
+            raise CorruptionError(
+                f"column {schema.names[column]!r} of block {int(frames.ids[bad])} is damaged: "
+                "its checksum is not the one written"
+            )
+        arrays.append(decode_column(schema.types[column], frames.buffer, offsets, lengths, starts, stops))
+    return arrays
+
+
+def decode_node(frames: OpenFrames, index: int) -> bytes:
+    """The bytes of a node."""
+    offset = np.empty(1, np.int64)
+    length = np.empty(1, np.int64)
+    words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
+    if kernels.locate_pieces(words, frames.offsets[index : index + 1], 0, offset, length) != kernels.OK:
+        raise CorruptionError(f"node {int(frames.ids[index])} is damaged: its checksum is not the one written")
+    start, stop = int(offset[0]), int(offset[0] + length[0])
+    codec, size = _NODE_HEAD.unpack_from(frames.buffer.data, start)
+    body = frames.buffer.data[start + _NODE_HEAD.size : stop]
+    if codec == 0:
+        return bytes(body)
+    content: bytes = pa.Codec("lz4_raw").decompress(body, decompressed_size=size, asbytes=True)
+    return content
+
+
+def _thread_arena() -> Arena:
+    """The calling thread's arena, empty."""
+    arena: Arena | None = getattr(_scratch, "arena", None)
+    if arena is None:
+        arena = _scratch.arena = Arena()
+    arena.reset()
+    return arena
+
+
+def _room(words: Words | None, size: int) -> Words:
+    if words is not None and words.nbytes >= size:
+        return words
+    return np.empty(size // 8, np.uint64)

@@ -1,0 +1,580 @@
+"""The container's writer: a stream of blocks becomes a log that is compressed, addressable and crash-proof."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.errors import (
+    ClosedError,
+    CorruptionError,
+    ExistsError,
+    InputError,
+    NotFoundError,
+    StorageError,
+)
+from tidelog.storage import block, workers
+from tidelog.storage.cache import Cache
+from tidelog.storage.check import Finding
+from tidelog.storage.commit import (
+    Commit,
+    Preface,
+    all_relocations,
+    publish,
+    read_preface,
+    write_commit,
+    write_preface,
+)
+from tidelog.storage.description import describe, schema_of
+from tidelog.storage.macroblock import CONTINUATION, DATA, MOVED, SMALLEST_FRAGMENT, MacroBuilder, address_of
+from tidelog.storage.media import File, Lock, Medium
+from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, blocks_per_task, lock_name
+from tidelog.storage.recovery import Recovery, find_commit, recover_translation
+from tidelog.storage.source import BlockSource
+from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree, page_length
+from tidelog.storage.units import NIL, STRIDE
+
+LEAF_ROWS = 4096
+"""Rows of a leaf cut by ``extend``: four vectors (performance: docs/design/001-container.md)."""
+
+RUN_ROWS = 1 << 16
+"""Rows encoded by one task: one kernel call per column for all of them."""
+
+MACRO_SIZE = 256 << 10
+COMMIT_EVERY = 32 << 20
+"""Bytes written after which a commit is made in the background."""
+
+_LEAF_BYTES = 8 << 20
+"""Leaves are cut smaller than ``leaf_rows`` when their rows are so large that this would be exceeded."""
+
+_LARGEST_LEAF = block.LARGEST_FRAME - (64 << 20)
+"""Raw bytes of a leaf, so that its frame stays below the limit even if nothing compresses."""
+
+_LONGEST_CHAIN = 32
+"""Commits with relocations after which one carries the full table."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a container is written; only ``macro_size`` and ``fanout`` are properties of the file."""
+
+    leaf_rows: int = LEAF_ROWS
+    run_rows: int = RUN_ROWS
+    macro_size: int = MACRO_SIZE
+    fanout: int = FANOUT
+    commit_every: int = COMMIT_EVERY
+    cache_bytes: int = CACHE_BYTES
+
+    def __post_init__(self) -> None:
+        if self.macro_size < 2 * STRIDE or self.macro_size % STRIDE or self.macro_size > 1 << 30:
+            raise InputError(f"macro_size is {self.macro_size}, expected a multiple of {STRIDE} from {2 * STRIDE} on")
+        if not 2 <= self.fanout <= 1 << 20:
+            raise InputError(f"fanout is {self.fanout}, expected 2 to {1 << 20} entries of an address page")
+        for name in ("leaf_rows", "run_rows", "commit_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}, expected a positive number")
+
+
+class Container:
+    """One file of blocks with dense ids from 0 on. One writer at a time, guarded by a lock.
+
+    Data is encoded on other threads after ``append`` and ``extend`` have returned, so the buffers of a batch must not
+    be changed afterwards (Arrow data is immutable by contract; memory shared with a NumPy array is the caller's care).
+    Methods may be called from several threads; they take turns. After a failed write or sync the container
+    refuses to go on, because what is on disk is unknown: close it and open it again.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        lock: Lock,
+        preface: Preface,
+        recovery: Recovery,
+        tree: TranslationTree,
+        options: Options,
+    ) -> None:
+        """Use :meth:`create` or :meth:`open`."""
+        commit = recovery.commit
+        self._file = file
+        self._file_lock = lock
+        self._preface = preface
+        self._options = options
+        self.recovery = recovery
+        self.schema: pa.Schema = schema_of(preface)
+        self._mutex = threading.RLock()
+        self._closed = False
+        self._failure: BaseException | None = None
+
+        self._tree = tree
+        self._builder = MacroBuilder(preface.macro_size)
+        self._place = commit.place
+        self._next_id = commit.next_id
+        self._rows = commit.rows
+        self._dead_bytes = commit.dead_bytes
+        self._relocations = all_relocations(file, commit)
+        self._committed_relocations = dict(self._relocations)
+        self._moved: dict[int, int] = {}
+        self._chain_length = (
+            _LONGEST_CHAIN  # how long the chain on disk is does not matter: the next table is a full one
+        )
+        self._last_with_relocations = commit.position if commit.relocations else commit.relocations_before
+
+        self._written = commit
+        self._durable = commit
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._encoding: deque[Future[block.Frames]] = deque()
+        self._spare_words: list[block.Words] = []
+        self._syncer: ThreadPoolExecutor | None = None
+        self._syncing: Future[None] | None = None
+        self._cache: Cache[pa.Array] = Cache(options.cache_bytes)
+        self._source = BlockSource(file, self.schema, self._addresses, lambda: self._place.offset, self._cache)
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        medium: Medium,
+        name: str,
+        schema: pa.Schema,
+        options: Options | None = None,
+        description: Mapping[str, Any] | None = None,
+    ) -> Container:
+        """Create an empty container; it is durable, name included, when this returns.
+
+        ``description`` is kept with the schema in the preface and must be JSON. The file appears under its name
+        complete or not at all.
+        """
+        options = options or Options()
+        text = describe(schema, description)
+        lock = medium.lock(lock_name(name))
+        try:
+            if medium.exists(name):
+                raise _exists(name)
+            draft = name + ".new"
+            if medium.exists(draft):
+                medium.remove(draft)  # left by a creation that did not finish
+            file = medium.create(draft)
+            try:
+                preface = write_preface(file, options.macro_size, options.fanout, text)
+                file.sync()
+                if not medium.link(draft, name):
+                    raise _exists(name)
+                medium.sync_names(name.rpartition("/")[0])
+                medium.remove(draft)
+                recovery = Recovery(Commit.empty(preface), 0, 0, 0, "")
+                return cls(file, lock, preface, recovery, TranslationTree(options.fanout, PageLoader(file)), options)
+            except BaseException:
+                file.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, medium: Medium, name: str, options: Options | None = None) -> Container:
+        """Open for writing, after a crash too: what no flush acknowledged is cut off and told in ``recovery``."""
+        return cls._open(medium, name, options or Options(), roll_back=False)
+
+    @classmethod
+    def recover(cls, medium: Medium, name: str, options: Options | None = None) -> Container:
+        """Open a file that :meth:`open` refuses as corrupt, going back to its newest intact commit.
+
+        Committed data behind that is lost; ``recovery`` tells how much.
+        """
+        return cls._open(medium, name, options or Options(), roll_back=True)
+
+    @classmethod
+    def _open(cls, medium: Medium, name: str, options: Options, *, roll_back: bool) -> Container:
+        lock = medium.lock(lock_name(name))
+        try:
+            file = medium.open(name, writable=True)
+            try:
+                preface = read_preface(file)
+                recovery = find_commit(file, preface, roll_back=roll_back)
+                commit = recovery.commit
+                tree = recover_translation(file, preface, commit, PageLoader(file))
+                container = cls(file, lock, preface, recovery, tree, options)
+                if recovery.dropped_bytes:
+                    file.truncate(commit.end)
+                if recovery.dropped_bytes or recovery.published != commit.number:
+                    file.sync()
+                    if commit.number:
+                        publish(file, commit)
+                return container
+            except BaseException:
+                file.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Flush and free the file and its lock. After a failure it frees them without flushing."""
+        with self._mutex:
+            if self._closed:
+                return
+            try:
+                if self._failure is None:
+                    self.flush()
+            finally:
+                self._abandon()
+
+    def _abandon(self) -> None:
+        self._closed = True
+        for future in self._encoding:
+            future.cancel()
+        if self._syncer is not None:
+            self._syncer.shutdown(wait=True)
+        self._file.close()
+        self._file_lock.release()
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks were appended, whether durable or not."""
+        return self._next_id
+
+    def append(self, content: pa.RecordBatch | bytes) -> int:
+        """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
+
+        It is durable after the next ``flush``.
+        """
+        with self._mutex, self._guard():
+            if isinstance(content, pa.RecordBatch):
+                self._check_batch(content)
+                if not content.num_rows:
+                    raise InputError("a leaf without rows was appended; expected at least one row")
+                _check_leaf_size(content)
+                self._gathered.append(content)
+                self._gathered_rows += content.num_rows
+                self._next_id += 1
+                if self._gathered_rows >= self._options.run_rows:
+                    self._encode_gathered()
+            else:
+                self._encode_gathered()
+                id = self._next_id
+                self._next_id += 1
+                self._submit(partial(block.encode_node, content, id))
+            return self._next_id - 1
+
+    def extend(self, batch: pa.RecordBatch) -> range:
+        """Cut a batch into leaves and append them; returns their ids. An empty batch appends nothing."""
+        with self._mutex, self._guard():
+            self._check_batch(batch)
+            first = self._next_id
+            if not batch.num_rows:
+                return range(first, first)
+            rows = self._leaf_rows(batch)
+            run = max(1, self._options.run_rows // rows) * rows
+            if batch.nbytes > _LARGEST_LEAF:
+                for start in range(0, batch.num_rows, rows):
+                    _check_leaf_size(batch.slice(start, rows))
+            self._encode_gathered()
+            for start in range(0, batch.num_rows, run):
+                part = batch.slice(start, run)
+                cuts = np.append(np.arange(0, part.num_rows, rows, dtype=np.int64), part.num_rows)
+                id = self._next_id
+                self._next_id += len(cuts) - 1
+                self._submit(partial(self._encode_leaves, part, cuts, id))
+            return range(first, self._next_id)
+
+    def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
+        """Replace a block: append a new image under the same id. Readers of earlier commits keep the old one.
+
+        Updates take effect together at the next ``flush``; a crash before that undoes all of them.
+        """
+        with self._mutex, self._guard():
+            if not 0 <= id < self._next_id:
+                raise NotFoundError(f"no block {id} to update: the ids are 0 to {self._next_id - 1}")
+            self._settle(id, id + 1)
+            if isinstance(content, pa.RecordBatch):
+                self._check_batch(content)
+                if not content.num_rows:
+                    raise InputError(f"block {id} was to be replaced by a leaf without rows; expected at least one")
+                _check_leaf_size(content)
+                frames = block.encode_leaves(content, np.array([0, content.num_rows], np.int64), id)
+            else:
+                frames = block.encode_node(content, id)
+            old_size, old_rows = self._source.size_and_rows(id)
+            address = self._put(id, frames.frame(0), MOVED)
+            self._relocations[id] = self._moved[id] = address
+            self._dead_bytes += old_size
+            self._rows += frames.rows - old_rows
+
+    def flush(self, meta: bytes | None = None) -> Commit:
+        """Make everything appended and updated so far durable and visible to readers; returns the commit.
+
+        ``meta`` is kept in the commit for the caller (None keeps that of the commit before).
+        """
+        with self._mutex, self._guard():
+            self._drain()
+            self._wait_for_sync()
+            meta = self._written.meta if meta is None else meta
+            unchanged = self._builder.is_empty and self._place == self._written.place and not self._moved
+            if not (unchanged and meta == self._written.meta and self._durable is self._written):
+                self._make_durable(self._write_commit(meta, self._moved))
+                self._committed_relocations = dict(self._relocations)
+                self._moved = {}
+            return self._durable
+
+    def _encode_gathered(self) -> None:
+        if not self._gathered:
+            return
+        batches, self._gathered = self._gathered, []
+        self._gathered_rows = 0
+        cuts = np.cumsum([0, *(batch.num_rows for batch in batches)], dtype=np.int64)
+        first = self._next_id - len(batches)
+        whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        self._submit(partial(self._encode_leaves, whole, cuts, first))
+
+    def _encode_leaves(self, batch: pa.RecordBatch, cuts: Any, first: int) -> block.Frames:
+        words = self._spare_words.pop() if self._spare_words else None
+        return block.encode_leaves(batch, cuts, first, words)
+
+    def _submit(self, job: Callable[[], block.Frames]) -> None:
+        """Hand a run to the encoding threads; places finished ones, so that only a few are in memory."""
+        self._encoding.append(workers.submit(job))
+        while len(self._encoding) > workers.THREADS + 1:
+            self._place_next()
+
+    def _place_next(self) -> None:
+        frames = self._encoding.popleft().result()
+        for index in range(len(frames)):
+            self._put(frames.first_id + index, frames.frame(index), DATA)
+        self._rows += frames.rows
+        if len(self._spare_words) <= workers.THREADS:
+            self._spare_words.append(frames.words)
+        self._commit_in_background()
+
+    def _drain(self) -> None:
+        """Place everything appended so far."""
+        self._encode_gathered()
+        while self._encoding:
+            self._place_next()
+
+    def _put(self, id: int, frame: memoryview, kind: int) -> int:
+        """Put a frame into the open macro block, over several if need be; returns its address."""
+        room = self._builder.room()
+        if room < len(frame) and room < SMALLEST_FRAGMENT:
+            self._seal_macro_block()
+        position = self._place.offset // STRIDE
+        taken = self._builder.put(id, frame, kind)
+        address = address_of(position, self._builder.last_slot)
+        if kind == DATA:
+            self._tree.add(address)
+        while taken < len(frame):
+            self._seal_macro_block()
+            taken += self._builder.put(id, frame[taken:], CONTINUATION)
+        return address
+
+    def _seal_macro_block(self) -> None:
+        """Write the open macro block and the address pages it filled."""
+        if self._builder.is_empty:
+            return
+        behind = (self._place.offset + self._builder.length()) // STRIDE
+        pages = self._tree.take_pages(behind)
+        following = behind + len(pages) * (page_length(self._tree.fanout) // STRIDE)
+        self._place = self._builder.seal(self._file, self._place, following)
+        for page in pages:
+            self._place = page.write(self._file, self._place)
+
+    # -- commits --------------------------------------------------------------------------------------------------
+
+    def _write_commit(self, meta: bytes, moved: Mapping[int, int]) -> Commit:
+        """Write the record of a commit that includes the relocations ``moved``; not synced."""
+        self._seal_macro_block()
+        before = self._last_with_relocations
+        if moved and self._chain_length >= _LONGEST_CHAIN:
+            moved, before, self._chain_length = self._relocations, NIL, 0
+        commit = write_commit(
+            self._file,
+            self._place,
+            number=self._written.number + 1,
+            next_id=self._tree.next_id,
+            last_page=self._tree.last_page,
+            scan_from=self._tree.first_position(self._place.offset // STRIDE),
+            rows=self._rows,
+            dead_bytes=self._dead_bytes,
+            relocations_before=before,
+            relocations=dict(moved),
+            meta=meta,
+        )
+        if moved:
+            self._last_with_relocations = commit.position
+            self._chain_length += 1
+        self._place = commit.place
+        self._written = commit
+        return commit
+
+    def _make_durable(self, commit: Commit) -> None:
+        self._file.sync()
+        publish(self._file, commit)
+        self._durable = commit
+
+    def _commit_in_background(self) -> None:
+        """Commit what is placed when enough has been written, unless such a commit is still being synced.
+
+        Pending relocations are left out: they belong to the next flush.
+        """
+        if self._place.offset - self._written.end < self._options.commit_every:
+            return
+        if self._syncing is not None and not self._syncing.done():
+            return
+        self._wait_for_sync()
+        commit = self._write_commit(self._written.meta, {})
+        if self._syncer is None:
+            self._syncer = ThreadPoolExecutor(1, thread_name_prefix="tidelog-sync")
+        self._syncing = self._syncer.submit(self._make_durable, commit)
+
+    def _wait_for_sync(self) -> None:
+        if self._syncing is not None:
+            syncing, self._syncing = self._syncing, None
+            syncing.result()
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> ContainerReader:
+        """A reader pinned to the newest durable commit, sharing this container's file and cache."""
+        with self._mutex, self._guard():
+            self._wait_for_sync()
+            translation: Translation = self._tree.freeze()
+            return ContainerReader(
+                self._file,
+                self._preface,
+                self._durable,
+                translation,
+                self._committed_relocations,
+                self._cache,
+                owns_file=False,
+            )
+
+    def read(
+        self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
+    ) -> pa.RecordBatch:
+        """A leaf as appended or updated last, durable or not; see :meth:`ContainerReader.read`."""
+        self._settle_existing(id)
+        return self._source.read(id, columns, rows)
+
+    def read_node(self, id: int) -> bytes:
+        """A node as appended or updated last, durable or not."""
+        self._settle_existing(id)
+        return self._source.read_node(id)
+
+    def scan(
+        self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The leaves appended before this call, durable or not; see :meth:`ContainerReader.scan`."""
+        with self._mutex, self._guard():
+            last = self._next_id if last is None else min(last, self._next_id)
+            first = max(first, 0)
+            if first < last:
+                self._settle(first, last)
+            return self._source.scan(first, last, columns, blocks_per_task(self._written))
+
+    def check(self) -> list[Finding]:
+        """Walk every structure up to the newest durable commit; an empty list means that all is well."""
+        return self.snapshot().check()
+
+    def _settle_existing(self, id: int) -> None:
+        with self._mutex, self._guard():
+            if not 0 <= id < self._next_id:
+                raise NotFoundError(f"no block {id}: the ids are 0 to {self._next_id - 1}")
+            self._settle(id, id + 1)
+
+    def _settle(self, first: int, last: int) -> None:
+        """See to it that the blocks of a range of ids can be read from the file."""
+        if last > self._tree.next_id:
+            self._drain()
+        open_position = self._place.offset // STRIDE
+        if not self._builder.is_empty and (self._addresses(first, last) >> np.uint64(16) >= open_position).any():
+            self._seal_macro_block()
+
+    def _addresses(self, first: int, last: int) -> Addresses:
+        with self._mutex:
+            addresses = self._tree.lookup(first, last)
+            moved = (
+                [id for id in self._relocations if first <= id < last]
+                if last - first > 1
+                else ([first] if first in self._relocations else [])
+            )
+            if moved:
+                addresses = addresses.copy()
+                for id in moved:
+                    addresses[id - first] = self._relocations[id]
+            return addresses
+
+    # -- guarding -------------------------------------------------------------------------------------------------
+
+    def _guard(self) -> _Guard:
+        if self._closed:
+            raise ClosedError(f"{self._file.name} is closed; open it again to go on")
+        if self._failure is not None:
+            raise StorageError(
+                f"{self._file.name} had a failed write before ({self._failure}); what is on disk is unknown: "
+                "close the container and open it again"
+            ) from self._failure
+        return _Guard(self)
+
+    def _check_batch(self, batch: pa.RecordBatch) -> None:
+        if batch.schema is not self.schema and not batch.schema.equals(self.schema):
+            raise InputError(
+                f"a batch with the columns {_columns(batch.schema)} was given, expected {_columns(self.schema)}; "
+                "convert it first (tidelog.model.to_batches)"
+            )
+
+    def _leaf_rows(self, batch: pa.RecordBatch) -> int:
+        average: int = max(1, batch.nbytes // batch.num_rows)
+        return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
+
+
+class _Guard:
+    """Remembers an error that leaves the file in an unknown state; refused input is not one."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        refused = (InputError, NotFoundError, ClosedError, CorruptionError)
+        if error is not None and not isinstance(error, refused) and self._container._failure is None:
+            self._container._failure = error
+
+
+def _check_leaf_size(batch: pa.RecordBatch) -> None:
+    if batch.nbytes > _LARGEST_LEAF:
+        raise InputError(
+            f"a block of {batch.num_rows} rows has {batch.nbytes} bytes, at most {_LARGEST_LEAF} are possible; "
+            "append fewer rows at a time, or store such large values outside the stream"
+        )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+
+
+def _exists(name: str) -> ExistsError:
+    return ExistsError(f"{name} exists already; open it, or choose another name")

@@ -1,0 +1,170 @@
+"""Macro blocks: the units that hold frames, densely packed, with a directory.
+
+Behind the common unit header (``units``) the head of a macro block is::
+
+    32  u32 slots
+    36  u32 bytes of payload, a multiple of 8
+    40  u64 hash of the payload (``kernels.hash64``)
+    48  u64 position, in strides, of the next macro block if the last slot continues there, else NIL
+    56  u64 zero
+    64  directory: for each slot  u64 block id, u32 bytes, u32 kind (0 data, 1 continuation, 2 moved)
+
+and the payload follows directly: the slots' bytes one behind the other, then zeros up to the unit's length. A
+frame that does not fit is split: its rest is slot 0 of the next macro block, and so on (spec/event-store.md
+2.3, M2). The kind ``moved`` marks the new image of an updated block. An address is the macro block's position in
+strides (48 bits) and the slot (16 bits); byte positions follow from the directory.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.model.errors import CorruptionError
+from tidelog.storage import kernels
+from tidelog.storage.media import File
+from tidelog.storage.units import (
+    HEADER_SIZE,
+    NIL,
+    STRIDE,
+    InvalidUnit,
+    Place,
+    Unit,
+    read_unit,
+    round_to_stride,
+    seal_head,
+)
+
+MAGIC = b"TLMB"
+
+DATA, CONTINUATION, MOVED = 0, 1, 2
+
+_HEAD = struct.Struct("<IIQQQ")
+_HEAD_SIZE = HEADER_SIZE + _HEAD.size
+_SLOT = np.dtype([("id", "<u8"), ("size", "<u4"), ("kind", "<u4")])
+_SLOT_SIZE = _SLOT.itemsize
+_MOST_SLOTS = 1 << 16
+
+SMALLEST_FRAGMENT = 512
+"""A frame is not begun in a macro block with less room than this."""
+
+
+def address_of(position: int, slot: int) -> int:
+    """The address of a slot of the macro block at ``position`` (in strides)."""
+    return position << 16 | slot
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What the head of a macro block says: which bytes of which block stand where."""
+
+    offset: int
+    end: int
+    ids: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.uint32]
+    sizes: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    """File offset of each slot."""
+    next: int
+    payload_size: int
+    payload_hash: int
+
+    @property
+    def payload_offset(self) -> int:
+        """File offset of the first slot's bytes, directly behind the directory."""
+        return self.offset + _HEAD_SIZE + _SLOT_SIZE * len(self.ids)
+
+
+def parse_directory(unit: Unit) -> Directory:
+    """The directory of a macro block whose head was verified; raises InvalidUnit if it makes no sense."""
+    if unit.magic != MAGIC or len(unit.head) < _HEAD_SIZE:
+        raise InvalidUnit(f"the unit at offset {unit.offset} is not a macro block")
+    slots, payload, digest, following, _ = _HEAD.unpack_from(unit.head, HEADER_SIZE)
+    if len(unit.head) != _HEAD_SIZE + slots * _SLOT_SIZE or len(unit.head) + payload > unit.length:
+        raise InvalidUnit(f"the macro block at offset {unit.offset} has an impossible directory")
+    table = np.frombuffer(unit.head, _SLOT, slots, _HEAD_SIZE)
+    sizes = table["size"].astype(np.int64)
+    if int(sizes.sum()) != payload or payload & 7:
+        raise InvalidUnit(f"the macro block at offset {unit.offset} has slots of {int(sizes.sum())} bytes in {payload}")
+    starts = np.cumsum(sizes) - sizes + (unit.offset + len(unit.head))
+    return Directory(unit.offset, unit.end, table["id"], table["kind"], sizes, starts, following, payload, digest)
+
+
+def read_directory(file: File, position: int, limit: int) -> Directory:
+    """The directory of the macro block at ``position`` (in strides), which must end before ``limit``."""
+    try:
+        return parse_directory(read_unit(file, position * STRIDE, limit))
+    except InvalidUnit as error:
+        raise CorruptionError(f"{file.name}: {error}") from None
+
+
+def payload_is_intact(file: File, directory: Directory) -> bool:
+    """Whether the bytes behind the directory are the ones written."""
+    words = np.empty(directory.payload_size // 8, np.uint64)
+    read = file.read_into(directory.payload_offset, words.view(np.uint8).data)
+    return read == words.nbytes and int(kernels.hash64(words, 0, len(words))) == directory.payload_hash
+
+
+class MacroBuilder:
+    """The open macro block: frames are put in until it is full, then it is sealed and written."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._payload = np.empty(size // 8, np.uint64)
+        self._bytes = self._payload.view(np.uint8).data
+        self._slots: list[tuple[int, int, int]] = []
+        self._used = 0
+        self._continues = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was put in since the last seal."""
+        return not self._slots
+
+    @property
+    def used(self) -> int:
+        """Bytes of payload so far."""
+        return self._used
+
+    def room(self) -> int:
+        """Payload bytes the next slot may have."""
+        if len(self._slots) == _MOST_SLOTS:
+            return 0
+        return self._size - _HEAD_SIZE - _SLOT_SIZE * (len(self._slots) + 1) - self._used
+
+    def put(self, id: int, part: memoryview, kind: int) -> int:
+        """Add as much of ``part`` as fits as the next slot; returns how many bytes that was."""
+        taken = min(len(part), self.room() & ~7)
+        self._bytes[self._used : self._used + taken] = part[:taken]
+        self._slots.append((id, taken, kind))
+        self._used += taken
+        self._continues = taken < len(part)
+        return taken
+
+    @property
+    def last_slot(self) -> int:
+        """The number of the slot put in last."""
+        return len(self._slots) - 1
+
+    def length(self) -> int:
+        """Bytes the unit will have when sealed now."""
+        return round_to_stride(_HEAD_SIZE + _SLOT_SIZE * len(self._slots) + self._used)
+
+    def seal(self, file: File, place: Place, next_position: int) -> Place:
+        """Write the macro block at ``place`` and start an empty one; returns the place behind it."""
+        length = self.length()
+        head = bytearray(_HEAD_SIZE + _SLOT_SIZE * len(self._slots))
+        digest = int(kernels.hash64(self._payload, 0, self._used // 8))
+        following = next_position if self._continues else NIL
+        _HEAD.pack_into(head, HEADER_SIZE, len(self._slots), self._used, digest, following, 0)
+        head[_HEAD_SIZE:] = np.array(self._slots, _SLOT).tobytes()
+        crc = seal_head(head, MAGIC, length, place)
+        padding = bytes(length - len(head) - self._used)
+        file.write(place.offset, head, self._bytes[: self._used], padding)
+        self._slots.clear()
+        self._used = 0
+        self._continues = False
+        return Place(place.offset + length, place.ordinal + 1, crc)

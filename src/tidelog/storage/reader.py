@@ -1,0 +1,201 @@
+"""Reading a container, pinned to one of its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.storage.cache import Cache, CacheStatistics
+from tidelog.storage.check import Finding, check_container
+from tidelog.storage.codec import Ints
+from tidelog.storage.commit import Commit, Preface, all_relocations, published_commits, read_preface
+from tidelog.storage.description import schema_of
+from tidelog.storage.media import File, Medium
+from tidelog.storage.recovery import find_commit, recover_translation
+from tidelog.storage.source import SCAN_BYTES, SCAN_ROWS, BlockSource
+from tidelog.storage.translation import Addresses, Translation, read_page
+
+CACHE_BYTES = 64 << 20
+"""Default budget of a block cache (decoded columns)."""
+
+_PAGE_CACHE_BYTES = 4 << 20
+
+
+class PageLoader:
+    """Reads and caches the entries of address pages."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._cache: Cache[Addresses] = Cache(_PAGE_CACHE_BYTES)
+
+    def __call__(self, position: int) -> Addresses:
+        """The entries of the page at ``position``."""
+
+        def load() -> tuple[Addresses, int]:
+            entries = read_page(self._file, position, self._file.size()).entries
+            return entries, entries.nbytes
+
+        return self._cache.get(position, load)
+
+
+class PinnedAddresses:
+    """Translates ids as a commit has them: by the tree, unless the block was replaced before that commit."""
+
+    def __init__(self, translation: Translation, relocations: Mapping[int, int]) -> None:
+        self._translation = translation
+        order = sorted(relocations)
+        self._moved = np.array(order, np.int64)
+        self._targets = np.array([relocations[id] for id in order], np.uint64)
+
+    def __call__(self, first: int, last: int) -> Addresses:
+        """The addresses of the ids ``first`` to ``last`` (exclusive)."""
+        addresses = self._translation.lookup(first, last)
+        low, high = np.searchsorted(self._moved, (first, last)).tolist()
+        if low < high:
+            addresses = addresses.copy()
+            addresses[self._moved[low:high] - first] = self._targets[low:high]
+        return addresses
+
+
+class ContainerReader:
+    """The blocks of a container as of one commit; later commits and updates do not show.
+
+    Never locks, truncates or repairs anything. May be used from several threads.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        preface: Preface,
+        commit: Commit,
+        translation: Translation,
+        relocations: Mapping[int, int],
+        cache: Cache[pa.Array],
+        *,
+        owns_file: bool,
+    ) -> None:
+        """Use :meth:`open`, or ``Container.snapshot``."""
+        self._file = file
+        self._preface = preface
+        self._owns_file = owns_file
+        self._cache = cache
+        self.commit = commit
+        self.schema: pa.Schema = schema_of(preface)
+        addresses = PinnedAddresses(translation, relocations)
+        self._source = BlockSource(file, self.schema, addresses, lambda: commit.end, cache)
+
+    @classmethod
+    def open(cls, medium: Medium, name: str, *, cache_bytes: int = CACHE_BYTES) -> ContainerReader:
+        """Pin the newest commit.
+
+        While a writer is at work that is the newest one it published; otherwise also commits count whose publication
+        was lost in a crash.
+        """
+        file = medium.open(name)
+        try:
+            preface = read_preface(file)
+            if medium.is_locked(lock_name(name)):
+                commit = _newest_published(file, preface)
+            else:
+                commit = find_commit(file, preface).commit
+            tree = recover_translation(file, preface, commit, PageLoader(file))
+            relocations = all_relocations(file, commit)
+            return cls(file, preface, commit, tree, relocations, Cache(cache_bytes), owns_file=True)
+        except BaseException:
+            file.close()
+            raise
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What the creator of the container wrote into its preface."""
+        return self._preface.description
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are; their ids are 0 to ``blocks - 1``."""
+        return self.commit.next_id
+
+    @property
+    def rows(self) -> int:
+        """How many rows the leaves have together."""
+        return self.commit.rows
+
+    def read(
+        self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
+    ) -> pa.RecordBatch:
+        """A leaf's columns (all for None); with ``rows`` only those ``[rows[0], rows[1])``, decoding little more."""
+        return self._source.read(self._existing(id), columns, rows)
+
+    def read_node(self, id: int) -> bytes:
+        """A node's bytes."""
+        return self._source.read_node(self._existing(id))
+
+    def scan(
+        self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The leaves with ids from ``first`` to ``last`` (exclusive, None for all), in order, several to a batch.
+
+        Lazy: a few batches are decoded ahead on other threads. An abandoned iterator frees everything.
+        """
+        last = self.blocks if last is None else min(last, self.blocks)
+        return self._source.scan(max(first, 0), last, columns, blocks_per_task(self.commit))
+
+    def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
+        """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""
+        last = self.blocks if last is None else min(last, self.blocks)
+        return self._source.summaries(max(first, 0), last)
+
+    def cache_statistics(self) -> CacheStatistics:
+        """Hits, misses and content of the block cache."""
+        return self._cache.statistics()
+
+    def check(self) -> list[Finding]:
+        """Walk every structure up to the pinned commit; an empty list means that all is well."""
+        return check_container(self._file, self._preface, self.commit)
+
+    def close(self) -> None:
+        """Free the file; iterators still open fail."""
+        if self._owns_file:
+            self._file.close()
+
+    def __enter__(self) -> ContainerReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _existing(self, id: int) -> int:
+        if not 0 <= id < self.blocks:
+            raise NotFoundError(f"no block {id}: the ids at this commit are 0 to {self.blocks - 1}")
+        return id
+
+
+def blocks_per_task(commit: Commit) -> int:
+    """How many blocks make a good unit of work for a scan, from the averages of what is stored."""
+    if not commit.next_id:
+        return 1
+    rows = max(1, commit.rows // commit.next_id)
+    stored = max(1, commit.end // commit.next_id)
+    return max(1, min(SCAN_ROWS // rows, SCAN_BYTES // stored, 1 << 16))
+
+
+def lock_name(name: str) -> str:
+    """The name of the file whose lock a container's writer holds."""
+    return name + ".lock"
+
+
+def _newest_published(file: File, preface: Preface) -> Commit:
+    commits, findings = published_commits(file, file.size())
+    if commits:
+        return commits[0]
+    if findings:
+        raise CorruptionError(f"{file.name}: {findings[0]}")
+    return Commit.empty(preface)

@@ -1,0 +1,267 @@
+"""Reading blocks: from ids through addresses and directories to frames, columns and batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError, InputError, NotFoundError
+from tidelog.storage import block, workers
+from tidelog.storage.cache import Cache
+from tidelog.storage.codec import Bytes, Ints
+from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.macroblock import Directory, read_directory
+from tidelog.storage.media import File
+from tidelog.storage.summary import SUMMARY
+from tidelog.storage.translation import Addresses
+from tidelog.storage.units import NIL, STRIDE
+
+SCAN_ROWS = 1 << 17
+"""Rows a scan decodes in one task: enough for Python's share to vanish, little enough for caches."""
+
+SCAN_BYTES = 8 << 20
+"""Stored bytes a scan reads in one task at the most, unless a single block has more."""
+
+_CACHED_DIRECTORIES = 4 << 20
+_KEPT_BUFFER = 64 << 20
+"""A thread's read buffer is kept for the next read up to this size."""
+
+_scratch = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class _Extents:
+    """Where the frames of a run of blocks stand in the file."""
+
+    starts: Ints
+    sizes: Ints
+    rests: dict[int, list[tuple[int, int]]]
+    """For frames split over macro blocks, by index in the run: (start, size) of each further part."""
+
+    def lengths(self) -> Ints:
+        """The frames' lengths, all parts together."""
+        lengths = self.sizes.copy()
+        for index, parts in self.rests.items():
+            lengths[index] += sum(size for _, size in parts)
+        return lengths
+
+
+class BlockSource:
+    """Reads the blocks of one container file, given the translation of their ids.
+
+    Safe to use from several threads as far as ``addresses`` is.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        schema: pa.Schema,
+        addresses: Callable[[int, int], Addresses],
+        limit: Callable[[], int],
+        cache: Cache[pa.Array],
+    ) -> None:
+        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read."""
+        self._file = file
+        self._schema = schema
+        self._addresses = addresses
+        self._limit = limit
+        self._cache = cache
+        self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
+
+    def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
+        """The positions of named columns in the schema; all for None."""
+        if columns is None:
+            return list(range(len(self._schema)))
+        indexes = [self._schema.get_field_index(name) for name in columns]
+        for name, index in zip(columns, indexes, strict=True):
+            if index < 0:
+                raise NotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self._schema.names))}")
+        return indexes
+
+    def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
+        """The columns of one leaf; of rows ``[rows[0], rows[1])`` only, and decoding no others, if given."""
+        indexes = self.column_indexes(columns)
+        opened: block.OpenFrames | None = None
+
+        def leaf() -> block.OpenFrames:
+            nonlocal opened
+            if opened is None:
+                opened = self._open(id, id + 1)
+                if opened.kind(0) != block.LEAF:
+                    raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
+            return opened
+
+        def decode(index: int, start: int, stop: int) -> pa.Array:
+            bounds = np.array([start], np.int64), np.array([stop], np.int64)
+            return block.decode_leaves(leaf(), self._schema, [index], *bounds)[0]
+
+        def whole(index: int) -> tuple[pa.Array, int]:
+            array = decode(index, 0, int(leaf().rows[0]))
+            return array, array.nbytes
+
+        if rows is None and indexes:
+            address = int(self._addresses(id, id + 1)[0])
+            arrays = [self._cache.get((address, index), partial(whole, index)) for index in indexes]
+            return self._batch(arrays, indexes, len(arrays[0]))
+        count = int(leaf().rows[0])
+        start, stop = rows or (0, count)
+        if not 0 <= start <= stop <= count:
+            raise InputError(f"rows {start} to {stop} were asked for, block {id} has rows 0 to {count}")
+        first = start - start % VECTOR
+        last = min(count, -(-stop // VECTOR) * VECTOR)
+        arrays = [decode(index, first, last).slice(start - first, stop - start) for index in indexes]
+        return self._batch(arrays, indexes, stop - start)
+
+    def read_node(self, id: int) -> bytes:
+        """The bytes of one node."""
+        frames = self._open(id, id + 1)
+        if frames.kind(0) != block.NODE:
+            raise InputError(f"block {id} is a leaf, not a node; use read")
+        return block.decode_node(frames, 0)
+
+    def scan(
+        self, first: int, last: int, columns: Sequence[str] | None, blocks_per_task: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The leaves with ids from ``first`` to ``last`` (exclusive) as batches of several blocks, with read-ahead."""
+        indexes = self.column_indexes(columns)
+        jobs = (
+            partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
+            for start in range(first, last, blocks_per_task)
+        )
+        for batch in workers.in_order(jobs, ahead=workers.THREADS):
+            if batch is not None:
+                yield batch
+
+    def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
+        """Ids, row counts and summaries (by leaf and column) of the leaves in a range of ids; no events are decoded."""
+        ids: list[Ints] = []
+        rows: list[Ints] = []
+        tables: list[npt.NDArray[np.void]] = []
+        for start in range(first, last, 256):
+            frames = self._open(start, min(start + 256, last))
+            leaves = np.flatnonzero(frames.rows)
+            ids.append(frames.ids[leaves])
+            rows.append(frames.rows[leaves])
+            tables.extend(frames.summaries(int(i)) for i in leaves)
+        empty = np.empty(0, np.int64)
+        table = np.stack(tables) if tables else np.empty((0, len(self._schema)), SUMMARY)
+        return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
+
+    def size_and_rows(self, id: int) -> tuple[int, int]:
+        """Stored bytes and rows of a block."""
+        extents = self._extents(id, id + 1)
+        return int(extents.lengths()[0]), int(self._open(id, id + 1).rows[0])
+
+    def _decode_run(self, first: int, last: int, indexes: list[int]) -> pa.RecordBatch | None:
+        frames = self._open(first, last)
+        leaves = np.flatnonzero(frames.rows)
+        if not len(leaves):
+            return None
+        if len(leaves) < len(frames.rows):
+            frames = block.OpenFrames(frames.buffer, frames.offsets[leaves], frames.rows[leaves], frames.ids[leaves])
+        starts = np.zeros(len(leaves), np.int64)
+        arrays = block.decode_leaves(frames, self._schema, indexes, starts, frames.rows)
+        return self._batch(arrays, indexes, int(frames.rows.sum()))
+
+    def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
+        fields = [self._schema.field(index) for index in indexes]
+        if not fields:  # Arrow cannot say how many rows a batch without columns has, except through a struct
+            rowless = pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
+            return pa.RecordBatch.from_struct_array(rowless)
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _open(self, first: int, last: int) -> block.OpenFrames:
+        """Read and open the frames of a run of blocks, in a buffer the calling thread uses again."""
+        extents = self._extents(first, last)
+        lengths = extents.lengths()
+        low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
+        if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
+            offsets, used = extents.starts - low, high - low
+            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
+            self._fill(low, buffer[:used])
+        else:
+            offsets = np.cumsum(lengths) - lengths
+            used = int(lengths.sum())
+            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
+            for at, start, size in zip(offsets.tolist(), extents.starts.tolist(), extents.sizes.tolist(), strict=True):
+                self._fill(start, buffer[at : at + size])
+        for index, parts in extents.rests.items():
+            at, size = int(offsets[index]), int(extents.sizes[index])
+            buffer[used : used + size] = buffer[at : at + size]
+            offsets[index] = used
+            used += size
+            for start, size in parts:
+                self._fill(start, buffer[used : used + size])
+                used += size
+        return block.open_frames(buffer[:used], offsets, lengths, np.arange(first, last, dtype=np.int64))
+
+    def _fill(self, offset: int, target: Bytes) -> None:
+        read = self._file.read_into(offset, target.data)
+        if read < len(target):
+            raise CorruptionError(
+                f"{self._file.name} ends at {offset + read}, but bytes up to {offset + len(target)} were committed"
+            )
+
+    def _extents(self, first: int, last: int) -> _Extents:
+        addresses = self._addresses(first, last)
+        positions = (addresses >> np.uint64(16)).astype(np.int64)
+        slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
+        starts = np.empty(len(addresses), np.int64)
+        sizes = np.empty_like(starts)
+        rests: dict[int, list[tuple[int, int]]] = {}
+        for position in np.unique(positions).tolist():
+            directory = self._directory(position)
+            members = np.flatnonzero(positions == position)
+            wanted = slots[members]
+            if int(wanted.max()) >= len(directory.ids) or (directory.ids[wanted] != members + first).any():
+                raise CorruptionError(
+                    f"{self._file.name}: the macro block at offset {directory.offset} does not hold the blocks "
+                    f"that the address tree places there (among blocks {first} to {last - 1})"
+                )
+            starts[members] = directory.starts[wanted]
+            sizes[members] = directory.sizes[wanted]
+            if directory.next != NIL:
+                split = members[wanted == len(directory.ids) - 1]
+                if len(split):
+                    rests[int(split[0])] = self._continuations(directory)
+        return _Extents(starts, sizes, rests)
+
+    def _continuations(self, directory: Directory) -> list[tuple[int, int]]:
+        id = directory.ids[-1]
+        parts = []
+        while directory.next != NIL:
+            if directory.next * STRIDE <= directory.offset:
+                raise CorruptionError(f"{self._file.name}: the macro block at {directory.offset} continues backwards")
+            directory = self._directory(directory.next)
+            if not len(directory.ids) or directory.ids[0] != id:
+                raise CorruptionError(
+                    f"{self._file.name}: the macro block at offset {directory.offset} does not continue block {id}"
+                )
+            parts.append((int(directory.starts[0]), int(directory.sizes[0])))
+            if len(directory.ids) > 1:
+                break
+        return parts
+
+    def _directory(self, position: int) -> Directory:
+        def read() -> tuple[Directory, int]:
+            directory = read_directory(self._file, position, self._limit())
+            return directory, 200 + 40 * len(directory.ids)
+
+        return self._directories.get(position, read)
+
+
+def _buffer(size: int) -> Bytes:
+    """The calling thread's read buffer, at least ``size`` bytes."""
+    buffer: Bytes | None = getattr(_scratch, "buffer", None)
+    if buffer is None or len(buffer) < size:
+        # Whole words, aligned: kernels look at the buffer as 64-bit words.
+        buffer = np.empty((size + size // 4 + 7) // 8, np.uint64).view(np.uint8)
+        if len(buffer) <= _KEPT_BUFFER:
+            _scratch.buffer = buffer
+    return buffer[: (size + 7) & ~7]

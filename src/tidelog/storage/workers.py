@@ -1,0 +1,54 @@
+"""The process's threads for encoding and decoding.
+
+Kernels release the GIL, so a few threads are enough; they are shared by every container, because more threads than
+cores only compete for caches. A forked child starts with none and gets its own on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+THREADS = max(1, min(4, os.cpu_count() or 1))
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+
+
+def submit(job: Callable[[], _T]) -> Future[_T]:
+    """Run a job on one of the threads. Jobs must not wait for other jobs."""
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="tidelog-worker")
+        return _pool.submit(job)
+
+
+def in_order(jobs: Iterable[Callable[[], _T]], ahead: int) -> Iterator[_T]:
+    """Results of jobs in their order, while up to ``ahead`` further ones run; stops them when abandoned."""
+    running: deque[Future[_T]] = deque()
+    try:
+        for job in jobs:
+            running.append(submit(job))
+            if len(running) > ahead:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _forget() -> None:
+    global _pool, _lock
+    _pool = None
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
