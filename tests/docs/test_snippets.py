@@ -1,0 +1,106 @@
+"""Every piece of Python in the documentation runs, and every command shown exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support.markdown import ROOT, Block, blocks, documents, name
+
+
+def _documents_with(*languages: str) -> list[tuple[Path, list[Block]]]:
+    found = []
+    for document in documents():
+        chosen = [block for block in blocks(document.read_text()) if block.language in languages]
+        if chosen:
+            found.append((document, chosen))
+    return found
+
+
+def run_python(document: Path, chosen: list[Block]) -> None:
+    """Run the blocks one after the other in one namespace, as a reader who follows the text would."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in chosen:
+        source = "\n" * (block.line - 1) + block.text  # tracebacks show lines of the document
+        exec(compile(source, str(document), "exec"), namespace)
+
+
+@pytest.mark.parametrize(
+    ("document", "chosen"), [pytest.param(*case, id=name(case[0])) for case in _documents_with("python")]
+)
+def test_python_runs(
+    document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python(document, chosen)
+
+
+def test_a_failing_snippet_is_noticed_at_its_line() -> None:
+    document = ROOT / "made-up.md"
+    chosen = blocks("# Title\n\n```python\nx = 1\n```\n\ntext\n\n```python\nassert x == 2\n```\n")
+    with pytest.raises(AssertionError) as caught:
+        run_python(document, chosen)
+    assert (str(caught.traceback[-1].path), caught.traceback[-1].lineno + 1) == (str(document), 10)
+
+
+def _commands(block: Block) -> list[str]:
+    """The commands of a block: behind a prompt in ``console``, every line in ``sh``."""
+    if block.language == "console":
+        return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+    return [line for line in block.text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def complaint_about(command: str) -> str | None:
+    """Why a command shown to the reader cannot work, or None."""
+    program, *arguments = shlex.split(command, comments=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if program == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        missing = [word for word in arguments if "=" not in word and word not in targets]
+        return f"make has no target {missing}" if missing else None
+    if program == "tidelog":
+        return (
+            None if "tidelog" in project.get("scripts", {}) else "the package installs no command `tidelog`"
+        )
+    if [program, *arguments[:1]] == ["pip", "install"]:
+        asked = re.findall(r"\[([\w,]+)\]", command)
+        extras = {extra for group in asked for extra in group.split(",")}
+        unknown = extras - project["optional-dependencies"].keys()
+        return f"unknown extras {sorted(unknown)}" if unknown else None
+    if program in {"cd", "git"}:
+        return None
+    if program.startswith(".venv/bin/"):
+        return None if program.rsplit("/", 1)[1] in {"python", "pytest", "ruff", "mypy"} else "not in .venv"
+    return "no rule says how to check it; show another command or add a rule here"
+
+
+@pytest.mark.parametrize(
+    ("document", "chosen"),
+    [pytest.param(*case, id=name(case[0])) for case in _documents_with("console", "sh")],
+)
+def test_commands_exist(document: Path, chosen: list[Block]) -> None:
+    complaints = {
+        command: complaint
+        for block in chosen
+        for command in _commands(block)
+        if (complaint := complaint_about(command)) is not None
+    }
+    assert complaints == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "works"),
+    [
+        ("make test PYTEST_ARGS='-k x'", True),
+        ("make toast", False),
+        ("pip install 'tidelog[spark,plot]'", True),
+        ("pip install tidelog[quantum]", False),
+        ("frobnicate --now", False),
+    ],
+)
+def test_what_counts_as_an_existing_command(command: str, works: bool) -> None:
+    assert (complaint_about(command) is None) == works
