@@ -154,9 +154,7 @@ class DiskFile(File):
                 done += count
                 rest = rest[count:]
         except OSError as error:
-            raise storage_error(
-                f"read {len(rest)} bytes at {offset + done} of {self._path}", error
-            ) from error
+            raise storage_error(f"read {len(rest)} bytes at {offset + done} of {self._path}", error) from error
         return done
 
     def view(self, offset: int, length: int) -> memoryview:

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import struct
+import sys
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -27,8 +28,8 @@ from tidelog.storage.oserrors import storage_error
 _ATTEMPTS = 100
 """How often a lock file may be deleted under our feet before we stop following."""
 
-_FLOCK = "@hhqqi0q"
-"""``struct flock`` of 64-bit Linux: type, whence, start, length, pid."""
+_FLOCK = "@qqihh" if sys.platform == "darwin" else "@hhqqi0q"
+"""``struct flock``; of macOS: start, length, pid, type, whence; of 64-bit Linux: type, whence, start, length, pid."""
 
 
 class Lock(ABC):
@@ -139,12 +140,18 @@ def is_lock_held(path: str) -> bool:
             if (status.st_dev, status.st_ino) in _registry.locks:
                 return True
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
             raise storage_error(f"look at lock file {path}", error) from error
+        held_here = _held_here(descriptor)
+        if held_here is not None:
+            held_here.keep_open(descriptor)
+            return True
         try:
-            return _conflicting_lock(descriptor) is not None
+            return _excluding_process(descriptor) is not None
+        except OSError as error:
+            raise storage_error(f"look at lock file {path}", error) from error
         finally:
             os.close(descriptor)
 
@@ -173,12 +180,12 @@ def _refuse_held(path: str) -> None:
 
 def _lock_descriptor(descriptor: int, path: str, name: str) -> FileLock | None:
     """Lock an open lock file; None when the path meanwhile leads to another file."""
+    held_here = _held_here(descriptor)
+    if held_here is not None:
+        held_here.keep_open(descriptor)
+        raise LockedError(f"{path} is a lock held by this process (pid {os.getpid()}) as {held_here.name}")
     status = os.fstat(descriptor)
     identity = (status.st_dev, status.st_ino)
-    holder_here = _registry.locks.get(identity)
-    if holder_here is not None:  # the path was redirected to our own lock file after we had looked
-        holder_here.keep_open(descriptor)
-        raise LockedError(f"lock {path} is held by this process (pid {os.getpid()}) as {holder_here.name}")
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _leads_to(path, identity):
@@ -188,14 +195,18 @@ def _lock_descriptor(descriptor: int, path: str, name: str) -> FileLock | None:
         holder = _describe_holder(descriptor)
         os.close(descriptor)
         if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise LockedError(
-                f"lock {path} is held by {holder}; close that writer or wait until it ends"
-            ) from error
+            raise LockedError(f"lock {path} is held by {holder}; close that writer or wait until it ends") from error
         raise storage_error(f"lock {path}", error) from error
     lock = FileLock(name, identity, descriptor)
     _registry.locks[identity] = lock
     _sign(descriptor)
     return lock
+
+
+def _held_here(descriptor: int) -> FileLock | None:
+    """The lock of this process on the file just opened, if its path was redirected after we had looked."""
+    status = os.fstat(descriptor)
+    return _registry.locks.get((status.st_dev, status.st_ino))
 
 
 def _leads_to(path: str, identity: tuple[int, int]) -> bool:
@@ -216,28 +227,24 @@ def _sign(descriptor: int) -> None:
 
 def _describe_holder(descriptor: int) -> str:
     """Who holds the lock, as far as the kernel or the lock file can tell."""
-    process = _holding_process(descriptor)
-    try:
+    process: int | None = None
+    signed: list[str] = []
+    with suppress(OSError):  # this is for a message about another failure
+        process = _excluding_process(descriptor)
         signed = os.pread(descriptor, 256, 0).decode("utf-8", "replace").split()
-    except OSError:
-        signed = []
-    if len(signed) == 2 and (process is None or signed[0] == str(process)):
+    if len(signed) == 2 and (not process or signed[0] == str(process)):
         return f"process {signed[0]} on {signed[1]}"
-    return "another process" if process is None else f"process {process}"
+    return f"process {process}" if process else "another process"
 
 
-def _holding_process(descriptor: int) -> int | None:
-    """The process that the kernel names; None when it is on another machine or in another pid namespace."""
-    process = _conflicting_lock(descriptor)
-    return process if process is not None and process > 0 else None
+def _excluding_process(descriptor: int) -> int | None:
+    """The process whose lock on the file excludes ours, None if there is none.
 
-
-def _conflicting_lock(descriptor: int) -> int | None:
-    """The process id the kernel gives for a lock that excludes ours (0 if it cannot name it), None without one."""
-    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
-    except OSError:
-        return None
-    kind, _, _, _, process = struct.unpack(_FLOCK, answer)
-    return None if kind == fcntl.F_UNLCK else process
+    0 stands for a process that has no number here: on another machine or in another pid namespace.
+    """
+    question: tuple[int, ...] = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    if sys.platform == "darwin":
+        question = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+    answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(_FLOCK, *question)))
+    kind, process = (answer[3], answer[2]) if sys.platform == "darwin" else (answer[0], answer[4])
+    return None if kind == fcntl.F_UNLCK else max(process, 0)

@@ -235,6 +235,5 @@ def _no_file(action: str, path: str) -> NotFoundError:
 
 def _no_directory(action: str, path: str) -> NotFoundError:
     return NotFoundError(
-        f"cannot {action} {path}: directory {os.path.dirname(path)} does not exist; "
-        "make it with make_directory"
+        f"cannot {action} {path}: directory {os.path.dirname(path)} does not exist; make it with make_directory"
     )
