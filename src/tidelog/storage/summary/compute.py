@@ -1,0 +1,150 @@
+"""From an Arrow array to summaries: picks the kernel and hands it the array's memory."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.storage.summary import kernels
+from tidelog.storage.summary.record import SUMMARY
+
+if TYPE_CHECKING:  # only names of array types: summaries do not need the codecs
+    from tidelog.storage.codec.arena import Bytes, Ints
+
+_SIGN = -(1 << 63)
+_NO_MASK: Bytes = np.empty(0, np.uint8)
+
+
+class _Kind(Enum):
+    """What a type's values are to the kernels."""
+
+    BOOLEAN = auto()
+    INTEGER = auto()
+    UNSIGNED = auto()
+    INSTANT = auto()
+    FLOAT = auto()
+    WIDE_DECIMAL = auto()
+    TEXT = auto()
+    FIXED_TEXT = auto()
+    OTHER = auto()
+
+
+def summarise(array: pa.Array, cuts: Ints) -> npt.NDArray[np.void]:
+    """Summaries of the blocks of a column: of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``.
+
+    ``cuts`` ascends within ``0 .. len(array)``; a block may be empty, and holds fewer than 2**32 rows.
+    """
+    cuts = np.ascontiguousarray(cuts, np.int64)
+    if len(cuts) == 0 or cuts[0] < 0 or cuts[-1] > len(array) or (cuts[1:] < cuts[:-1]).any():
+        raise ValueError(f"cuts must ascend within 0 .. {len(array)}, the rows of the array; found {cuts}")
+    summaries: npt.NDArray[np.void] = np.zeros(len(cuts) - 1, SUMMARY)
+    words = summaries.view(np.uint64).reshape(len(summaries), SUMMARY.itemsize // 8)
+    mask = _mask(array)
+    kind, dtype = _KINDS.get(array.type.id, _UNKNOWN)
+    if kind is _Kind.FLOAT:
+        floats = _values(array, dtype).astype(np.float64, copy=False)
+        kernels.summarise_floats(floats, floats.view(np.int64), mask, cuts, words)
+    elif kind is _Kind.TEXT or kind is _Kind.FIXED_TEXT:
+        data, offsets = _text(array, dtype) if kind is _Kind.TEXT else _fixed_text(array)
+        kernels.summarise_text(data, offsets, mask, cuts, words)
+        words[:, 2:4] = words[:, 2:4].byteswap()  # compared as big-endian words, kept in the order of the text
+    elif kind is _Kind.WIDE_DECIMAL:
+        kernels.summarise_decimals(_values(array, dtype, 2), mask, cuts, words)
+    elif kind is not _Kind.OTHER:
+        values = _bits(array) if kind is _Kind.BOOLEAN else _values(array, dtype)
+        integers = values.astype(np.int64, copy=False)
+        flip = _SIGN if kind is _Kind.UNSIGNED else 0
+        keep_sum = kind is not _Kind.INSTANT
+        kernels.summarise_integers(integers, mask, cuts, flip, keep_sum, words)
+    elif len(mask):
+        before = np.concatenate(([0], np.cumsum(mask == 0)))
+        summaries["nulls"] = before[cuts[1:]] - before[cuts[:-1]]
+    return summaries
+
+
+_UNKNOWN = (_Kind.OTHER, np.dtype(np.uint8))
+
+_KINDS: dict[int, tuple[_Kind, np.dtype[Any]]] = {
+    type.id: (kind, np.dtype(dtype))
+    for type, kind, dtype in [
+        (pa.bool_(), _Kind.BOOLEAN, "<u1"),
+        (pa.int8(), _Kind.INTEGER, "<i1"),
+        (pa.int16(), _Kind.INTEGER, "<i2"),
+        (pa.int32(), _Kind.INTEGER, "<i4"),
+        (pa.int64(), _Kind.INTEGER, "<i8"),
+        # Narrow unsigned integers are widened by value; the widest are taken as patterns in flipped order.
+        (pa.uint8(), _Kind.INTEGER, "<u1"),
+        (pa.uint16(), _Kind.INTEGER, "<u2"),
+        (pa.uint32(), _Kind.INTEGER, "<u4"),
+        (pa.uint64(), _Kind.UNSIGNED, "<i8"),
+        (pa.duration("s"), _Kind.INTEGER, "<i8"),
+        (pa.decimal32(1), _Kind.INTEGER, "<i4"),
+        (pa.decimal64(1), _Kind.INTEGER, "<i8"),
+        (pa.decimal128(1), _Kind.WIDE_DECIMAL, "<i8"),
+        (pa.timestamp("s"), _Kind.INSTANT, "<i8"),
+        (pa.date32(), _Kind.INSTANT, "<i4"),
+        (pa.date64(), _Kind.INSTANT, "<i8"),
+        (pa.time32("s"), _Kind.INSTANT, "<i4"),
+        (pa.time64("us"), _Kind.INSTANT, "<i8"),
+        (pa.float16(), _Kind.FLOAT, "<f2"),
+        (pa.float32(), _Kind.FLOAT, "<f4"),
+        (pa.float64(), _Kind.FLOAT, "<f8"),
+        (pa.string(), _Kind.TEXT, "<i4"),
+        (pa.binary(), _Kind.TEXT, "<i4"),
+        (pa.large_string(), _Kind.TEXT, "<i8"),
+        (pa.large_binary(), _Kind.TEXT, "<i8"),
+        (pa.binary(1), _Kind.FIXED_TEXT, "<u1"),
+    ]
+}
+"""Kind and type in memory (of the offsets, for text), by the id of an Arrow type."""
+
+
+def _mask(array: pa.Array) -> Bytes:
+    """One byte a row, zero where null; empty if nothing is null."""
+    return _bits(array.is_valid()) if array.null_count else _NO_MASK
+
+
+def _bits(array: pa.BooleanArray) -> Bytes:
+    """The values of a boolean array, one byte a row."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.empty(0, np.uint8)
+    first = array.offset // 8
+    packed = np.frombuffer(buffer, np.uint8)[first : (array.offset + len(array) + 7) // 8]
+    skip = array.offset - 8 * first
+    return np.unpackbits(packed, bitorder="little")[skip : skip + len(array)]
+
+
+def _values(array: pa.Array, dtype: np.dtype[Any], per_row: int = 1) -> npt.NDArray[Any]:
+    """The values of a fixed-width array, ``per_row`` for each row, aligned."""
+    return _view(array.buffers()[1], dtype, array.offset * per_row, len(array) * per_row)
+
+
+def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], first: int, count: int) -> npt.NDArray[Any]:
+    if buffer is None or count == 0:
+        return np.empty(0, dtype)
+    values = np.frombuffer(buffer, dtype, count, first * dtype.itemsize)
+    return values if values.flags.aligned else values.copy()
+
+
+def _text(array: pa.Array, dtype: np.dtype[Any]) -> tuple[Bytes, Ints]:
+    """The data of a text array and, for each row and one more, where it starts there."""
+    if len(array) == 0:  # such an array may come without offsets
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, places, data = array.buffers()
+    offsets = _view(places, dtype, array.offset, len(array) + 1)
+    return _data(data), offsets.astype(np.int64, copy=False)
+
+
+def _fixed_text(array: pa.Array) -> tuple[Bytes, Ints]:
+    first, width = array.offset, array.type.byte_width
+    offsets = np.arange(first, first + len(array) + 1, dtype=np.int64) * width
+    return _data(array.buffers()[1]), offsets
+
+
+def _data(buffer: pa.Buffer | None) -> Bytes:
+    return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
