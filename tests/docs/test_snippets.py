@@ -32,9 +32,7 @@ def run_python(document: Path, chosen: list[Block]) -> None:
 @pytest.mark.parametrize(
     ("document", "chosen"), [pytest.param(*case, id=name(case[0])) for case in _documents_with("python")]
 )
-def test_python_runs(
-    document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_runs(document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_python(document, chosen)
 
@@ -63,9 +61,7 @@ def complaint_about(command: str) -> str | None:
         missing = [word for word in arguments if "=" not in word and word not in targets]
         return f"make has no target {missing}" if missing else None
     if program == "tidelog":
-        return (
-            None if "tidelog" in project.get("scripts", {}) else "the package installs no command `tidelog`"
-        )
+        return None if "tidelog" in project.get("scripts", {}) else "the package installs no command `tidelog`"
     if [program, *arguments[:1]] == ["pip", "install"]:
         asked = re.findall(r"\[([\w,]+)\]", command)
         extras = {extra for group in asked for extra in group.split(",")}
