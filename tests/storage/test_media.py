@@ -64,7 +64,8 @@ class TestSystemErrors:
         [
             ("pread", lambda file: file.read(0, 5)),
             ("preadv", lambda file: file.read_into(0, bytearray(5))),
-            ("pwritev", lambda file: file.write(0, b"12345")),
+            ("pwrite", lambda file: file.write(0, b"12345")),
+            ("pwritev", lambda file: file.write(0, b"123", b"45")),
             ("ftruncate", lambda file: file.truncate(3)),
             ("lseek", lambda file: file.size()),
         ],
@@ -81,15 +82,16 @@ class TestSystemErrors:
 
     def test_a_failed_write_may_be_tried_again(self, tmp_path: Path) -> None:
         with FileMedium(tmp_path).create("f") as file:
-            with _failing("pwritev", errno.ENOSPC), pytest.raises(StorageError):
-                file.write(0, b"x")
+            with _failing("pwritev", errno.ENOSPC), pytest.raises(StorageError, match="cannot write 2 bytes at 0"):
+                file.write(0, b"x", b"y")
             file.write(0, b"x")
             file.sync()
 
     def test_short_reads_and_writes_of_the_system_are_continued(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        pwritev, pread, preadv = os.pwritev, os.pread, os.preadv
+        pwrite, pwritev, pread, preadv = os.pwrite, os.pwritev, os.pread, os.preadv
+        monkeypatch.setattr(files.os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
         monkeypatch.setattr(files.os, "pwritev", lambda fd, views, at: pwritev(fd, [b"".join(views)[:7]], at))
         monkeypatch.setattr(files.os, "pread", lambda fd, size, at: pread(fd, min(size, 5), at))
         monkeypatch.setattr(files.os, "preadv", lambda fd, views, at: preadv(fd, [views[0][:3]], at))
@@ -101,13 +103,18 @@ class TestSystemErrors:
             target = bytearray(len(expected) + 2)
             assert file.read_into(0, target) == len(expected)
             assert target == expected + b"\0\0"
+            file.write(1, b"a single buffer")
+            assert file.read(1, 15) == b"a single buffer"
 
     def test_a_system_that_writes_nothing_is_an_error_not_a_loop(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(files.os, "pwrite", lambda *arguments: 0)
         monkeypatch.setattr(files.os, "pwritev", lambda *arguments: 0)
-        with FileMedium(tmp_path).create("f") as file, pytest.raises(StorageError, match="wrote nothing"):
-            file.write(0, b"x")
+        with FileMedium(tmp_path).create("f") as file:
+            for buffers in ([b"x"], [b"x", b"y"]):
+                with pytest.raises(StorageError, match="wrote nothing"):
+                    file.write(0, *buffers)
 
     def test_links_without_support_of_the_file_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         medium = FileMedium(tmp_path)
@@ -142,7 +149,7 @@ class TestDescriptors:
 
         opened = []
         monkeypatch.setattr(files.os, "pwritev", close_and_open_another)
-        first.write(0, b"for the first")
+        first.write(0, b"for the ", b"first")
         assert opened[0].size() == 0
         assert (tmp_path / "first").read_bytes() == b"for the first"
         with pytest.raises(ClosedError):

@@ -7,7 +7,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 from tidelog.model.errors import ClosedError, InputError, ReadOnlyError, StorageError
 from tidelog.storage.oserrors import storage_error
@@ -114,8 +114,8 @@ class DiskFile(File):
     def __init__(self, name: str, path: str, descriptor: int, *, writable: bool, mapped: bool) -> None:
         self.name = name
         self._path = path
-        self._descriptor: _Descriptor | None = _Descriptor(descriptor)
-        self._writable = writable
+        self._readable: _Descriptor | None = _Descriptor(descriptor)
+        self._writable = self._readable if writable else None
         self._mapped = mapped
         self._map: mmap.mmap | None = None
         self._failure: StorageError | None = None
@@ -125,7 +125,7 @@ class DiskFile(File):
 
     def read(self, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset``; fewer only where the file ends."""
-        descriptor = self._for_reading()
+        descriptor = self._readable or self._refuse_reading()
         check_range(offset, length, self._path)
         if length > _UNCHECKED_READ:
             length = min(length, max(0, self._end(descriptor) - offset))
@@ -142,7 +142,7 @@ class DiskFile(File):
 
     def read_into(self, offset: int, buffer: Writable) -> int:
         """Fill ``buffer`` from ``offset``; returns how many bytes came, fewer only where the file ends."""
-        descriptor = self._for_reading()
+        descriptor = self._readable or self._refuse_reading()
         rest = bytes_of(buffer)
         check_range(offset, len(rest), self._path)
         done = 0
@@ -161,7 +161,7 @@ class DiskFile(File):
         """Like :meth:`read`, as a read-only view; mapped where the medium maps."""
         if not self._mapped:
             return memoryview(self.read(offset, length))
-        descriptor = self._for_reading()
+        descriptor = self._readable or self._refuse_reading()
         check_range(offset, length, self._path)
         # The size is asked for every time: no page behind the end may become part of a view.
         stop = min(offset + length, self._end(descriptor))
@@ -180,40 +180,49 @@ class DiskFile(File):
 
     def write(self, offset: int, *buffers: Readable) -> None:
         """Write all buffers, one behind the other, from ``offset``; a gap reads as zeros."""
-        descriptor = self._for_writing()
-        check_range(offset, 0, self._path)
-        rest = [view for buffer in buffers if (view := bytes_of(buffer))]
+        descriptor = self._writable or self._refuse_writing()
+        if offset < 0:
+            check_range(offset, 0, self._path)
         try:
-            while rest:
-                batch = rest[:_IOV_MAX]
-                count = os.pwritev(descriptor.number, batch, offset)
-                if count == sum(map(len, batch)):
-                    del rest[: len(batch)]
-                elif count:
-                    rest = _without_first(rest, count)
-                else:
-                    raise OSError("the system wrote nothing and reported no error")
-                offset += count
+            if len(buffers) == 1 and isinstance(data := buffers[0], bytes):
+                # The common small write, such as a journal record, without the machinery for many buffers.
+                if os.pwrite(descriptor.number, data, offset) != len(data):
+                    self._write_all(descriptor, offset, [memoryview(data)])  # again, from the start
+            else:
+                self._write_all(descriptor, offset, [view for buffer in buffers if (view := bytes_of(buffer))])
         except OSError as error:
-            left = sum(map(len, rest))
-            raise storage_error(f"write {left} bytes at {offset} of {self._path}", error) from error
+            size = sum(len(bytes_of(buffer)) for buffer in buffers)
+            raise storage_error(f"write {size} bytes at {offset} of {self._path}", error) from error
+
+    def _write_all(self, descriptor: _Descriptor, offset: int, rest: list[memoryview]) -> None:
+        while rest:
+            batch = rest[:_IOV_MAX]
+            count = os.pwritev(descriptor.number, batch, offset)
+            if count == sum(map(len, batch)):
+                del rest[: len(batch)]
+            elif count:
+                rest = _without_first(rest, count)
+            else:
+                raise OSError("the system wrote nothing and reported no error")
+            offset += count
 
     def sync(self) -> None:
         """Make everything written before this call, and the length, durable; a failure is final."""
-        descriptor = self._for_writing()
+        descriptor = self._writable or self._refuse_writing()
         try:
             _sync_descriptor(descriptor.number)
         except OSError as error:
             self._failure = storage_error(f"sync {self._path}", error)
+            self._writable = None
             raise self._failure from error
 
     def size(self) -> int:
         """The current length in bytes."""
-        return self._end(self._for_reading())
+        return self._end(self._readable or self._refuse_reading())
 
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes, or extend it with zeros; durable after :meth:`sync`."""
-        descriptor = self._for_writing()
+        descriptor = self._writable or self._refuse_writing()
         check_range(size, 0, self._path)
         try:
             os.ftruncate(descriptor.number, size)
@@ -222,22 +231,18 @@ class DiskFile(File):
 
     def close(self) -> None:
         """Close without syncing. Views stay valid; closing twice is allowed."""
-        self._descriptor = None
+        self._readable = self._writable = None
         self._map = None
 
-    def _for_reading(self) -> _Descriptor:
-        descriptor = self._descriptor
-        if descriptor is None:
-            raise ClosedError(f"{self._path} was closed; open it again")
-        return descriptor
+    def _refuse_reading(self) -> NoReturn:
+        raise ClosedError(f"{self._path} was closed; open it again")
 
-    def _for_writing(self) -> _Descriptor:
-        descriptor = self._for_reading()
-        if not self._writable:
-            raise ReadOnlyError(f"{self._path} was opened for reading; open it with writable=True")
+    def _refuse_writing(self) -> NoReturn:
+        if self._readable is None:
+            self._refuse_reading()
         if self._failure is not None:
             raise failed_before(self._path, self._failure)
-        return descriptor
+        raise ReadOnlyError(f"{self._path} was opened for reading; open it with writable=True")
 
     def _end(self, descriptor: _Descriptor) -> int:
         # Several times faster than fstat; nobody uses the position it moves.

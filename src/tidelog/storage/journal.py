@@ -1,0 +1,298 @@
+"""The journal: an append-only, checksummed log of records with group commit.
+
+Its bytes are described in :mod:`tidelog.storage.journal_format`. One process at a time may write; the owner of the
+journal sees to that with a lock. Anyone may read (:func:`read_journal`), also while it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Self
+
+from tidelog.model.errors import ClosedError, InputError, StorageError
+from tidelog.storage.files import bytes_of
+from tidelog.storage.journal_format import (
+    LARGEST_RECORD,
+    RECORDS_AT,
+    Record,
+    RecordScan,
+    Recovery,
+    pack_header,
+    pack_record,
+    read_header,
+    write_new_header,
+)
+from tidelog.storage.media import File, Medium, Readable
+
+__all__ = ["LARGEST_RECORD", "Counters", "Journal", "JournalReader", "Record", "Recovery", "read_journal"]
+
+_JOINED = 1 << 13
+"""Up to this size, joining the parts of a record is cheaper than handing three buffers to the system."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """How much there is in a journal, and how many syncs it has made since it was opened."""
+
+    records: int
+    bytes: int
+    syncs: int
+
+
+class Journal:
+    """A journal open for appending. All methods may be called from any thread.
+
+    ``append`` hands a record to the system, so that it outlives this process; ``sync`` makes it outlive the system.
+    After a failed write or sync the journal takes no more records: those that ``sync`` acknowledged are safe, and
+    opening the journal again keeps every whole one.
+    """
+
+    def __init__(self, file: File, salt: bytes, recovery: Recovery, checksum: int) -> None:
+        """Take over a file, recovered and durable, whose last record has that checksum.
+
+        Use :meth:`create` or :meth:`open`.
+        """
+        self.name = file.name
+        self.recovery = recovery
+        """What was found when the journal was opened."""
+        self._file = file
+        self._salt = salt
+        self._checksum = checksum
+        self._last = recovery.records
+        self._end = recovery.kept_bytes
+        self._durable = recovery.records
+        self._syncs = 0
+        self._syncing = False
+        self._waiting = 0
+        self._closing = False
+        self._failure: StorageError | None = None
+        self._mutex = threading.Lock()
+        self._sync_ended = threading.Condition(self._mutex)
+
+    @classmethod
+    def create(cls, medium: Medium, name: str) -> Journal:
+        """Create an empty journal, durably; :class:`ExistsError` when the name is taken.
+
+        After a failure the file may exist; :meth:`open` takes it for an empty journal.
+        """
+        file = medium.create(name)
+        try:
+            salt = write_new_header(file)
+            file.sync()
+            medium.sync_names(os.path.dirname(name))
+        except BaseException:
+            file.close()
+            raise
+        return cls(file, salt, Recovery(0, RECORDS_AT, 0, None), zlib.crc32(salt))
+
+    @classmethod
+    def open(cls, medium: Medium, name: str) -> Journal:
+        """Open a journal for appending and cut off what follows its last whole record; see :attr:`recovery`.
+
+        When this returns, all records that were kept are durable. A file whose creation was interrupted becomes an
+        empty journal. Raises :class:`NotFoundError` if there is no file, and :class:`CorruptionError`, without
+        touching it, if it is not a journal or both copies of its header are damaged.
+        """
+        file = medium.open(name, writable=True)
+        try:
+            header = read_header(file)
+            salt = header.salt if header.salt is not None else write_new_header(file)
+            scan = RecordScan(file, salt)
+            for _ in scan:
+                pass
+            recovery = scan.recovery(header)
+            for offset in header.damaged:
+                file.write(offset, pack_header(salt))
+            if recovery.dropped_bytes:
+                file.truncate(recovery.kept_bytes)
+            # Even without a change: a writer that was killed may have left records, or the name, not yet durable.
+            # And nothing may be appended before the cut is durable.
+            file.sync()
+            medium.sync_names(os.path.dirname(name))
+        except BaseException:
+            file.close()
+            raise
+        return cls(file, salt, recovery, scan.checksum)
+
+    @property
+    def last(self) -> int:
+        """The number of the last record; also how many there are."""
+        return self._last
+
+    @property
+    def durable(self) -> int:
+        """The number of the last record known to be durable."""
+        return self._durable
+
+    @property
+    def counters(self) -> Counters:
+        """Records, bytes and syncs so far."""
+        with self._mutex:
+            return Counters(self._last, self._end, self._syncs)
+
+    def append(self, payload: Readable) -> int:
+        """Write a record and return its number; it is durable after :meth:`sync`.
+
+        :class:`InputError` if it is longer than :data:`LARGEST_RECORD`. The buffer may be reused afterwards.
+        """
+        data = payload if isinstance(payload, bytes) else bytes_of(payload)
+        size = len(data)
+        if size > LARGEST_RECORD:
+            raise InputError(
+                f"a record of {size} bytes for journal {self.name}: at most {LARGEST_RECORD} bytes are possible; "
+                "append it in parts"
+            )
+        with self._mutex:
+            if self._closing:
+                raise ClosedError(f"journal {self.name} was closed; open it again")
+            self._check_failure()
+            number = self._last + 1
+            head, padding, checksum = pack_record(number, data, self._checksum)
+            try:
+                if size <= _JOINED:
+                    self._file.write(self._end, b"".join((head, data, padding)))
+                else:
+                    self._file.write(self._end, head, data, padding)
+            except StorageError as error:
+                self._failure = error
+                raise
+            self._end += len(head) + size + len(padding)
+            self._checksum = checksum
+            self._last = number
+        return number
+
+    def sync(self, number: int | None = None) -> None:
+        """Return when record ``number`` and all before it are durable; by default, all appended so far.
+
+        Threads that come while a sync is under way wait for it, and are then served together by one more sync, made
+        by one of them.
+        """
+        leading = synced = False
+        covered = 0
+        try:
+            with self._mutex:
+                wanted = self._last if number is None else number
+                if wanted > self._last:
+                    raise InputError(f"journal {self.name} has no record {wanted}: its last one is {self._last}")
+                while self._durable < wanted and not leading:
+                    self._check_failure()
+                    if self._syncing:
+                        self._wait_for_sync()
+                    else:
+                        covered = self._last
+                        leading = self._syncing = True
+            if leading:
+                self._file.sync()
+                synced = True
+        except StorageError as error:
+            if leading:
+                self._failure = error
+            raise
+        finally:
+            # Also on an interrupt, or the followers would wait for ever; then one of them leads.
+            if leading:
+                with self._mutex:
+                    self._syncing = False
+                    if synced:
+                        self._durable = covered
+                        self._syncs += 1
+                    if self._waiting:
+                        self._sync_ended.notify_all()
+
+    def records(self) -> Iterator[Record]:
+        """The records appended before this call, in order, read and verified again."""
+        return _read_records(self._file, self._salt, self._last)
+
+    def close(self) -> None:
+        """Make everything durable and close the file; after a failure, only close it. Closing twice is allowed."""
+        with self._mutex:
+            if self._closing:
+                return
+            self._closing = True
+        try:
+            if self._failure is None:
+                self.sync()
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_sync(self) -> None:
+        self._waiting += 1
+        try:
+            self._sync_ended.wait()
+        finally:
+            self._waiting -= 1
+
+    def _check_failure(self) -> None:
+        if self._failure is not None:
+            refusal = StorageError(
+                f"journal {self.name} takes no more records after a failure ({self._failure}); "
+                "close it and open it again, which keeps every whole record"
+            )
+            refusal.errno = self._failure.errno
+            raise refusal
+
+
+class JournalReader:
+    """A journal as it was when it was opened for reading; changes nothing. Made by :func:`read_journal`."""
+
+    def __init__(self, file: File) -> None:
+        """Take over an open file and verify it."""
+        self.name = file.name
+        self._file = file
+        header = read_header(file)
+        self._salt = header.salt if header.salt is not None else b""
+        scan = RecordScan(file, self._salt)
+        if header.salt is not None:
+            for _ in scan:
+                pass
+        self.recovery = scan.recovery(header)
+        """What was found; ``dropped_bytes`` are still in the file and may be a record about to be written."""
+
+    def records(self) -> Iterator[Record]:
+        """The records that were whole when the journal was opened, in order, read and verified again."""
+        return _read_records(self._file, self._salt, self.recovery.records)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_journal(medium: Medium, name: str) -> JournalReader:
+    """Open a journal for reading only: nothing is cut off or repaired, whatever state it is in.
+
+    A journal that is being written is read up to the last record that was whole at this moment. Raises like
+    :meth:`Journal.open`.
+    """
+    file = medium.open(name)
+    try:
+        return JournalReader(file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _read_records(file: File, salt: bytes, count: int) -> Iterator[Record]:
+    for number, payload in enumerate(islice(RecordScan(file, salt), count), 1):
+        yield Record(number, bytes(payload))
