@@ -124,3 +124,37 @@ def test_the_first_python_that_fits_is_used(tmp_path: Path) -> None:
     _fake_python(path, "python3.11", "echo wrong")
     run = _run_setup(tree, path)
     assert (run.returncode, run.stdout) == (0, "ran tools/environment.py full\n")
+
+
+@pytest.fixture
+def pip_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for pip in .venv that lists settings from a file; uv itself has none."""
+    settings = tmp_path / "settings"
+    _fake_python(tmp_path, "python", f"cat '{settings}'")
+    monkeypatch.setattr(environment, "PYTHON", tmp_path / "python")
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    return settings
+
+
+def test_uv_is_told_what_pip_was_told(pip_says: Path) -> None:
+    pip_says.write_text("global.index-url='file:///a=b'\nglobal.cert='/etc/ca.pem'\nglobal.timeout='60'\n")
+    environ = environment.uv_environment()
+    assert environ["UV_DEFAULT_INDEX"] == "file:///a=b"
+    assert environ["SSL_CERT_FILE"] == "/etc/ca.pem"
+
+
+def test_the_environment_outranks_configuration_files(pip_says: Path) -> None:
+    pip_says.write_text("global.index-url='file:///file'\n:env:.index-url='file:///environment'\n")
+    assert environment.uv_environment()["UV_DEFAULT_INDEX"] == "file:///environment"
+
+
+def test_settings_of_uv_stay_as_they_are(pip_says: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip_says.write_text("global.index-url='file:///pip'\nglobal.cert='/pip.pem'\n")
+    monkeypatch.setenv("UV_INDEX_URL", "file:///uv")
+    monkeypatch.setenv("SSL_CERT_FILE", "/uv.pem")
+    environ = environment.uv_environment()
+    assert "UV_DEFAULT_INDEX" not in environ
+    assert environ["SSL_CERT_FILE"] == "/uv.pem"
+    pip_says.write_text("")
+    assert "UV_DEFAULT_INDEX" not in environment.uv_environment()
