@@ -245,10 +245,28 @@ def publish(file: File, commit: Commit) -> None:
     file.write(_SLOT_OFFSETS[commit.number % 2], slot)
 
 
-def published_commits(file: File, size: int) -> tuple[list[Commit], list[str]]:
+def clear_slot(file: File, index: int) -> None:
+    """Make a slot as if it had never been written (not synced)."""
+    file.write(_SLOT_OFFSETS[index], bytes(_SLOT.size))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFinding:
+    """What is wrong with a slot. One that is torn may come from a crash; one that names a lost commit may not."""
+
+    index: int
+    message: str
+    names_lost_commit: bool
+
+
+def published_commits(file: File, size: int) -> tuple[list[Commit], list[SlotFinding]]:
     """The commits that the slots name and that are readable, newest first, and what is wrong with the others."""
     commits = []
     findings = []
+
+    def lost(number: int, reason: str) -> SlotFinding:
+        return SlotFinding(index, f"publication slot {index} names commit {number}, but {reason}", True)
+
     for index, offset in enumerate(_SLOT_OFFSETS):
         slot = bytearray(file.read(offset, _SLOT.size))
         if not any(slot):
@@ -256,15 +274,15 @@ def published_commits(file: File, size: int) -> tuple[list[Commit], list[str]]:
         magic, crc, number, position, unit_crc, _ = _SLOT.unpack(slot)
         struct.pack_into("<I", slot, _SLOT_CRC_AT, 0)
         if magic != _SLOT_MAGIC or zlib.crc32(slot) != crc or number % 2 != index:
-            findings.append(f"publication slot {index} is damaged")
+            findings.append(SlotFinding(index, f"publication slot {index} is damaged", False))
             continue
         try:
             commit = parse_commit(read_unit(file, position * STRIDE, size))
         except InvalidUnit as error:
-            findings.append(f"publication slot {index} names commit {number}, but {error}")
+            findings.append(lost(number, str(error)))
             continue
         if (commit.number, commit.place.chain) != (number, unit_crc):
-            findings.append(f"publication slot {index} names commit {number}, found commit {commit.number}")
+            findings.append(lost(number, f"commit {commit.number} stands there"))
             continue
         commits.append(commit)
     return sorted(commits, key=lambda c: -c.number), findings

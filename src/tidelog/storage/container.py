@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -29,6 +29,7 @@ from tidelog.storage.commit import (
     Commit,
     Preface,
     all_relocations,
+    clear_slot,
     publish,
     read_preface,
     write_commit,
@@ -122,7 +123,7 @@ class Container:
         self._dead_bytes = commit.dead_bytes
         self._relocations = all_relocations(file, commit)
         self._committed_relocations = dict(self._relocations)
-        self._moved: dict[int, int] = {}
+        self._moved = _Updates()
         self._chain_length = (
             _LONGEST_CHAIN  # how long the chain on disk is does not matter: the next table is a full one
         )
@@ -170,8 +171,9 @@ class Container:
                 file.sync()
                 if not medium.link(draft, name):
                     raise _exists(name)
-                medium.sync_names(name.rpartition("/")[0])
+                medium.sync_names(_directory_of(name))
                 medium.remove(draft)
+                file.name = name
                 recovery = Recovery(Commit.empty(preface), 0, 0, 0, "")
                 return cls(file, lock, preface, recovery, TranslationTree(options.fanout, PageLoader(file)), options)
             except BaseException:
@@ -205,12 +207,10 @@ class Container:
                 commit = recovery.commit
                 tree = recover_translation(file, preface, commit, PageLoader(file))
                 container = cls(file, lock, preface, recovery, tree, options)
-                if recovery.dropped_bytes:
-                    file.truncate(commit.end)
-                if recovery.dropped_bytes or recovery.published != commit.number:
-                    file.sync()
-                    if commit.number:
-                        publish(file, commit)
+                if commit.number == 0:  # its creator may have been killed before it made the name durable
+                    medium.sync_names(_directory_of(name))
+                if not recovery.is_clean:
+                    _repair(file, recovery)
                 return container
             except BaseException:
                 file.close()
@@ -317,9 +317,9 @@ class Container:
                 frames = block.encode_node(content, id)
             old_size, old_rows = self._source.size_and_rows(id)
             address = self._put(id, frames.frame(0), MOVED)
-            self._relocations[id] = self._moved[id] = address
-            self._dead_bytes += old_size
-            self._rows += frames.rows - old_rows
+            self._relocations[id] = self._moved.addresses[id] = address
+            self._moved.dead_bytes += old_size
+            self._moved.rows += frames.rows - old_rows
 
     def flush(self, meta: bytes | None = None) -> Commit:
         """Make everything appended and updated so far durable and visible to readers; returns the commit.
@@ -330,11 +330,14 @@ class Container:
             self._drain()
             self._wait_for_sync()
             meta = self._written.meta if meta is None else meta
-            unchanged = self._builder.is_empty and self._place == self._written.place and not self._moved
+            moved = self._moved
+            unchanged = self._builder.is_empty and self._place == self._written.place and not moved.addresses
             if not (unchanged and meta == self._written.meta and self._durable is self._written):
-                self._make_durable(self._write_commit(meta, self._moved))
+                self._moved = _Updates()
+                self._rows += moved.rows
+                self._dead_bytes += moved.dead_bytes
+                self._make_durable(self._write_commit(meta, moved.addresses))
                 self._committed_relocations = dict(self._relocations)
-                self._moved = {}
             return self._durable
 
     def _encode_gathered(self) -> None:
@@ -505,8 +508,7 @@ class Container:
         """See to it that the blocks of a range of ids can be read from the file."""
         if last > self._tree.next_id:
             self._drain()
-        open_position = self._place.offset // STRIDE
-        if not self._builder.is_empty and (self._addresses(first, last) >> np.uint64(16) >= open_position).any():
+        if self._builder.holds_any(first, last):
             self._seal_macro_block()
 
     def _addresses(self, first: int, last: int) -> Addresses:
@@ -547,6 +549,15 @@ class Container:
         return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
 
 
+@dataclass
+class _Updates:
+    """Updates since the last flush: they take effect together, with the commit of the next one."""
+
+    addresses: dict[int, int] = field(default_factory=dict)
+    rows: int = 0
+    dead_bytes: int = 0
+
+
 class _Guard:
     """Remembers an error that leaves the file in an unknown state; refused input is not one."""
 
@@ -564,12 +575,30 @@ class _Guard:
             self._container._failure = error
 
 
+def _repair(file: File, recovery: Recovery) -> None:
+    """Cut off what no commit covers and publish the commit found.
+
+    Everything is synced before, since after a kill without power loss it may be readable but not yet durable.
+    """
+    if recovery.dropped_bytes:
+        file.truncate(recovery.commit.end)
+    for slot in recovery.damaged_slots:
+        clear_slot(file, slot)
+    file.sync()
+    if recovery.commit.number:
+        publish(file, recovery.commit)
+
+
 def _check_leaf_size(batch: pa.RecordBatch) -> None:
     if batch.nbytes > _LARGEST_LEAF:
         raise InputError(
             f"a block of {batch.num_rows} rows has {batch.nbytes} bytes, at most {_LARGEST_LEAF} are possible; "
             "append fewer rows at a time, or store such large values outside the stream"
         )
+
+
+def _directory_of(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -129,6 +129,10 @@ class MacroBuilder:
         """Bytes of payload so far."""
         return self._used
 
+    def holds_any(self, first: int, last: int) -> bool:
+        """Whether it holds a part of a block with an id from ``first`` to ``last`` (exclusive)."""
+        return any(first <= id < last for id, _, _ in self._slots)
+
     def room(self) -> int:
         """Payload bytes the next slot may have."""
         if len(self._slots) == _MOST_SLOTS:

@@ -197,5 +197,5 @@ def _newest_published(file: File, preface: Preface) -> Commit:
     if commits:
         return commits[0]
     if findings:
-        raise CorruptionError(f"{file.name}: {findings[0]}")
+        raise CorruptionError(f"{file.name}: {findings[0].message}")
     return Commit.empty(preface)

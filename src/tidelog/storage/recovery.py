@@ -34,7 +34,14 @@ class Recovery:
     dropped_blocks: int
     """Blocks among them that were whole."""
     reason: str
-    """Why reading stopped; empty if the file ends with the commit."""
+    """Why reading stopped; empty if the file ends with whole units."""
+    damaged_slots: tuple[int, ...] = ()
+    """Publication slots that are torn or name a commit that is gone."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the file is as a writer leaves it that closes: nothing to cut off, publish or repair."""
+        return not (self.dropped_bytes or self.damaged_slots) and self.published == self.commit.number
 
 
 def find_commit(file: File, preface: Preface, *, roll_back: bool = False) -> Recovery:
@@ -44,17 +51,17 @@ def find_commit(file: File, preface: Preface, *, roll_back: bool = False) -> Rec
     """
     size = file.size()
     commits, findings = published_commits(file, size)
-    lost = [finding for finding in findings if "names" in finding]
+    lost = [finding for finding in findings if finding.names_lost_commit]
     if lost and not roll_back:
         raise CorruptionError(
-            f"{file.name}: {lost[0]}; restore the file from a backup, or call Container.recover "
+            f"{file.name}: {lost[0].message}; restore the file from a backup, or call Container.recover "
             "to go back to the newest intact commit"
         )
     start = commits[0] if commits else Commit.empty(preface)
-    return walk_behind(file, start, size)
+    return _walk_behind(file, start, size, tuple(finding.index for finding in findings))
 
 
-def walk_behind(file: File, start: Commit, size: int) -> Recovery:
+def _walk_behind(file: File, start: Commit, size: int, damaged_slots: tuple[int, ...]) -> Recovery:
     """Verify the units behind a durable commit and take every commit that is reached."""
     commit = start
     blocks = 0
@@ -70,7 +77,7 @@ def walk_behind(file: File, start: Commit, size: int) -> Recovery:
                 blocks += _verify(file, unit)
     except InvalidUnit as error:
         reason = str(error)
-    return Recovery(commit, start.number, max(0, size - commit.end), blocks, reason)
+    return Recovery(commit, start.number, max(0, size - commit.end), blocks, reason, damaged_slots)
 
 
 def _verify(file: File, unit: Unit) -> int:

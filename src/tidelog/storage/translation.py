@@ -104,7 +104,7 @@ class Translation:
     def __init__(
         self, fanout: int, flank: list[list[int]], written: list[int], load: Callable[[int], Addresses]
     ) -> None:
-        """``flank[i]``: entries of level ``i`` behind its ``written[i]`` pages; ``load`` reads the entries of a page."""
+        """``flank[i]``: entries of level ``i`` behind its ``written[i]`` pages; ``load`` reads a page's entries."""
         self.fanout = fanout
         self._flank = flank
         self._written = written
