@@ -8,11 +8,12 @@ starts with a header that every kind shares::
     8   u64 ordinal       number of the unit in its file, from 0
     16  u32 chain         CRC of the unit before it (of the file header for the first one)
     20  u32 head length   bytes, from 0, that the CRC covers
-    24  u32 CRC           CRC-32 of the head, this field taken as zero
+    24  u32 CRC           CRC-32 of the unit's offset in the file (u64) and then the head, this field taken as zero
     28  u32 zero
 
 Because each CRC covers the CRC before it, bytes left over from an earlier life of the file can never be
-taken for the continuation of a newer one.
+taken for the continuation of a newer one; because it covers the offset, a unit that a device wrote to or
+read from the wrong place is not taken for the right one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _HEADER = struct.Struct("<4sIQIIII")
 HEADER_SIZE = _HEADER.size
 _CRC_AT = 24
 _NO_CRC = bytes(4)
+
+
+def _offset_crc(offset: int) -> int:
+    return zlib.crc32(offset.to_bytes(8, "little"))
 
 
 def round_to_stride(size: int) -> int:
@@ -76,7 +81,7 @@ class Place:
 def seal_head(head: bytearray, magic: bytes, length: int, place: Place) -> int:
     """Fill in the header at the start of ``head``; returns the CRC."""
     _HEADER.pack_into(head, 0, magic, length, place.ordinal, place.chain, len(head), 0, 0)
-    crc = zlib.crc32(head)
+    crc = zlib.crc32(head, _offset_crc(place.offset))
     struct.pack_into("<I", head, _CRC_AT, crc)
     return crc
 
@@ -102,7 +107,8 @@ def read_unit(file: File, offset: int, limit: int) -> Unit:
         if len(head) < head_length:
             raise InvalidUnit(f"the head of the unit at offset {offset} is cut off")
     view = memoryview(head)[:head_length]
-    found = zlib.crc32(view[_CRC_AT + 4 :], zlib.crc32(_NO_CRC, zlib.crc32(view[:_CRC_AT])))
+    found = zlib.crc32(view[:_CRC_AT], _offset_crc(offset))
+    found = zlib.crc32(view[_CRC_AT + 4 :], zlib.crc32(_NO_CRC, found))
     if found != crc:
         raise InvalidUnit(f"the head of the unit at offset {offset} has CRC {found:08x}, its header says {crc:08x}")
     return Unit(magic, offset, length, ordinal, chain, crc, view)
