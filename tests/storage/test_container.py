@@ -1,0 +1,410 @@
+"""What a container promises its users, one promise a test; crashes and damage are tested elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gc
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.containers import NAME, SCHEMA, TINY, History, assert_holds, reopened
+from support.recording_medium import RecordingMedium
+from tidelog.model.errors import (
+    ClosedError,
+    ExistsError,
+    InputError,
+    LockedError,
+    NotFoundError,
+    SchemaError,
+)
+from tidelog.storage import Container, ContainerReader, FileMedium, Options, workers
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    numbers = np.arange(start, start + count)
+    return pa.record_batch(
+        [
+            pa.array(numbers * 1000, pa.timestamp("us")),
+            pa.array(np.round(np.sin(numbers), 3)),
+            pa.array([f"row {i % 50}" for i in range(start, start + count)]),
+        ],
+        schema=SCHEMA,
+    )
+
+
+@pytest.fixture
+def medium(tmp_path: Path) -> FileMedium:
+    return FileMedium(tmp_path)
+
+
+@pytest.fixture
+def container(medium: FileMedium) -> Iterator[Container]:
+    with Container.create(medium, NAME, SCHEMA) as container:
+        yield container
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_histories_survive_on_real_files(tmp_path: Path, mapped: bool) -> None:
+    medium = FileMedium(tmp_path, mapped=mapped)
+    medium.mark = lambda value: None  # type: ignore[attr-defined]
+    expected = History(medium, 9).run(60)  # type: ignore[arg-type]
+    with reopened(medium) as container:
+        assert container.recovery.is_clean
+        assert_holds(container, expected.at(container.recovery.commit))
+        assert container.check() == []
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(1, 60))
+def test_random_histories_against_the_model(seed: int, steps: int) -> None:
+    medium = RecordingMedium()
+    expected = History(medium, seed).run(steps)
+    with ContainerReader.open(medium, NAME) as reader:
+        assert_holds(reader, expected.at(reader.commit))
+        assert reader.check() == []
+
+
+def test_a_large_batch_is_cut_into_leaves_and_comes_back(container: Container) -> None:
+    batch = rows(0, 150_000)
+    assert container.extend(batch) == range(37)
+    commit = container.flush()
+    assert (commit.next_id, commit.rows) == (37, 150_000)
+    reader = container.snapshot()
+    assert pa.Table.from_batches(reader.scan()).equals(pa.Table.from_batches([batch]))
+    assert reader.read(36).num_rows == 150_000 - 36 * 4096
+    assert reader.read(5).equals(batch.slice(5 * 4096, 4096))
+
+
+def test_a_read_decodes_only_what_is_asked_for(container: Container) -> None:
+    batch = rows(0, 4096)
+    container.append(batch)
+    container.flush()
+    reader = container.snapshot()
+    assert reader.read(0, ["text"]).equals(batch.select(["text"]))
+    assert reader.read(0, ["value", "ts"]).equals(batch.select(["value", "ts"]))
+    for start, stop in [(0, 0), (0, 1), (1023, 1025), (1024, 2048), (4000, 4096), (0, 4096), (2048, 2048)]:
+        assert reader.read(0, rows=(start, stop)).equals(batch.slice(start, stop - start))
+    assert reader.read(0, []).num_rows == 4096
+    assert [b.schema.names for b in reader.scan(columns=["value"])] == [["value"]]
+    with pytest.raises(InputError, match="rows 0 to 4096"):
+        reader.read(0, rows=(0, 4097))
+    with pytest.raises(NotFoundError, match="'colour'; the columns are 'ts', 'value', 'text'"):
+        reader.read(0, ["colour"])
+
+
+def test_small_blocks_are_encoded_together_but_stay_apart(container: Container) -> None:
+    parts = [rows(i * 7, 7) for i in range(100)]
+    assert [container.append(part) for part in parts] == list(range(100))
+    container.flush()
+    assert all(container.read(i).equals(part) for i, part in enumerate(parts))
+    assert len(list(container.snapshot().scan())) < 10
+
+
+def test_the_writer_reads_what_is_not_flushed_yet(container: Container) -> None:
+    container.extend(rows(0, 10_000))
+    id = container.append(b"a node")
+    assert container.read(2).equals(rows(8192, 10_000 - 8192))
+    assert container.read_node(id) == b"a node"
+    assert sum(batch.num_rows for batch in container.scan()) == 10_000
+    assert container.snapshot().blocks == 0
+
+
+def test_updates_show_to_later_commits_only(container: Container) -> None:
+    container.extend(rows(0, 8192))
+    container.flush()
+    before = container.snapshot()
+    container.update(1, rows(5, 10))
+    assert container.read(1).equals(rows(5, 10))
+    unflushed = container.snapshot()
+    commit = container.flush()
+    after = container.snapshot()
+    for reader in (before, unflushed):
+        assert reader.read(1).equals(rows(4096, 4096))
+        assert reader.rows == 8192
+    assert after.read(1).equals(rows(5, 10))
+    assert (after.rows, commit.rows) == (4106, 4106)
+    assert commit.dead_bytes > 0
+    assert container.check() == []
+
+
+def test_many_updates_keep_the_chain_of_tables_short(medium: FileMedium) -> None:
+    with Container.create(medium, NAME, SCHEMA, TINY) as container:
+        container.extend(rows(0, 200))
+        for round in range(100):
+            container.update(round % 25, rows(round, 3))
+            container.flush()
+        assert container.check() == []
+    with ContainerReader.open(medium, NAME) as reader:
+        assert [reader.read(i)["ts"][0].value for i in range(25)] == [(75 + i) * 1000 for i in range(25)]
+
+
+def test_frames_larger_than_many_macro_blocks(medium: FileMedium) -> None:
+    noise = np.random.default_rng(0).integers(32, 127, 300_000, dtype=np.uint8).tobytes().decode()
+    batch = pa.record_batch([pa.array([0], pa.timestamp("us")), pa.array([1.5]), pa.array([noise])], schema=SCHEMA)
+    with Container.create(medium, NAME, SCHEMA, TINY) as container:
+        for content in (rows(0, 3), batch, rows(3, 3)):
+            container.append(content)
+        container.append(os.urandom(100_000))
+        container.flush()
+        assert container.read(1).equals(batch)
+        assert container.check() == []
+
+
+def test_wide_rows_make_smaller_leaves(container: Container) -> None:
+    text = "x" * 20_000
+    batch = pa.record_batch(
+        [pa.array(range(1000), pa.timestamp("us")), pa.nulls(1000, pa.float64()), pa.array([text] * 1000)],
+        schema=SCHEMA,
+    )
+    ids = container.extend(batch)
+    assert 2 <= len(ids) < 10
+    assert pa.Table.from_batches(container.scan()).equals(pa.Table.from_batches([batch]))
+
+
+def test_metadata_travels_with_the_commit(container: Container, medium: FileMedium) -> None:
+    assert container.flush(b"root 7").meta == b"root 7"
+    container.append(rows(0, 1))
+    assert container.flush().meta == b"root 7"
+    with ContainerReader.open(medium, NAME) as reader:
+        assert reader.commit.meta == b"root 7"
+
+
+def test_a_flush_without_news_writes_nothing(container: Container) -> None:
+    container.append(rows(0, 5))
+    first = container.flush()
+    assert container.flush() is first
+
+
+def test_a_description_is_kept(medium: FileMedium) -> None:
+    Container.create(medium, NAME, SCHEMA, description={"stream": "trades", "n": 1}).close()
+    with ContainerReader.open(medium, NAME) as reader:
+        assert reader.description["notes"] == {"stream": "trades", "n": 1}
+        assert reader.schema.equals(SCHEMA)
+
+
+def test_summaries_come_from_frames_without_decoding(container: Container) -> None:
+    container.extend(rows(0, 10_000))
+    container.append(b"a node between")
+    container.append(rows(10_000, 1))
+    container.flush()
+    ids, counts, table = container.snapshot().summaries()
+    assert ids.tolist() == [0, 1, 2, 4]
+    assert counts.tolist() == [4096, 4096, 1808, 1]
+    assert table.shape == (4, 3)
+    assert table["nulls"].sum() == 0
+
+
+def test_bad_input_is_refused_and_nothing_is_written(container: Container) -> None:
+    other = pa.record_batch({"ts": [1], "value": [1.0]})
+    for action in (container.append, container.extend, lambda batch: container.update(0, batch)):
+        container.append(rows(0, 1)) if not container.blocks else None
+        with pytest.raises(InputError, match="expected ts: timestamp"):
+            action(other)
+    with pytest.raises(InputError, match="at least one row"):
+        container.append(rows(0, 0))
+    assert container.extend(rows(0, 0)) == range(1, 1)
+    with pytest.raises(NotFoundError, match="ids are 0 to 0"):
+        container.update(1, rows(0, 1))
+    with pytest.raises(NotFoundError):
+        container.read(-1)
+    assert container.append(rows(0, 1)) == 1
+    with pytest.raises(InputError, match="use read_node"):
+        container.read(container.append(b"node"))
+    with pytest.raises(InputError, match="use read"):
+        container.read_node(0)
+
+
+def test_types_that_cannot_be_stored_are_refused_by_name(medium: FileMedium) -> None:
+    with pytest.raises(SchemaError):
+        Container.create(medium, NAME, pa.schema([("xs", pa.list_(pa.int64()))]))
+    with pytest.raises(SchemaError, match="'d' has type dictionary"):
+        Container.create(medium, NAME, pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))]))
+    assert medium.names() in ([], [NAME + ".lock"])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"macro_size": 5000}, {"macro_size": 0}, {"fanout": 1}, {"leaf_rows": 0}, {"commit_every": 0}]
+)
+def test_options_are_checked(wrong: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Options(**wrong)
+
+
+def test_one_writer_at_a_time(container: Container, medium: FileMedium) -> None:
+    with pytest.raises(LockedError):
+        Container.open(medium, NAME)
+    container.close()
+    Container.open(medium, NAME).close()
+    with pytest.raises(ExistsError):
+        Container.create(medium, NAME, SCHEMA)
+
+
+def test_use_after_close(container: Container) -> None:
+    container.close()
+    container.close()
+    for action in (container.flush, container.snapshot, lambda: container.append(b""), lambda: container.read(0)):
+        with pytest.raises(ClosedError):
+            action()
+
+
+def test_opening_what_is_not_there(medium: FileMedium) -> None:
+    with pytest.raises(NotFoundError):
+        Container.open(medium, "nothing.tl")
+    with pytest.raises(NotFoundError):
+        ContainerReader.open(medium, "nothing.tl")
+
+
+def test_an_abandoned_scan_frees_its_resources(container: Container) -> None:
+    container.extend(rows(0, 500_000))
+    container.flush()
+    before = threading.active_count()
+    for _ in range(20):
+        scan = container.snapshot().scan()
+        assert next(scan).num_rows
+        del scan
+    gc.collect()
+    assert threading.active_count() <= before + workers.THREADS
+
+
+def test_scans_of_ranges_of_blocks(container: Container) -> None:
+    container.extend(rows(0, 20 * 4096))
+    container.flush()
+    reader = container.snapshot()
+    for first, last in [(0, 1), (3, 9), (19, 20), (19, 100), (5, 5), (7, 3)]:
+        scanned = pa.Table.from_batches(reader.scan(first, last), SCHEMA)
+        wanted = rows(0, 20 * 4096).slice(first * 4096, max(0, min(last, 20) - first) * 4096)
+        assert scanned.equals(pa.Table.from_batches([wanted]))
+
+
+def test_the_block_cache_keeps_to_its_budget(medium: FileMedium) -> None:
+    with Container.create(medium, NAME, SCHEMA) as container:
+        container.extend(rows(0, 40 * 4096))
+    with ContainerReader.open(medium, NAME, cache_bytes=200_000) as reader:
+        for _ in range(3):
+            for id in range(40):
+                reader.read(id, ["ts"])
+        assert 100_000 < reader.cache_statistics().bytes <= 200_000
+        reader.read(39, ["ts"])
+        assert reader.cache_statistics().hits >= 1
+    with ContainerReader.open(medium, NAME, cache_bytes=0) as reader:
+        reader.read(0)
+        assert reader.cache_statistics().entries == 0
+
+
+def test_threads_may_write_and_read_at_once(container: Container) -> None:
+    errors: list[BaseException] = []
+
+    def write(worker: int) -> None:
+        try:
+            for step in range(30):
+                container.append(rows(worker * 10_000 + step, 50))
+                if step % 10 == 9:
+                    container.flush()
+        except BaseException as error:
+            errors.append(error)
+
+    def read() -> None:
+        try:
+            for _ in range(30):
+                reader = container.snapshot()
+                assert sum(batch.num_rows for batch in reader.scan()) == reader.rows == 50 * reader.blocks
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(3)] + [threading.Thread(target=read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert container.flush().rows == 3 * 30 * 50
+
+
+def _read_while_written(
+    root: str, queue: multiprocessing.Queue[object], stop: multiprocessing.synchronize.Event
+) -> None:
+    """In another process: every snapshot must be whole, and never older than one seen before."""
+    seen = -1
+    looks = 0
+    try:
+        while not stop.is_set() or looks < 3:
+            with ContainerReader.open(FileMedium(root), NAME) as reader:
+                assert reader.commit.number >= seen
+                seen = reader.commit.number
+                total = sum(batch.num_rows for batch in reader.scan(columns=["ts"]))
+                assert total == reader.rows, (total, reader.rows)
+            looks += 1
+        queue.put(looks)
+    except BaseException as error:
+        queue.put(repr(error))
+
+
+def test_other_processes_read_commits_while_writing_goes_on(medium: FileMedium) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue, stop = context.Queue(), context.Event()
+    options = Options(commit_every=200_000, macro_size=16_384, fanout=16)
+    with Container.create(medium, NAME, SCHEMA, options) as container:
+        reader = context.Process(target=_read_while_written, args=(str(medium.root), queue, stop))
+        reader.start()
+        for round in range(60):
+            container.extend(rows(round * 20_000, 20_000))
+            container.update(round, rows(0, 100))
+            if round % 5 == 0:
+                container.flush()
+        stop.set()
+        looks = queue.get(timeout=120)
+        reader.join()
+        assert isinstance(looks, int), looks
+
+
+def test_memory_stays_bounded_while_writing(medium: FileMedium) -> None:
+    """Only a few runs are encoded ahead: the queue of unplaced ones never grows with the input."""
+    with Container.create(medium, NAME, SCHEMA) as container:
+        batch = rows(0, 65_536)
+        for _ in range(30):
+            container.extend(batch)
+            assert len(container._encoding) <= workers.THREADS + 1
+        assert len(container._spare_words) <= workers.THREADS + 1
+
+
+def test_every_column_type_goes_through(medium: FileMedium) -> None:
+    columns = {
+        "bool": pa.array([True, None, False]),
+        **{f"{kind}{bits}": pa.array([1, None, 100], getattr(pa, f"{kind}{bits}")())
+           for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+        "float32": pa.array([1.5, None, float("nan")], pa.float32()),
+        "float64": pa.array([-0.0, None, float("inf")]),
+        "string": pa.array(["a", None, "ü" * 40]),
+        "large_string": pa.array(["a", None, ""], pa.large_string()),
+        "binary": pa.array([b"\x00\xff", None, b""]),
+        "large_binary": pa.array([b"\x00", None, b"\xfe" * 99], pa.large_binary()),
+        **{f"timestamp_{unit}": pa.array([0, None, -1], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
+        "zoned": pa.array([0, None, 1], pa.timestamp("us", "Europe/Berlin")),
+        "date32": pa.array([datetime.date(2020, 1, 1), None, datetime.date(1900, 1, 1)]),
+        "date64": pa.array([datetime.date(2020, 1, 1), None, datetime.date(1900, 1, 1)], pa.date64()),
+        "decimal": pa.array([decimal.Decimal("1.23"), None, decimal.Decimal("-" + "9" * 36)], pa.decimal128(38, 2)),
+        "all_null": pa.nulls(3, pa.int64()),
+    }  # fmt: skip
+    batch = pa.record_batch(columns)
+    with Container.create(medium, NAME, batch.schema) as container:
+        container.append(batch)
+        container.flush()
+        again = container.read(0)
+        assert again.schema.equals(batch.schema)
+        for name in batch.schema.names:
+            if "float" in name:
+                bits = f"uint{name[-2:]}"
+                assert again[name].view(bits).equals(batch[name].view(bits))
+            else:
+                assert again[name].equals(batch[name]), name
+        assert container.check() == []
