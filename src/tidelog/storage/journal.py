@@ -15,7 +15,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 
-from tidelog.model.errors import ClosedError, InputError, StorageError
+from tidelog.model.errors import ClosedError, CorruptionError, InputError, StorageError
 from tidelog.storage.files import bytes_of
 from tidelog.storage.journal_format import (
     LARGEST_RECORD,
@@ -294,5 +294,13 @@ def read_journal(medium: Medium, name: str) -> JournalReader:
 
 
 def _read_records(file: File, salt: bytes, count: int) -> Iterator[Record]:
-    for number, payload in enumerate(islice(RecordScan(file, salt), count), 1):
-        yield Record(number, bytes(payload))
+    """The first ``count`` records, which were whole before."""
+    scan = RecordScan(file, salt)
+    for payload in islice(scan, count):
+        yield Record(scan.number, bytes(payload))
+    if scan.number < count:
+        raise CorruptionError(
+            f"journal {file.name} had {count} records when it was opened, now it ends after {scan.number}: "
+            f"{scan.reason or 'the file was cut'}; read it again, and if that is no crash of another writer, "
+            "check the device"
+        )
