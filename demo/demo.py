@@ -60,7 +60,7 @@ def write(directory: Path, events: int) -> None:
 
 
 def killed_writer(directory: Path, events: int, progress: Progress) -> tuple[int, float]:
-    """Let another process write and kill it half-way, between two flushes; returns what it acknowledged and its rate."""
+    """Let another process write and kill it half-way, between flushes; returns what it acknowledged and its rate."""
     task = progress.add_task("writing in another process", total=events)
     command = [sys.executable, __file__, "--write-to", str(directory), "--events", str(events)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
