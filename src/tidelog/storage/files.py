@@ -37,6 +37,8 @@ class File(ABC):
     """
 
     name: str
+    maps = False
+    """Whether :meth:`view` costs no copy."""
 
     @abstractmethod
     def read(self, offset: int, length: int) -> bytes:
@@ -116,7 +118,7 @@ class DiskFile(File):
         self._path = path
         self._readable: _Descriptor | None = _Descriptor(descriptor)
         self._writable = self._readable if writable else None
-        self._mapped = mapped
+        self.maps = mapped
         self._map: mmap.mmap | None = None
         self._failure: StorageError | None = None
 
@@ -159,7 +161,7 @@ class DiskFile(File):
 
     def view(self, offset: int, length: int) -> memoryview:
         """Like :meth:`read`, as a read-only view; mapped where the medium maps."""
-        if not self._mapped:
+        if not self.maps:
             return memoryview(self.read(offset, length))
         descriptor = self._readable or self._refuse_reading()
         check_range(offset, length, self._path)

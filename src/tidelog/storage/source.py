@@ -181,7 +181,13 @@ class BlockSource:
         extents = self._extents(first, last)
         lengths = extents.lengths()
         low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
-        if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
+        dense = high - low <= 2 * int(extents.sizes.sum()) + (1 << 16)
+        if dense and not extents.rests and self._file.maps:
+            offsets, used = extents.starts - low, high - low
+            buffer = np.frombuffer(self._file.view(low, used), np.uint8)
+            if len(buffer) < used:
+                raise self._cut_off(low + len(buffer), high)
+        elif dense:
             offsets, used = extents.starts - low, high - low
             buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
             self._fill(low, buffer[:used])
@@ -204,9 +210,10 @@ class BlockSource:
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)
         if read < len(target):
-            raise CorruptionError(
-                f"{self._file.name} ends at {offset + read}, but bytes up to {offset + len(target)} were committed"
-            )
+            raise self._cut_off(offset + read, offset + len(target))
+
+    def _cut_off(self, end: int, expected: int) -> CorruptionError:
+        return CorruptionError(f"{self._file.name} ends at {end}, but bytes up to {expected} were committed")
 
     def _extents(self, first: int, last: int) -> _Extents:
         addresses = self._addresses(first, last)
