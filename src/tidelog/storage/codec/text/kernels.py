@@ -1,0 +1,375 @@
+"""Kernels of the text codec: finding distinct values, copying values, laying out and filling decoded arrays.
+
+Byte strings are read and written as words of 8 bytes and more at any alignment. Where a word may reach past
+the string, the caller provides :data:`SLACK` bytes behind the memory; where it cannot, words overlap backwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
+
+PLAIN = 0
+DICTIONARY = 1
+CONSTANT = 2
+NOTHING = 3
+"""What a block is, or is to be encoded as; NOTHING is a block without a valid row."""
+
+KIND, ENTRIES, TEXT_BYTES, VALUE_BYTES, FIELDS = 0, 1, 2, 3, 4
+"""Columns of what :func:`find_distinct` tells about a block: kind, distinct values (0 if PLAIN), bytes of all valid
+values, bytes of the distinct ones."""
+
+SLACK = 32
+"""Bytes behind memory that words may reach into."""
+
+SMALL_DICTIONARY = 1 << 16
+"""Bytes of distinct values that any block may have; they are read whole for the smallest part of the block."""
+
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_SIZE_BITS = np.uint64(32)
+_SIZE_MASK = np.uint64(0xFFFFFFFF)
+_LARGEST_SIZE = (1 << 31) - 1
+_PROBATION = 256
+
+
+def _type_load(_typing: Any, array: Any, index: Any) -> Any:
+    """The eight bytes of ``array`` at ``index`` as a little-endian word; unchecked."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(base, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return u64(array, index), generate
+
+
+def _copier(size: int) -> Any:
+    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
+
+    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.VectorType(ir.IntType(8), size).as_pointer()
+            places = []
+            for argument, index in ((0, 1), (2, 3)):
+                array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
+                places.append(builder.bitcast(builder.gep(array.data, [arguments[index]]), word))
+            builder.store(builder.load(places[1], align=1), places[0], align=1)
+            return context.get_dummy_value()
+
+        return void(target, at, source, start), generate
+
+    return intrinsic(typed)
+
+
+_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
+"""For helpers in inner loops: left to itself the compiler calls them, and a call with arrays costs more than
+they do."""
+
+_load: Any = intrinsic(_type_load)
+_copy8: Any = _copier(8)
+_copy16: Any = _copier(16)
+_copy32: Any = _copier(32)
+
+
+@inline
+def _word_near_end(data: Any, start: Any, size: Any) -> Any:
+    """The at most eight bytes of a value as a word, where ``data`` ends too soon for a load."""
+    word = np.uint64(0)
+    for k in range(size):
+        word |= np.uint64(data[start + k]) << np.uint64(8 * k)
+    return word
+
+
+@_inlined
+def _short_word(data: Any, start: Any, size: Any) -> Any:
+    """The at most eight bytes of a value as a word, padded with zeros."""
+    if start + 8 > len(data):
+        return _word_near_end(data, start, size)
+    word = _load(data, start)
+    return word & ~(~np.uint64(0) << np.uint64(8 * size)) if size < 8 else word
+
+
+@_inlined
+def _digest(data: Any, start: Any, size: Any) -> Any:
+    """A word that tells values of more than eight bytes apart, with rare exceptions."""
+    word = np.uint64(size)
+    last = start + size - 8
+    for at in range(start, last, 8):
+        word = (word ^ _load(data, at)) * np.uint64(_MULTIPLIER)
+        word ^= word >> np.uint64(29)
+    return (word ^ _load(data, last)) * np.uint64(_MULTIPLIER)
+
+
+@_inlined
+def _same(data: Any, one: Any, other: Any, size: Any) -> Any:
+    """Whether two values of ``size`` > 8 bytes are equal."""
+    for k in range(0, size - 8, 8):
+        if _load(data, one + k) != _load(data, other + k):
+            return False
+    return _load(data, one + size - 8) == _load(data, other + size - 8)
+
+
+@inline
+def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stream: Any, rows: Any, first: Any) -> Any:
+    """Number the distinct values of a block in order of appearance; row ``i`` starts at ``places[i]``.
+
+    Writes the number of each row's value to ``stream`` (a null repeats the row before) and the row each value was
+    first seen in, counted from ``first`` rows before the block, to ``rows``. Returns how many there are, or -1 if
+    there are too many to be worth it.
+    """
+    count = len(places) - 1
+    limit = max(count // 2, 1)
+    capacity = 2
+    shift = np.uint64(63)
+    while capacity < 2 * limit:
+        capacity *= 2
+        shift -= np.uint64(1)
+    table[:capacity] = -1
+    entries = 0
+    number: Any = 0
+    for begin in range(0, count, _PROBATION):
+        for row in range(begin, min(begin + _PROBATION, count)):
+            if len(mask) != 0 and mask[row] == 0:
+                stream[row] = number
+                continue
+            start = places[row]
+            size = places[row + 1] - start
+            key = _short_word(data, start, size) if size <= 8 else _digest(data, start, size)
+            slot = ((key + np.uint64(size)) * np.uint64(_MULTIPLIER)) >> shift
+            while True:
+                number = np.int64(table[slot])
+                if number < 0:
+                    if entries == limit:
+                        return -1
+                    number = entries
+                    table[slot] = number
+                    known[2 * number] = key
+                    known[2 * number + 1] = np.uint64(size)
+                    rows[number] = first + row
+                    entries += 1
+                    break
+                at = np.uint64(number) << np.uint64(1)
+                alike = known[at] == key and known[at + np.uint64(1)] == np.uint64(size)
+                if alike and (size <= 8 or _same(data, start, places[rows[number] - first], size)):
+                    break
+                slot = (slot + np.uint64(1)) & np.uint64(capacity - 1)
+            stream[row] = number
+        # So many different ones among the first: half of the block will surely differ.
+        if (begin == 0 and entries > 252) or (begin == 3 * _PROBATION and entries > 896):
+            return -1
+    return entries
+
+
+@inline
+def _pays(rows: Any, entries: Any, values: Any, text: Any) -> Any:
+    """Whether a dictionary saves a quarter of the bytes, and does not make partial reads expensive."""
+    bits = 1
+    while (1 << bits) < entries:
+        bits += 1
+    saves = 4 * (values + rows * bits // 8) <= 3 * text
+    return saves and (values <= SMALL_DICTIONARY or 4 * values <= text)
+
+
+@kernel(
+    void(
+        array_in(u8),
+        array_in(i64),
+        array_in(u8),
+        array_in(i64),
+        array_out(i32),
+        array_out(u64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64, 2),
+    )
+)
+def find_distinct(
+    data: Any,
+    offsets: Any,
+    mask: Any,
+    cuts: Any,
+    table: Any,
+    known: Any,
+    stream: Any,
+    rows: Any,
+    blocks: Any,
+) -> None:
+    """Choose the encoding of every block and make its stream of integers.
+
+    ``stream`` receives, without gaps, the index of each row's value (DICTIONARY) or its length (PLAIN); blocks of other
+    kinds have no stream. A null repeats the row before, which compresses best. ``rows`` receives the rows of the
+    distinct values, block after block. ``table`` has at least as many slots as the longest block has rows and
+    two; ``known`` as many.
+    """
+    streamed = 0
+    found = 0
+    for b in range(len(cuts) - 1):
+        first = cuts[b]
+        last = cuts[b + 1]
+        entries = _index_block(
+            data,
+            offsets[first : last + 1],
+            mask[first:last],
+            table,
+            known,
+            stream[streamed:],
+            rows[found:],
+            first,
+        )
+        text = 0
+        for row in range(first, last):
+            if len(mask) == 0 or mask[row] != 0:
+                text += offsets[row + 1] - offsets[row]
+        values = 0
+        for entry in range(found, found + entries):
+            values += offsets[rows[entry] + 1] - offsets[rows[entry]]
+        kind = DICTIONARY
+        if entries == 0:
+            kind = NOTHING
+        elif entries == 1:
+            kind = CONSTANT
+        elif entries < 0 or not _pays(last - first, entries, values, text):
+            kind = PLAIN
+            entries = 0
+            length = 0
+            for row in range(first, last):
+                if len(mask) == 0 or mask[row] != 0:
+                    length = offsets[row + 1] - offsets[row]
+                stream[streamed + row - first] = length
+        if kind <= DICTIONARY:
+            streamed += last - first
+        blocks[b, KIND] = kind
+        blocks[b, ENTRIES] = entries
+        blocks[b, TEXT_BYTES] = text
+        blocks[b, VALUE_BYTES] = values if kind != PLAIN else 0
+        found += entries
+
+
+@kernel(i64(array_in(u8), array_in(i64), array_in(i64), array_out(u8), array_out(i64)))
+def copy_values(data: Any, offsets: Any, rows: Any, out: Any, sizes: Any) -> int:
+    """Copy the values of ``rows``, one after the other, to the front of ``out``; returns the bytes copied.
+
+    Their lengths go to ``sizes``. ``out`` has room for exactly all of them.
+    """
+    at = 0
+    for i in range(len(rows)):
+        start = offsets[rows[i]]
+        size = offsets[rows[i] + 1] - start
+        sizes[i] = size
+        if size >= 8:
+            for k in range(0, size - 8, 8):
+                _copy8(out, at + k, data, start + k)
+            _copy8(out, at + size - 8, data, start + size - 8)
+        else:
+            for k in range(size):
+                out[at + k] = data[start + k]
+        at += size
+    return at
+
+
+@_inlined
+def _is_valid(bitmap: Any, row: Any) -> Any:
+    return (bitmap[row >> 3] >> (row & 7)) & 1 != 0
+
+
+_LAY_OUT = [
+    i64(
+        array_in(i64, 2),
+        array_in(i64),
+        array_in(i64),
+        array_in(u8),
+        array_out(u64),
+        array_out(offset),
+    )
+    for offset in (i32, i64)
+]
+
+ROWS, STREAM, ENTRY, PIECE_ENTRIES, PIECE_VALUES, PIECE_FIELDS = 1, 2, 3, 4, 5, 6
+"""Columns, behind KIND, of what :func:`lay_out` and :func:`fill` are told about a piece: rows wanted, where its
+stream starts in the streams, where its entries start in the entries, how many it has, and their bytes."""
+
+
+@kernel(_LAY_OUT)
+def lay_out(pieces: Any, streams: Any, sizes: Any, bitmap: Any, entries: Any, offsets: Any) -> int:
+    """Compute Arrow's offsets of the wanted rows of all pieces, and where each dictionary entry stands.
+
+    ``sizes`` are the sizes of all dictionary entries; ``entries`` receives start (within the piece's values) and size
+    of each as one word. ``bitmap`` is Arrow's, empty if nothing is null. Returns the bytes of all rows, which
+    the caller compares with what the type of the offsets can hold, or ``-1 - i`` if piece ``i``
+    contradicts itself.
+    """
+    row = 0
+    position = 0
+    offsets[0] = 0
+    for p in range(len(pieces)):
+        kind = pieces[p, KIND]
+        first = pieces[p, ENTRY]
+        count = pieces[p, PIECE_ENTRIES]
+        start = 0
+        for entry in range(first, first + count):
+            size = sizes[entry]
+            if size < 0 or size > pieces[p, PIECE_VALUES] - start:
+                return -1 - p
+            entries[entry] = (np.uint64(start) << _SIZE_BITS) | np.uint64(size)
+            start += size
+        if start != pieces[p, PIECE_VALUES]:
+            return -1 - p
+        stream = streams[pieces[p, STREAM] :]
+        for i in range(pieces[p, ROWS]):
+            size = 0
+            if kind == PLAIN:
+                size = stream[i]
+                if size < 0 or size > _LARGEST_SIZE:
+                    return -1 - p
+            elif kind == DICTIONARY:
+                if stream[i] < 0 or stream[i] >= count:
+                    return -1 - p
+                size = sizes[first + stream[i]]
+            elif kind == CONSTANT:
+                size = sizes[first]
+            if len(bitmap) == 0 or _is_valid(bitmap, row):
+                position += size
+            row += 1
+            offsets[row] = position
+    return position
+
+
+@kernel(
+    void(array_in(i64, 2), array_in(i64), array_in(u64), array_in(u8), array_in(i64, 2), array_in(u8), array_out(u8))
+)
+def fill(pieces: Any, streams: Any, entries: Any, values: Any, bases: Any, bitmap: Any, out: Any) -> None:
+    """Write the bytes of all rows of DICTIONARY and CONSTANT pieces that :func:`lay_out` has accepted.
+
+    Piece ``p`` writes from ``bases[p, 0]`` of ``out`` and finds its values from ``bases[p, 1]`` of ``values``. Up
+    to SLACK bytes behind a piece's own are overwritten, so PLAIN pieces are filled afterwards; ``values`` and ``out``
+    end with SLACK bytes.
+    """
+    row = 0
+    for p in range(len(pieces)):
+        kind = pieces[p, KIND]
+        count = pieces[p, ROWS]
+        if kind != DICTIONARY and kind != CONSTANT:
+            row += count
+            continue
+        at = bases[p, 0]
+        base = bases[p, 1]
+        stream = streams[pieces[p, STREAM] :]
+        known = entries[pieces[p, ENTRY] :]
+        for i in range(count):
+            if len(bitmap) != 0 and not _is_valid(bitmap, row + i):
+                continue
+            entry = known[stream[i]] if kind == DICTIONARY else known[0]
+            size = np.int64(entry & _SIZE_MASK)
+            start = base + np.int64(entry >> _SIZE_BITS)
+            _copy16(out, at, values, start)
+            if size > 16:
+                for k in range(16, size, 32):
+                    _copy32(out, at + k, values, start + k)
+            at += size
+        row += count
