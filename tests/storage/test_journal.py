@@ -591,7 +591,7 @@ class TestRecovery:
 class TestDamage:
     """Whatever happens to the bytes, what is read is a prefix of what was written, cut at the first damage."""
 
-    @settings(max_examples=300)
+    @settings(max_examples=200)
     @given(st.data())
     def test_flipped_bytes(self, data: st.DataObject) -> None:
         payloads = data.draw(st.lists(st.binary(max_size=40), max_size=12))
@@ -617,7 +617,7 @@ class TestDamage:
             journal.append(b"goes on")
         assert reread(medium) == [*payloads[:expected], b"goes on"]
 
-    @settings(max_examples=150)
+    @settings(max_examples=100)
     @given(st.lists(st.binary(max_size=40), max_size=12), st.data())
     def test_lost_ends(self, payloads: list[bytes], data: st.DataObject) -> None:
         whole = layout(b"sixteen bytes...", payloads)
@@ -706,7 +706,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert self.journal.durable >= self.acknowledged
 
 
-JournalMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+JournalMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=25)
 TestJournalMachine = JournalMachine.TestCase
 
 
