@@ -1,0 +1,128 @@
+"""Clocks: wall time, own CPU time, what other processes used meanwhile, and peak private memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+_KTHREADD = 2
+"""Parent of all kernel threads."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured run of some work, in seconds."""
+
+    wall: float
+    cpu: float
+    """CPU time of this process, all its threads, and the children it has waited for."""
+    others: float
+    """CPU time of other processes meanwhile; kernel threads (write-back) do not count."""
+    steal: float
+    """CPU time the hypervisor gave to other machines meanwhile."""
+    loops: int = 1
+    """How often the work was done; all times are of one of them."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether others took so much CPU that the wall time cannot be trusted.
+
+        The system counts in ticks of 10 ms on every CPU, so a few ticks mean nothing.
+        """
+        return (self.others + self.steal) * self.loops > 0.04 + 0.1 * self.wall * self.loops
+
+
+def measure(work: Callable[[], T], loops: int = 1) -> tuple[T, Sample]:
+    """Do ``work`` (``loops`` times, one after the other); return its last result and the times of one run."""
+    own, busy, stolen = own_cpu_seconds(), _other_than_kernel_threads(), _steal_seconds()
+    start = time.perf_counter()
+    for _ in range(loops - 1):
+        work()
+    result = work()
+    wall = time.perf_counter() - start
+    own = own_cpu_seconds() - own
+    busy = _other_than_kernel_threads() - busy
+    stolen = _steal_seconds() - stolen
+    others = max(0.0, busy - own)
+    return result, Sample(wall / loops, own / loops, others / loops, stolen / loops, loops)
+
+
+def own_cpu_seconds() -> float:
+    """CPU time of this process, all its threads, and the children it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _cpu_line() -> list[int]:
+    with open("/proc/stat") as stat:
+        return [int(field) for field in stat.readline().split()[1:]]
+
+
+def _steal_seconds() -> float:
+    return _cpu_line()[7] * _TICK
+
+
+def _other_than_kernel_threads() -> float:
+    """CPU seconds all user processes have used: everything the CPUs did but for kernel threads."""
+    user, nice, system, _, _, irq, softirq, *_ = _cpu_line()
+    return (user + nice + system + irq + softirq) * _TICK - _kernel_thread_seconds()
+
+
+def _kernel_thread_seconds() -> float:
+    ticks = 0
+    for process in os.listdir("/proc"):
+        if not process.isdigit():
+            continue
+        try:
+            with open(f"/proc/{process}/stat", "rb", buffering=0) as file:
+                stat = file.read()
+        except OSError:  # it ended while we looked
+            continue
+        # The name, in parentheses, may itself hold blanks and parentheses.
+        fields = stat[stat.rindex(b")") + 2 :].split(maxsplit=13)
+        if int(fields[1]) == _KTHREADD:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks * _TICK
+
+
+@contextmanager
+def peak_private_memory(interval: float = 0.005) -> Iterator[Callable[[], int]]:
+    """Watch this process's private memory (RssAnon) while the block runs.
+
+    Yields a function that tells by how many bytes it rose, at its peak, over what it was at the start. A thread looks
+    every ``interval`` seconds, so do not time work under it.
+    """
+    start = private_memory()
+    peak = start
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not over.wait(interval):
+            peak = max(peak, private_memory())
+
+    watcher = threading.Thread(target=watch, name="memory-watch", daemon=True)
+    watcher.start()
+    try:
+        yield lambda: max(peak, private_memory()) - start
+    finally:
+        over.set()
+        watcher.join()
+
+
+def private_memory(process: int | str = "self") -> int:
+    """Bytes of anonymous memory resident for a process: mapped files and shared pages do not count."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/{process}/status has no RssAnon line: a Linux kernel of 4.5 or newer is needed")

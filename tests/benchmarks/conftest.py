@@ -1,0 +1,8 @@
+"""Makes the modules of ``benchmarks/`` importable, as running one of its files does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
