@@ -6,6 +6,9 @@ may catch either. A message says what was found, what was expected, and what to 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class TidelogError(Exception):
     """Base of every error raised on purpose by tidelog."""
@@ -16,7 +19,15 @@ class SchemaError(TidelogError, ValueError):
 
 
 class InputError(TidelogError, ValueError):
-    """Data offered for writing does not fit its schema; nothing of it was written."""
+    """Data offered for writing does not fit its schema; nothing of it was written.
+
+    ``column`` and ``row`` (counted from 0 over the whole input) say where, when the fault has a place.
+    """
+
+    def __init__(self, message: str, *, column: str | None = None, row: int | None = None) -> None:
+        super().__init__(message)
+        self.column = column
+        self.row = row
 
 
 class TimeError(TidelogError, ValueError):
@@ -55,3 +66,13 @@ class CorruptionError(StorageError):
 
 class LockedError(StorageError):
     """Another writer holds the lock."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A clause for the end of a message about an unknown name: the closest known one, or all of them."""
+    names = list(known)
+    by_lower = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    if close:
+        return f"did you mean {by_lower[close[0]]!r}?"
+    return f"known are {', '.join(map(repr, names))}" if names else "there are none"
