@@ -106,15 +106,19 @@ def peak_private_memory(interval: float = 0.005) -> Iterator[Callable[[], int]]:
     peak = start
     over = threading.Event()
 
-    def watch() -> None:
+    def look() -> int:
         nonlocal peak
+        peak = max(peak, private_memory())
+        return peak - start
+
+    def watch() -> None:
         while not over.wait(interval):
-            peak = max(peak, private_memory())
+            look()
 
     watcher = threading.Thread(target=watch, name="memory-watch", daemon=True)
     watcher.start()
     try:
-        yield lambda: max(peak, private_memory()) - start
+        yield look
     finally:
         over.set()
         watcher.join()
