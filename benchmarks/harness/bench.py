@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 from harness import report
@@ -107,7 +108,7 @@ def main(
             events=options.events,
             only=options.only,
             repetitions=options.repetitions,
-            on_progress=status.update,
+            on_progress=lambda text: status.update(escape(text)),
         )
         ask(bench)
         status.stop()
@@ -117,7 +118,7 @@ def main(
             report.write_json(options.json, title, bench.questions, facts)
     failures = bench.failures()
     for failure in failures:
-        console.print(f"{'FAILED: ' if options.strict else ''}{failure}", style="red", soft_wrap=True)
+        console.print(f"{'FAILED: ' if options.strict else ''}{failure}", style="red", soft_wrap=True, markup=False)
     return 1 if options.strict and failures else 0
 
 

@@ -35,7 +35,7 @@ def table(title: str, questions: Sequence[Question]) -> Table:
     result.add_column("ours", justify="right")
     result.add_column("peers (best first)")
     result.add_column("against")
-    result.add_column("ratio [quartiles]", justify="right")
+    result.add_column(Text("ratio [quartiles]"), justify="right")
     result.add_column("floor", justify="right")
     result.add_column("target", justify="right")
     result.add_column("verdict")

@@ -40,6 +40,8 @@ def test_strict_fails_below_a_floor_and_says_so(tmp_path: Path) -> None:
     status, output = run(asking(5.0), "--strict", tmp_path=tmp_path)
     assert status == 1
     assert "BELOW FLOOR" in output
+    assert "ratio [quartiles]" in output
+    assert "0.50 [0.50 - 0.50]" in output
     assert "FAILED: speed against fastest: the better quartile is 0.50, the floor 1" in output
 
 
