@@ -9,12 +9,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from support.children import child
 from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage.journal import Journal, read_journal
+from tidelog.storage.media import FileMedium
 
 NAME = "tail/j"
 CREATED = "created"
@@ -142,6 +145,33 @@ def test_life_after_life() -> None:
             kept = [record.payload for record in reader.records()]
         life = live(generation, 25, medium, kept)
     assert count > 300
+
+
+def test_a_real_process_killed_while_it_writes(tmp_path: Path) -> None:
+    script = """
+import threading
+from tidelog.storage.journal import Journal
+journal = Journal.create(FileMedium(sys.argv[1]), "j")
+
+def work():
+    while True:
+        number = journal.append(b"record %d" % journal.last * 20)
+        journal.sync(number)
+        sys.stdout.write(f"{number}\\n")
+        sys.stdout.flush()
+
+for _ in range(4):
+    threading.Thread(target=work).start()
+"""
+    with child(script, tmp_path) as process:
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(60)]
+        process.kill()
+        process.wait()
+        told += [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+    with Journal.open(FileMedium(tmp_path), "j") as journal:
+        assert journal.last >= max(told)
+        assert all(record.payload.startswith(b"record ") for record in journal.records())
 
 
 class TestTheCampaignCanFail:

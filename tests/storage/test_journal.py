@@ -258,8 +258,7 @@ class TestGroupCommit:
         assert journal.last == self.THREADS
         assert journal.durable == 0
         gate.open.set()
-        for thread in threads:
-            thread.join()
+        self.join(*threads)
         assert journal.durable == self.THREADS
         assert journal.counters.syncs == 2  # the leader's, and one for all followers
         assert medium.counts["sync"] == 3  # with that of the creation
@@ -271,7 +270,7 @@ class TestGroupCommit:
         gate.reached.acquire()
         journal.append(b"second")
         gate.open.set()
-        first.join()
+        self.join(first)
         assert done == [1]
         assert journal.durable == 1
         for crash in random_power_losses(medium, 200, seed=5, positions=[len(medium.log)]):
@@ -294,8 +293,7 @@ class TestGroupCommit:
         for _ in range(3):
             gate.waiting.acquire()
         gate.open.set()
-        for thread in threads:
-            thread.join()
+        self.join(*threads)
         assert fault.fired == 1
         assert len(errors) == 4
         assert all(error.errno == errno.EIO for error in errors)
@@ -317,8 +315,7 @@ class TestGroupCommit:
         follower = self.start(lambda: journal.sync(journal.append(b"follower")))
         gate.waiting.acquire()
         gate.open.set()
-        leader.join()
-        follower.join()
+        self.join(leader, follower)
         assert len(interrupted) == 1
         assert journal.durable == 2
         journal.sync(journal.append(b"goes on"))
@@ -337,8 +334,7 @@ class TestGroupCommit:
                     acknowledged.append((number, payload))
 
             threads = [self.start(lambda t=t: work(t)) for t in range(self.THREADS)]  # type: ignore[misc]
-            for thread in threads:
-                thread.join()
+            self.join(*threads)
             assert journal.counters.syncs <= journal.last
         assert dict(acknowledged) == dict(enumerate(reread(FileMedium(tmp_path)), 1))
         assert len(acknowledged) == 10 * self.THREADS
@@ -348,6 +344,12 @@ class TestGroupCommit:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         return thread
+
+    @staticmethod
+    def join(*threads: threading.Thread) -> None:
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive(), "a thread waits for a sync that nobody makes"
 
     @staticmethod
     def gated_journal() -> tuple[RecordingMedium, Journal, Gate]:

@@ -140,6 +140,27 @@ in_child(medium.lock("writer").release)
             tmp_path,
         )
 
+    def test_a_fork_that_python_does_not_see_is_noticed_too(self, tmp_path: Path) -> None:
+        run(
+            self.PRELUDE
+            + """
+import ctypes
+os.fork = ctypes.PyDLL(None).fork        # runs no hooks
+lock = medium.lock("writer")
+
+def check():
+    assert not lock.held
+    lock.release()
+    assert refused()
+
+in_child(check)
+assert lock.held
+lock.release()
+assert refused() is None
+""",
+            tmp_path,
+        )
+
     def test_a_child_may_take_the_lock_after_its_parent_let_go(self, tmp_path: Path) -> None:
         run(
             self.PRELUDE
