@@ -19,7 +19,7 @@ from support.operations import Mark
 from tidelog.model.errors import NotFoundError, StorageError, TidelogError
 from tidelog.storage import Container, ContainerReader, Options
 
-BACKGROUND = Options(leaf_rows=8, run_rows=16, macro_size=8192, fanout=3, commit_every=30_000)
+BACKGROUND = Options(leaf_rows=8, run_rows=16, macro_size=8192, fanout=3, commit_every=12_000)
 """With commits in the background, whose syncs race with the writer."""
 
 
@@ -76,7 +76,7 @@ def test_power_loss_everywhere_with_the_nastiest_states(seed: int) -> None:
 def test_power_loss_in_random_states(seed: int) -> None:
     medium = RecordingMedium()
     expected = History(medium, 100 + seed).run(25)
-    assert survive_all(random_power_losses(medium, 6, seed), expected).total() > 300
+    assert survive_all(random_power_losses(medium, 8, seed), expected).total() > 250
 
 
 def test_power_loss_with_commits_in_the_background() -> None:

@@ -66,7 +66,7 @@ class _Walk:
 
     def run(self, commit: Commit) -> list[str]:
         """Walk up to a commit; returns the messages."""
-        _, damaged = published_commits(self.file, self.file.size())
+        _, damaged = published_commits(self.file)
         self.messages.extend(finding.message for finding in damaged)
         # A tree fed with the same addresses gives out the pages that must stand in the file.
         tree = TranslationTree(self.preface.fanout, lambda position: self.pages[position].entries)

@@ -59,6 +59,8 @@ _SLOT_MAGIC = b"TLSL"
 _SLOT = struct.Struct("<4sIQQII")
 _SLOT_CRC_AT = 4
 _SLOT_OFFSETS = (STRIDE, 2 * STRIDE)
+_SLOT_ATTEMPTS = 3
+"""A slot that looks torn may be one that a writer is just writing: it is read again."""
 _DESCRIPTION_AT = 3 * STRIDE
 
 _COMMIT = struct.Struct("<QQQQQQQII")
@@ -259,30 +261,38 @@ class SlotFinding:
     names_lost_commit: bool
 
 
-def published_commits(file: File, size: int) -> tuple[list[Commit], list[SlotFinding]]:
+def published_commits(file: File) -> tuple[list[Commit], list[SlotFinding]]:
     """The commits that the slots name and that are readable, newest first, and what is wrong with the others."""
     commits = []
     findings = []
+    for index in range(len(_SLOT_OFFSETS)):
+        try:
+            named = _read_slot(file, index)
+        except InvalidUnit as error:
+            findings.append(SlotFinding(index, str(error), False))
+            continue
+        if named is None:
+            continue
+        number, position, crc = named
+        try:
+            # The length is asked for after the slot was read: a writer may be adding to the file.
+            commit = parse_commit(read_unit(file, position * STRIDE, file.size()))
+            if (commit.number, commit.place.chain) != (number, crc):
+                raise InvalidUnit(f"commit {commit.number} stands there")
+            commits.append(commit)
+        except InvalidUnit as error:
+            findings.append(SlotFinding(index, f"publication slot {index} names commit {number}, but {error}", True))
+    return sorted(commits, key=lambda c: -c.number), findings
 
-    def lost(number: int, reason: str) -> SlotFinding:
-        return SlotFinding(index, f"publication slot {index} names commit {number}, but {reason}", True)
 
-    for index, offset in enumerate(_SLOT_OFFSETS):
-        slot = bytearray(file.read(offset, _SLOT.size))
+def _read_slot(file: File, index: int) -> tuple[int, int, int] | None:
+    """Number, position and CRC of the commit a slot names; None if it was never written."""
+    for _ in range(_SLOT_ATTEMPTS):
+        slot = bytearray(file.read(_SLOT_OFFSETS[index], _SLOT.size))
         if not any(slot):
-            continue  # never written
+            return None
         magic, crc, number, position, unit_crc, _ = _SLOT.unpack(slot)
         struct.pack_into("<I", slot, _SLOT_CRC_AT, 0)
-        if magic != _SLOT_MAGIC or zlib.crc32(slot) != crc or number % 2 != index:
-            findings.append(SlotFinding(index, f"publication slot {index} is damaged", False))
-            continue
-        try:
-            commit = parse_commit(read_unit(file, position * STRIDE, size))
-        except InvalidUnit as error:
-            findings.append(lost(number, str(error)))
-            continue
-        if (commit.number, commit.place.chain) != (number, unit_crc):
-            findings.append(lost(number, f"commit {commit.number} stands there"))
-            continue
-        commits.append(commit)
-    return sorted(commits, key=lambda c: -c.number), findings
+        if magic == _SLOT_MAGIC and zlib.crc32(slot) == crc and number % 2 == index:
+            return number, position, unit_crc
+    raise InvalidUnit(f"publication slot {index} is damaged")

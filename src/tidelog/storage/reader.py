@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.model.errors import NotFoundError
 from tidelog.storage.cache import Cache, CacheStatistics
 from tidelog.storage.check import Finding, check_container
 from tidelog.storage.codec import Ints
@@ -100,10 +100,7 @@ class ContainerReader:
         file = medium.open(name)
         try:
             preface = read_preface(file)
-            if medium.is_locked(lock_name(name)):
-                commit = _newest_published(file, preface)
-            else:
-                commit = find_commit(file, preface).commit
+            commit = _newest_commit(file, preface, writer_at_work=medium.is_locked(lock_name(name)))
             tree = recover_translation(file, preface, commit, PageLoader(file))
             relocations = all_relocations(file, commit)
             return cls(file, preface, commit, tree, relocations, Cache(cache_bytes), owns_file=True)
@@ -192,10 +189,12 @@ def lock_name(name: str) -> str:
     return name + ".lock"
 
 
-def _newest_published(file: File, preface: Preface) -> Commit:
-    commits, findings = published_commits(file, file.size())
-    if commits:
-        return commits[0]
-    if findings:
-        raise CorruptionError(f"{file.name}: {findings[0].message}")
-    return Commit.empty(preface)
+def _newest_commit(file: File, preface: Preface, *, writer_at_work: bool) -> Commit:
+    if writer_at_work:
+        commits, findings = published_commits(file)
+        if commits and not any(finding.names_lost_commit for finding in findings):
+            return commits[0]
+        if not findings:
+            return Commit.empty(preface)
+        # A torn slot and no other: a writer is about to repair what a crash left, in the way that follows.
+    return find_commit(file, preface).commit

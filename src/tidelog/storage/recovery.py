@@ -49,8 +49,7 @@ def find_commit(file: File, preface: Preface, *, roll_back: bool = False) -> Rec
 
     With ``roll_back`` such a slot is passed over, at the price of what was committed since.
     """
-    size = file.size()
-    commits, findings = published_commits(file, size)
+    commits, findings = published_commits(file)
     lost = [finding for finding in findings if finding.names_lost_commit]
     if lost and not roll_back:
         raise CorruptionError(
@@ -58,7 +57,7 @@ def find_commit(file: File, preface: Preface, *, roll_back: bool = False) -> Rec
             "to go back to the newest intact commit"
         )
     start = commits[0] if commits else Commit.empty(preface)
-    return _walk_behind(file, start, size, tuple(finding.index for finding in findings))
+    return _walk_behind(file, start, file.size(), tuple(finding.index for finding in findings))
 
 
 def _walk_behind(file: File, start: Commit, size: int, damaged_slots: tuple[int, ...]) -> Recovery:
