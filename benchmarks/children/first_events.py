@@ -10,9 +10,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import data
+import numpy as np
+import pyarrow as pa
 
-events = data.table("log", 10_000)
+rows = np.arange(10_000)
+events = pa.table({"ts": rows, "value": np.sin(rows), "name": [f"sensor {row % 7}" for row in rows]})
 start = time.perf_counter()
 
 import tidelog  # noqa: E402

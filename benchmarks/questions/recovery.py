@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from formats import ours
@@ -16,17 +17,21 @@ _CHILDREN = Path(__file__).parent.parent / "children"
 
 
 def ask(bench: Bench, sizes: list[int], limit_milliseconds: float) -> None:
-    """For logs of each size: kill a writer, then open what it left, in this process and in fresh ones."""
+    """For logs of each size: kill a writer, then open what it left, in this process and in fresh ones.
+
+    Fresh processes are left out of quick runs: they mostly measure imports, which :mod:`questions.startup` does too.
+    """
     if ours.Tidelog().unavailable() is not None:
         return
     for events in sizes:
         crashed = bench.workspace.fresh()
         bench.on_progress(f"recovery: writing {events:,} events")
         _write_and_kill(crashed, events)
-        for start, work, bound in (
-            ("warm", _open_here, Bound(limit_milliseconds, limit_milliseconds, events)),
-            ("cold, imports included", _open_in_a_fresh_process, None),
-        ):
+        limit = Bound(limit_milliseconds, limit_milliseconds, events)
+        starts: list[tuple[str, Callable[[Path], None], Bound | None]] = [("warm", _open_here, limit)]
+        if not bench.quick:
+            starts.append(("cold, imports included", _open_in_a_fresh_process, None))
+        for start, work, bound in starts:
             case = Case(ours.NAME, work, before=lambda directory, source=crashed: _copy(source, directory))
             outcome = bench.race(f"recovery of {events:,}, {start}", [case], writes=True)[ours.NAME]
             bench.answer(

@@ -9,11 +9,13 @@ import data
 from formats.arctic import ArcticDB
 from formats.base import Format
 from formats.duckdb_file import DuckDB
+from formats.ours import Tidelog
 from formats.parquet import Parquet
 from formats.raw import LZ4_BLOCK, LZ4Blocks, Raw
 from questions.contest import expect_equal
 
-PEERS = [
+CONTESTANTS = [
+    Tidelog(),
     Parquet("lz4", row_group_rows=1000),
     Parquet("zstd"),
     Parquet("lz4", split=True, row_group_rows=1000),
@@ -25,9 +27,8 @@ ROWS = 6_500
 
 
 @pytest.mark.parametrize("stream", ["sensor", "stock_strings", "log"])
-@pytest.mark.parametrize("format", PEERS, ids=lambda format: format.name)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_peers_give_back_what_they_were_given(format: Format, stream: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", CONTESTANTS, ids=lambda format: format.name)
+def test_everyone_gives_back_what_they_were_given(format: Format, stream: str, tmp_path: Path) -> None:
     reason = format.unavailable()
     if reason is not None:
         pytest.skip(reason)
