@@ -57,8 +57,8 @@ _ISO = re.compile(
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: its repr, cut to a readable length."""
-    return _SHORT.repr(value)
+    """A value as messages show it: its repr, on one line and cut to a readable length."""
+    return _SHORT.repr(value).replace("\n", " ")
 
 
 _SHORT = reprlib.Repr()
