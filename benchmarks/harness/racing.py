@@ -23,8 +23,7 @@ class Case:
 
     name: str
     work: Callable[[Path], Any]
-    """The timed work. It is given a directory: fresh and empty if the race writes, else ``directory``."""
-    directory: Path | None = None
+    """The timed work. It is given a directory: fresh and empty if the race writes, else the workspace."""
     before: Callable[[Path], None] | None = None
     """Prepares the directory before each run, untimed."""
     check: Callable[[Any], None] | None = None
@@ -70,7 +69,7 @@ def race(
                 warm_up = repetition < 0
                 on_progress(f"{case.name}: {'warm-up' if warm_up else f'{repetition + 1} of {repetitions}'}")
                 outcome = outcomes[case.name]
-                directory = workspace.fresh() if writes else case.directory or workspace.root
+                directory = workspace.fresh() if writes else workspace.root
                 if case.before is not None:
                     case.before(directory)
                 work = _timed(case, directory, writes)
