@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.profiles import scaled
 from tidelog.storage.summary import (
     HAS_BOUNDS,
     HAS_SUM,
@@ -105,7 +106,7 @@ def test_record_is_48_bytes_in_the_documented_order() -> None:
 
 class TestIntegers:
     @given(st.data())
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=scaled(80))
     def test_bounds_and_exact_sum(self, data: st.DataObject) -> None:
         type = data.draw(st.sampled_from(INTEGERS))
         low, high = limits(type)
@@ -137,7 +138,7 @@ class TestIntegers:
             assert maximum(summary, pa.int64()) == max(block, default=None)
 
     @given(st.data())
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=scaled(40))
     def test_booleans_count_as_zero_and_one(self, data: st.DataObject) -> None:
         array = data.draw(sliced(st.none() | st.booleans(), pa.bool_()))
         for summary, block in blocks(array, cut(data.draw, len(array))):
@@ -171,7 +172,7 @@ class TestIntegers:
 
 class TestFloats:
     @given(st.data())
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=scaled(80))
     def test_bounds_nans_and_sum(self, data: st.DataObject) -> None:
         type = data.draw(st.sampled_from([pa.float64(), pa.float32(), pa.float16()]))
         width = type.bit_width
@@ -240,7 +241,7 @@ WIDE = with_edges(
 
 class TestDecimals:
     @given(st.data())
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=scaled(80))
     def test_bounds_if_narrow_and_sum_if_it_fits(self, data: st.DataObject) -> None:
         scale = data.draw(st.sampled_from([0, 2, 38]))
         type = pa.decimal128(38, scale)
@@ -282,7 +283,7 @@ SHORT = st.binary(max_size=10) | st.text("\0a\x7fé\ud7ff\U0010ffff", max_size=5
 
 class TestText:
     @given(st.data())
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=scaled(120))
     def test_bytes(self, data: st.DataObject) -> None:
         type = data.draw(st.sampled_from([pa.binary(), pa.large_binary()]))
         edges = [b"", b"\0", b"\0" * 9, b"\xff" * 8, b"\xff" * 9, b"abcdefgh", b"abcdefghi", b"abcdefg\0"]
@@ -291,7 +292,7 @@ class TestText:
             self.check(summary, type, block, lambda value: value)
 
     @given(st.data())
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=scaled(120))
     def test_strings(self, data: st.DataObject) -> None:
         type = data.draw(st.sampled_from([pa.string(), pa.large_string()]))
         edges = ["", "\0", "\U0010ffff" * 3, "abcdefgh", "abcdefg\ud7ff", "abcde\U0010ffff", "abcdefg\U0010ffff"]

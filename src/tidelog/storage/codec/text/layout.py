@@ -21,24 +21,11 @@ class Compression(IntEnum):
 
 
 PLAIN_HEAD = struct.Struct("<II")
-"""Bytes of the stream of lengths; compression."""
-
-PLAIN_HEAD_TYPE = np.dtype([("stream", "<u4"), ("compression", "<u4")])
+"""Bytes of the stream of lengths; compression. The directory follows."""
 
 DICTIONARY_HEAD = struct.Struct("<IIIIII")
-"""Entries; bytes of their values; bytes these take in the piece; compression; bytes of the streams of indexes
-and of sizes."""
-
-DICTIONARY_HEAD_TYPE = np.dtype(
-    [
-        ("entries", "<u4"),
-        ("values", "<u4"),
-        ("stored", "<u4"),
-        ("compression", "<u4"),
-        ("indexes", "<u4"),
-        ("sizes", "<u4"),
-    ]
-)
+"""Distinct values; their bytes; the bytes they take in the piece; compression; bytes of the stream of indexes and
+of that of sizes. The streams follow."""
 
 DIRECTORY_ENTRY = np.dtype("<u4")
 """Bytes of text of a vector, and bytes that a segment takes in the piece."""

@@ -1,7 +1,7 @@
-"""Kernels of the text codec: finding distinct values, copying values, laying out and filling decoded arrays.
+"""Kernels that encode text: numbering distinct values and copying them.
 
-Byte strings are read and written as words of 8 bytes and more at any alignment. Where a word may reach past
-the string, the caller provides :data:`SLACK` bytes behind the memory; where it cannot, words overlap backwards.
+Byte strings are read and written as words of eight bytes at any alignment. Words never reach past a string: the
+last one overlaps the one before, and shorter strings are masked, or taken byte by byte where the memory ends.
 """
 
 from __future__ import annotations
@@ -15,27 +15,24 @@ from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
 
-PLAIN = 0
-DICTIONARY = 1
-CONSTANT = 2
-NOTHING = 3
-"""What a block is, or is to be encoded as; NOTHING is a block without a valid row."""
+PLAIN, DICTIONARY, CONSTANT, NOTHING = 0, 1, 2, 3
+"""What a block is to be encoded as; NOTHING is a block without a valid row."""
 
-KIND, ENTRIES, TEXT_BYTES, VALUE_BYTES, FIELDS = 0, 1, 2, 3, 4
-"""Columns of what :func:`find_distinct` tells about a block: kind, distinct values (0 if PLAIN), bytes of all valid
-values, bytes of the distinct ones."""
-
-SLACK = 32
-"""Bytes behind memory that words may reach into."""
+KIND, ENTRIES, VALUE_BYTES, TEXT_BYTES, FIELDS = 0, 1, 2, 3, 4
+"""Columns of what :func:`find_distinct` tells about a block: kind, distinct values (0 if PLAIN), their bytes, bytes
+of all valid values."""
 
 SMALL_DICTIONARY = 1 << 16
 """Bytes of distinct values that any block may have; they are read whole for the smallest part of the block."""
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
-_SIZE_BITS = np.uint64(32)
-_SIZE_MASK = np.uint64(0xFFFFFFFF)
-_LARGEST_SIZE = (1 << 31) - 1
+
 _PROBATION = 256
+"""Rows after which a block that has hardly repeated a value is looked at more closely."""
+
+_SAMPLE = 256
+_SAMPLE_SLOT_BITS = 10
+SAMPLE_SLOTS = 1 << _SAMPLE_SLOT_BITS
 
 
 def _type_load(_typing: Any, array: Any, index: Any) -> Any:
@@ -49,22 +46,19 @@ def _type_load(_typing: Any, array: Any, index: Any) -> Any:
     return u64(array, index), generate
 
 
-def _copier(size: int) -> Any:
-    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
+def _type_copy(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
+    """Copies eight bytes from an index of one array to an index of another; unchecked."""
 
-    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.VectorType(ir.IntType(8), size).as_pointer()
-            places = []
-            for argument, index in ((0, 1), (2, 3)):
-                array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
-                places.append(builder.bitcast(builder.gep(array.data, [arguments[index]]), word))
-            builder.store(builder.load(places[1], align=1), places[0], align=1)
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places = []
+        for argument, index in ((0, 1), (2, 3)):
+            array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
+            place = builder.gep(array.data, [arguments[index]])
+            places.append(builder.bitcast(place, ir.IntType(64).as_pointer()))
+        builder.store(builder.load(places[1], align=1), places[0], align=1)
+        return context.get_dummy_value()
 
-        return void(target, at, source, start), generate
-
-    return intrinsic(typed)
+    return void(target, at, source, start), generate
 
 
 _inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
@@ -72,9 +66,7 @@ _inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
 they do."""
 
 _load: Any = intrinsic(_type_load)
-_copy8: Any = _copier(8)
-_copy16: Any = _copier(16)
-_copy32: Any = _copier(32)
+_copy: Any = intrinsic(_type_copy)
 
 
 @inline
@@ -115,6 +107,38 @@ def _same(data: Any, one: Any, other: Any, size: Any) -> Any:
     return _load(data, one + size - 8) == _load(data, other + size - 8)
 
 
+@_inlined
+def _key(data: Any, start: Any, size: Any) -> Any:
+    """A word that is different for different values of equal size, with rare exceptions among the longer ones."""
+    return _short_word(data, start, size) if size <= 8 else _digest(data, start, size)
+
+
+@inline
+def _looks_distinct(data: Any, places: Any, mask: Any, slots: Any) -> Any:
+    """Whether nearly all of some scattered rows differ, so that far more than half of all rows must.
+
+    One row is taken at random from each of as many stretches of the block: neighbours or evenly spaced rows would
+    mistake values that come in turn, or in runs, for distinct ones.
+    """
+    stretch = (len(places) - 1) // _SAMPLE
+    slots[:] = 0
+    random = np.uint64(1)
+    repeated: Any = 0
+    for i in range(_SAMPLE):
+        random = random * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        row = i * stretch + np.int64((random >> np.uint64(32)) % np.uint64(stretch))
+        size = places[row + 1] - places[row]
+        if len(mask) != 0 and mask[row] == 0:
+            continue
+        key = (_key(data, places[row], size) + np.uint64(size)) * np.uint64(_MULTIPLIER) | np.uint64(1)
+        slot = key >> np.uint64(64 - _SAMPLE_SLOT_BITS)
+        while slots[slot] != 0 and slots[slot] != key:
+            slot = (slot + np.uint64(1)) & np.uint64((1 << _SAMPLE_SLOT_BITS) - 1)
+        repeated += np.int64(slots[slot] == key)
+        slots[slot] = key
+    return repeated < _SAMPLE // 32
+
+
 @inline
 def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stream: Any, rows: Any, first: Any) -> Any:
     """Number the distinct values of a block in order of appearance; row ``i`` starts at ``places[i]``.
@@ -140,7 +164,7 @@ def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stre
                 continue
             start = places[row]
             size = places[row + 1] - start
-            key = _short_word(data, start, size) if size <= 8 else _digest(data, start, size)
+            key = _key(data, start, size)
             slot = ((key + np.uint64(size)) * np.uint64(_MULTIPLIER)) >> shift
             while True:
                 number = np.int64(table[slot])
@@ -160,9 +184,10 @@ def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stre
                     break
                 slot = (slot + np.uint64(1)) & np.uint64(capacity - 1)
             stream[row] = number
-        # So many different ones among the first: half of the block will surely differ.
-        if (begin == 0 and entries > 252) or (begin == 3 * _PROBATION and entries > 896):
-            return -1
+        if begin == 0 and entries > _PROBATION - _PROBATION // 32 and count > 2 * _SAMPLE:
+            slots = known[len(known) - (1 << _SAMPLE_SLOT_BITS) :]
+            if _looks_distinct(data, places, mask, slots):
+                return -1
     return entries
 
 
@@ -205,7 +230,7 @@ def find_distinct(
     ``stream`` receives, without gaps, the index of each row's value (DICTIONARY) or its length (PLAIN); blocks of other
     kinds have no stream. A null repeats the row before, which compresses best. ``rows`` receives the rows of the
     distinct values, block after block. ``table`` has at least as many slots as the longest block has rows and
-    two; ``known`` as many.
+    two; ``known`` as many and SAMPLE_SLOTS more.
     """
     streamed = 0
     found = 0
@@ -264,112 +289,10 @@ def copy_values(data: Any, offsets: Any, rows: Any, out: Any, sizes: Any) -> int
         sizes[i] = size
         if size >= 8:
             for k in range(0, size - 8, 8):
-                _copy8(out, at + k, data, start + k)
-            _copy8(out, at + size - 8, data, start + size - 8)
+                _copy(out, at + k, data, start + k)
+            _copy(out, at + size - 8, data, start + size - 8)
         else:
             for k in range(size):
                 out[at + k] = data[start + k]
         at += size
     return at
-
-
-@_inlined
-def _is_valid(bitmap: Any, row: Any) -> Any:
-    return (bitmap[row >> 3] >> (row & 7)) & 1 != 0
-
-
-_LAY_OUT = [
-    i64(
-        array_in(i64, 2),
-        array_in(i64),
-        array_in(i64),
-        array_in(u8),
-        array_out(u64),
-        array_out(offset),
-    )
-    for offset in (i32, i64)
-]
-
-ROWS, STREAM, ENTRY, PIECE_ENTRIES, PIECE_VALUES, PIECE_FIELDS = 1, 2, 3, 4, 5, 6
-"""Columns, behind KIND, of what :func:`lay_out` and :func:`fill` are told about a piece: rows wanted, where its
-stream starts in the streams, where its entries start in the entries, how many it has, and their bytes."""
-
-
-@kernel(_LAY_OUT)
-def lay_out(pieces: Any, streams: Any, sizes: Any, bitmap: Any, entries: Any, offsets: Any) -> int:
-    """Compute Arrow's offsets of the wanted rows of all pieces, and where each dictionary entry stands.
-
-    ``sizes`` are the sizes of all dictionary entries; ``entries`` receives start (within the piece's values) and size
-    of each as one word. ``bitmap`` is Arrow's, empty if nothing is null. Returns the bytes of all rows, which
-    the caller compares with what the type of the offsets can hold, or ``-1 - i`` if piece ``i``
-    contradicts itself.
-    """
-    row = 0
-    position = 0
-    offsets[0] = 0
-    for p in range(len(pieces)):
-        kind = pieces[p, KIND]
-        first = pieces[p, ENTRY]
-        count = pieces[p, PIECE_ENTRIES]
-        start = 0
-        for entry in range(first, first + count):
-            size = sizes[entry]
-            if size < 0 or size > pieces[p, PIECE_VALUES] - start:
-                return -1 - p
-            entries[entry] = (np.uint64(start) << _SIZE_BITS) | np.uint64(size)
-            start += size
-        if start != pieces[p, PIECE_VALUES]:
-            return -1 - p
-        stream = streams[pieces[p, STREAM] :]
-        for i in range(pieces[p, ROWS]):
-            size = 0
-            if kind == PLAIN:
-                size = stream[i]
-                if size < 0 or size > _LARGEST_SIZE:
-                    return -1 - p
-            elif kind == DICTIONARY:
-                if stream[i] < 0 or stream[i] >= count:
-                    return -1 - p
-                size = sizes[first + stream[i]]
-            elif kind == CONSTANT:
-                size = sizes[first]
-            if len(bitmap) == 0 or _is_valid(bitmap, row):
-                position += size
-            row += 1
-            offsets[row] = position
-    return position
-
-
-@kernel(
-    void(array_in(i64, 2), array_in(i64), array_in(u64), array_in(u8), array_in(i64, 2), array_in(u8), array_out(u8))
-)
-def fill(pieces: Any, streams: Any, entries: Any, values: Any, bases: Any, bitmap: Any, out: Any) -> None:
-    """Write the bytes of all rows of DICTIONARY and CONSTANT pieces that :func:`lay_out` has accepted.
-
-    Piece ``p`` writes from ``bases[p, 0]`` of ``out`` and finds its values from ``bases[p, 1]`` of ``values``. Up
-    to SLACK bytes behind a piece's own are overwritten, so PLAIN pieces are filled afterwards; ``values`` and ``out``
-    end with SLACK bytes.
-    """
-    row = 0
-    for p in range(len(pieces)):
-        kind = pieces[p, KIND]
-        count = pieces[p, ROWS]
-        if kind != DICTIONARY and kind != CONSTANT:
-            row += count
-            continue
-        at = bases[p, 0]
-        base = bases[p, 1]
-        stream = streams[pieces[p, STREAM] :]
-        known = entries[pieces[p, ENTRY] :]
-        for i in range(count):
-            if len(bitmap) != 0 and not _is_valid(bitmap, row + i):
-                continue
-            entry = known[stream[i]] if kind == DICTIONARY else known[0]
-            size = np.int64(entry & _SIZE_MASK)
-            start = base + np.int64(entry >> _SIZE_BITS)
-            _copy16(out, at, values, start)
-            if size > 16:
-                for k in range(16, size, 32):
-                    _copy32(out, at + k, values, start + k)
-            at += size
-        row += count

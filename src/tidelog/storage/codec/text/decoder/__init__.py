@@ -1,0 +1,196 @@
+"""From pieces to text arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError, TidelogError
+from tidelog.storage.codec.arena import Bytes, Ints, align
+from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.numeric import decode_integers
+from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, ValidityKind, check_ranges, read_heads
+from tidelog.storage.codec.text.compression import expand
+from tidelog.storage.codec.text.decoder import kernels
+from tidelog.storage.codec.text.layout import DIRECTORY_ENTRY, PLAIN_HEAD
+from tidelog.storage.codec.text.scratch import scratch
+from tidelog.storage.codec.validity import decode_validity
+
+_NOTHING: Bytes = np.empty(0, np.uint8)
+_UNKNOWN = -1
+_KINDS: Ints = np.full(256, _UNKNOWN, np.int64)
+_KINDS[Encoding.TEXT_PLAIN] = kernels.PLAIN
+_KINDS[Encoding.TEXT_DICTIONARY] = kernels.DICTIONARY
+_KINDS[Encoding.TEXT_CONSTANT] = kernels.CONSTANT
+
+
+class TextOverflowError(TidelogError, OverflowError):
+    """The wanted rows hold more text than one array of their type can; read fewer rows at a time."""
+
+
+def decode_text(type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints) -> pa.Array:
+    """Rows ``starts[i]`` to ``stops[i]`` of the text pieces that stand in ``buffer``, as one array of ``type``.
+
+    ``starts`` are multiples of 1,024, ``stops`` too unless they are the number of rows of the piece. Raises
+    :class:`CorruptionError` if a piece contradicts itself, :class:`TextOverflowError` if the rows hold 2 GiB or
+    more and ``type`` has 32-bit offsets.
+    """
+    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+    heads = read_heads(buffer, offsets, lengths)
+    check_ranges(heads, starts, stops)
+    validity, nulls = decode_validity(buffer, offsets, heads, starts, stops)
+    bitmap = _NOTHING if validity is None else np.frombuffer(validity, np.uint8)
+    pieces, numbers = _decode_streams(buffer, offsets, lengths, heads, starts, stops)
+    totals = pieces[-1]
+
+    rows = int((stops - starts).sum())
+    wide = pa.types.is_large_string(type) or pa.types.is_large_binary(type)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    memory, places_buffer = allocate((rows + 1) * dtype.itemsize)
+    places = memory.view(dtype)
+    entries = scratch.array("entries", int(totals[kernels.ENTRY]), np.uint64)
+    total = int(kernels.lay_out(pieces, numbers, bitmap, entries, places))
+    if total < 0:
+        raise CorruptionError(
+            f"text piece {-1 - total} contradicts itself: a length or an index is out of range, or the lengths of its "
+            "distinct values do not add up to their bytes"
+        )
+    largest = (1 << 8 * dtype.itemsize - 1) - 1
+    if total > largest:
+        raise TextOverflowError(
+            f"{rows} rows hold {total} bytes, but an array of type {type} at most {largest}; read fewer rows at a time"
+        )
+
+    # All claims about sizes are checked before memory is taken for them.
+    values = _expand_values(buffer, pieces)
+    plain = []
+    row = 0
+    for piece, (kind, count) in enumerate(pieces[:-1, [kernels.KIND, kernels.ROWS]].tolist()):
+        if kind == kernels.PLAIN and count:
+            part = _PlainPiece(buffer, piece, pieces[piece].tolist(), heads, int(offsets[piece] + lengths[piece]))
+            plain.append(part.select(int(starts[piece]), places[row : row + count + 1]))
+        row += count
+    content, content_buffer = allocate(total + kernels.SLACK)
+    kernels.fill(pieces, numbers, entries, values, bitmap, content)
+    for selection in plain:
+        selection.fill(content)
+    return pa.Array.from_buffers(
+        type, rows, [validity, places_buffer, content_buffer.slice(0, total)], null_count=nulls
+    )
+
+
+def _decode_streams(
+    buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints
+) -> tuple[Ints, Ints]:
+    """The table of the pieces, and their streams of integers decoded."""
+    kinds = _KINDS[heads.encoding]
+    bare = heads.body == lengths
+    wrong = (kinds == _UNKNOWN) | (bare & (heads.rows != 0) & (heads.validity != ValidityKind.ALL_NULL))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise CorruptionError(
+            f"piece {i} has encoding {int(heads.encoding[i])} and {int(lengths[i] - heads.body[i])} bytes of body for "
+            f"{int(heads.rows[i])} rows; one of the encodings of text, and a body unless all rows are null, were "
+            "expected"
+        )
+    kinds[bare] = kernels.NOTHING
+    known = np.stack([kinds, heads.rows, heads.parameter, offsets + heads.body, offsets + lengths], axis=1)
+    pieces = np.empty((len(kinds) + 1, kernels.FIELDS), np.int64)
+    streams = np.empty((4, 2 * len(kinds)), np.int64)
+    count = int(kernels.locate(buffer, known, starts, stops, pieces, streams))
+    if count < 0:
+        i = -1 - count
+        raise CorruptionError(
+            f"text piece {i} of {int(lengths[i])} bytes, {Encoding(int(heads.encoding[i])).name} of "
+            f"{int(heads.rows[i])} rows with parameter {int(heads.parameter[i])}, names parts that do not fit into it, "
+            "or a number of distinct values that cannot be"
+        )
+    numbers = scratch.array("numbers", int(pieces[-1, kernels.STREAM] + pieces[-1, kernels.ENTRY]), np.int64)
+    places, sizes, firsts, lasts = streams[:, :count]
+    decode_integers(buffer, places, sizes, firsts, lasts, numbers)
+    return pieces, numbers
+
+
+def _expand_values(buffer: Bytes, pieces: Ints) -> Bytes:
+    """The distinct values of all pieces, one after the other."""
+    values = scratch.array("values", int(pieces[-1, kernels.VALUES]) + kernels.SLACK, np.uint8)
+    columns = [kernels.VALUES, kernels.VALUE_BYTES, kernels.BYTES_AT, kernels.STORED_BYTES, kernels.COMPRESSION]
+    for at, size, source, stored, compression in pieces[:-1, columns].tolist():
+        if size:
+            values[at : at + size] = expand(buffer[source : source + stored], size, compression)
+    return values
+
+
+class _PlainPiece:
+    """A PLAIN piece in a buffer: its directory, and how rows are taken out of its segments."""
+
+    def __init__(self, buffer: Bytes, piece: int, fields: list[int], heads: Heads, end: int) -> None:
+        self._buffer = buffer
+        self._piece = piece
+        self._end = end
+        self._compression = fields[kernels.COMPRESSION]
+        self._segments_at = fields[kernels.BYTES_AT]
+        self._per_segment = int(heads.parameter[piece])
+        self._vectors = -(-int(heads.rows[piece]) // VECTOR)
+        # The directory stands behind the head of the body and before the stream; all lie inside the piece.
+        count = self._vectors - (-self._vectors // self._per_segment)
+        size = DIRECTORY_ENTRY.itemsize * count
+        start = fields[kernels.STREAM_AT] - align(PLAIN_HEAD.size + size) + PLAIN_HEAD.size
+        directory = buffer[start : start + size].view(DIRECTORY_ENTRY).astype(np.int64)
+        self._vector_bytes, self._stored_bytes = directory[: self._vectors], directory[self._vectors :].tolist()
+
+    def select(self, start: int, places: npt.NDArray[Any]) -> _Selection:
+        """What to expand and copy for the rows from ``start`` on, whose places in the content are given."""
+        first, stop = start // VECTOR, -(-(start + len(places) - 1) // VECTOR)
+        laid_out = np.diff(np.append(places[:-1:VECTOR], places[-1])).astype(np.int64)
+        if not np.array_equal(laid_out, self._vector_bytes[first:stop]):
+            raise CorruptionError(
+                f"text piece {self._piece} has vectors of {self._vector_bytes[first:stop].tolist()} bytes by its "
+                f"directory, of {laid_out.tolist()} by the lengths of its rows"
+            )
+        at = int(places[0])
+        source = self._segments_at
+        spans = []
+        for segment, stored in enumerate(self._stored_bytes):
+            lowest = segment * self._per_segment
+            highest = min(lowest + self._per_segment, self._vectors)
+            if highest > first and lowest < stop:
+                if source + stored > self._end:
+                    raise CorruptionError(
+                        f"segment {segment} of text piece {self._piece} ends at byte {source + stored} of the buffer; "
+                        f"the piece ends at {self._end}"
+                    )
+                size = int(self._vector_bytes[lowest:highest].sum())
+                skipped = int(self._vector_bytes[lowest:first].sum())
+                used = int(self._vector_bytes[max(first, lowest) : min(stop, highest)].sum())
+                spans.append(_Span(self._buffer[source : source + stored], size, skipped, used, at))
+                at += used
+            source += align(stored)
+        return _Selection(self._compression, spans)
+
+
+class _Span(NamedTuple):
+    """A stretch of wanted text within one segment."""
+
+    stored: Bytes
+    size: int
+    """Bytes of the whole segment, expanded."""
+    skipped: int
+    used: int
+    at: int
+    """Where the used bytes go."""
+
+
+class _Selection(NamedTuple):
+    """The wanted text of one PLAIN piece."""
+
+    compression: int
+    spans: list[_Span]
+
+    def fill(self, content: Bytes) -> None:
+        """Expand the segments and copy what is wanted of them."""
+        for stored, size, skipped, used, at in self.spans:
+            content[at : at + used] = expand(stored, size, self.compression)[skipped : skipped + used]

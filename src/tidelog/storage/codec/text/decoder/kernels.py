@@ -1,0 +1,267 @@
+"""Kernels that decode text: finding the parts of pieces, laying out the rows, filling in distinct values.
+
+What is known about the pieces of a call stands in one table, a row for each piece and one behind the last for totals.
+Distinct values are copied in words of 16 and 32 bytes that may reach past their end; the memory they come from and
+go to has :data:`SLACK` bytes behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
+
+PLAIN, DICTIONARY, CONSTANT, NOTHING = 0, 1, 2, 3
+"""Kinds of pieces; NOTHING has no valid row, and no body."""
+
+KIND = 0
+ROWS = 1
+"""Rows wanted of the piece."""
+STREAM = 2
+"""Where the indexes (DICTIONARY) or lengths (PLAIN) of these rows start among the decoded numbers."""
+STREAM_AT, STREAM_BYTES = 3, 4
+"""The encoded stream in the buffer."""
+ENTRIES = 5
+"""Distinct values of a DICTIONARY or CONSTANT."""
+ENTRY = 6
+"""Where the first entry stands among those of all DICTIONARY pieces."""
+SIZES_AT, SIZES_BYTES = 7, 8
+"""The encoded sizes of the entries, in the buffer."""
+VALUES = 9
+"""Where the values of the entries start among those of all pieces."""
+VALUE_BYTES = 10
+BYTES_AT, STORED_BYTES, COMPRESSION = 11, 12, 13
+"""The values, or the first segment of a PLAIN piece, in the buffer (segments have their sizes in the directory)."""
+OUT = 14
+"""Where the bytes of the wanted rows start in the decoded array."""
+FIELDS = 15
+"""Columns of the table."""
+
+SLACK = 32
+"""Bytes behind memory that words may reach into."""
+
+_VECTOR = 1024
+_PLAIN_HEAD = 8
+_DICTIONARY_HEAD = 24
+_LARGEST_SIZE = (1 << 31) - 1
+_SIZE_BITS = np.uint64(32)
+_SIZE_MASK = np.uint64(0xFFFFFFFF)
+
+_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
+"""For helpers in inner loops: left to itself the compiler calls them, and a call with arrays costs more than
+they do."""
+
+
+def _copier(size: int) -> Any:
+    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
+
+    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.VectorType(ir.IntType(8), size).as_pointer()
+            places = []
+            for argument, index in ((0, 1), (2, 3)):
+                array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
+                places.append(builder.bitcast(builder.gep(array.data, [arguments[index]]), word))
+            builder.store(builder.load(places[1], align=1), places[0], align=1)
+            return context.get_dummy_value()
+
+        return void(target, at, source, start), generate
+
+    return intrinsic(typed)
+
+
+_copy16: Any = _copier(16)
+_copy32: Any = _copier(32)
+
+
+@inline
+def _number(buffer: Any, at: Any) -> Any:
+    """The unsigned 32-bit number that stands at ``at``."""
+    number = np.int64(0)
+    for k in range(4):
+        number |= np.int64(buffer[at + k]) << (8 * k)
+    return number
+
+
+@inline
+def _aligned(size: Any) -> Any:
+    return (size + 7) & -8
+
+
+@inline
+def _locate_dictionary(buffer: Any, body: Any, end: Any, rows: Any, piece: Any) -> Any:
+    """Find the parts of a DICTIONARY or CONSTANT body; returns whether they are in order and lie inside it."""
+    if end - body < _DICTIONARY_HEAD:
+        return False
+    piece[ENTRIES] = _number(buffer, body)
+    piece[VALUE_BYTES] = _number(buffer, body + 4)
+    piece[STORED_BYTES] = _number(buffer, body + 8)
+    piece[COMPRESSION] = _number(buffer, body + 12)
+    piece[STREAM_BYTES] = _number(buffer, body + 16)
+    piece[SIZES_BYTES] = _number(buffer, body + 20)
+    piece[STREAM_AT] = body + _DICTIONARY_HEAD
+    piece[SIZES_AT] = piece[STREAM_AT] + _aligned(piece[STREAM_BYTES])
+    piece[BYTES_AT] = piece[SIZES_AT] + _aligned(piece[SIZES_BYTES])
+    if piece[KIND] == CONSTANT and (piece[ENTRIES] != 1 or piece[STREAM_BYTES] + piece[SIZES_BYTES] != 0):
+        return False
+    return 1 <= piece[ENTRIES] <= rows and piece[BYTES_AT] + piece[STORED_BYTES] <= end
+
+
+@inline
+def _locate_segments(buffer: Any, body: Any, end: Any, rows: Any, per_segment: Any, piece: Any) -> Any:
+    """Find the parts of a PLAIN body; returns whether those before the segments lie inside it."""
+    if end - body < _PLAIN_HEAD or per_segment == 0:
+        return False
+    vectors = (rows + _VECTOR - 1) // _VECTOR
+    segments = (vectors + per_segment - 1) // per_segment
+    piece[STREAM_BYTES] = _number(buffer, body)
+    piece[COMPRESSION] = _number(buffer, body + 4)
+    piece[STREAM_AT] = body + _aligned(_PLAIN_HEAD + 4 * (vectors + segments))
+    piece[BYTES_AT] = piece[STREAM_AT] + _aligned(piece[STREAM_BYTES])
+    return piece[BYTES_AT] <= end
+
+
+@kernel(i64(array_in(u8), array_in(i64, 2), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
+def locate(buffer: Any, heads: Any, starts: Any, stops: Any, pieces: Any, streams: Any) -> int:
+    """Find the parts of pieces in ``buffer``, and give the wanted rows their places.
+
+    Row ``i`` of ``heads`` says about piece ``i``: kind, rows, parameter, start of the body and end of the piece, both
+    inside the buffer. ``pieces`` receives everything but OUT. The columns of ``streams`` receive all streams of
+    integers to decode, those of sizes behind the others: place, bytes, first and last value wanted. Returns their
+    number, or ``-1 - i`` if the parts of piece ``i`` do not fit into it.
+    """
+    count = 0
+    numbers = 0
+    entries = 0
+    values = 0
+    pieces[:] = 0
+    for p in range(len(heads)):
+        piece = pieces[p]
+        piece[KIND] = heads[p, 0]
+        rows, parameter, body, end = heads[p, 1], heads[p, 2], heads[p, 3], heads[p, 4]
+        if piece[KIND] == PLAIN:
+            if not _locate_segments(buffer, body, end, rows, parameter, piece):
+                return -1 - p
+        elif piece[KIND] != NOTHING and not _locate_dictionary(buffer, body, end, rows, piece):
+            return -1 - p
+        piece[ROWS] = stops[p] - starts[p]
+        piece[STREAM] = numbers
+        piece[ENTRY] = entries
+        piece[VALUES] = values
+        values += piece[VALUE_BYTES]
+        if piece[KIND] == DICTIONARY:
+            entries += piece[ENTRIES]
+        if piece[KIND] <= DICTIONARY:
+            streams[0, count] = piece[STREAM_AT]
+            streams[1, count] = piece[STREAM_BYTES]
+            streams[2, count] = starts[p]
+            streams[3, count] = stops[p]
+            numbers += piece[ROWS]
+            count += 1
+    for p in range(len(heads)):
+        if pieces[p, KIND] == DICTIONARY:
+            streams[0, count] = pieces[p, SIZES_AT]
+            streams[1, count] = pieces[p, SIZES_BYTES]
+            streams[2, count] = 0
+            streams[3, count] = pieces[p, ENTRIES]
+            count += 1
+    totals = pieces[len(heads)]
+    totals[STREAM] = numbers
+    totals[ENTRY] = entries
+    totals[VALUES] = values
+    return count
+
+
+@_inlined
+def _is_valid(bitmap: Any, row: Any) -> Any:
+    return (bitmap[row >> 3] >> (row & 7)) & 1 != 0
+
+
+_LAY_OUT = [
+    i64(array_out(i64, 2), array_in(i64), array_in(u8), array_out(u64), array_out(offset)) for offset in (i32, i64)
+]
+
+
+@kernel(_LAY_OUT)
+def lay_out(pieces: Any, numbers: Any, bitmap: Any, entries: Any, offsets: Any) -> int:
+    """Compute Arrow's offsets of the wanted rows of all pieces, and where each distinct value stands.
+
+    ``numbers`` are all decoded streams, ``bitmap`` is Arrow's, empty if nothing is null. ``entries`` receives start
+    (counted from the values of the piece) and size of each distinct value as one word. Fills in OUT. Returns the bytes
+    of all rows, which the caller compares with what the type of the offsets can hold, or ``-1 - i`` if piece ``i``
+    contradicts itself.
+    """
+    row = 0
+    position = 0
+    offsets[0] = 0
+    last = len(pieces) - 1
+    all_sizes = numbers[pieces[last, STREAM] :]
+    for p in range(last):
+        kind = pieces[p, KIND]
+        pieces[p, OUT] = position
+        count = pieces[p, ENTRIES]
+        first = pieces[p, ENTRY]
+        sizes = all_sizes[first : first + count]
+        if kind == DICTIONARY:
+            start = 0
+            for entry in range(count):
+                if sizes[entry] < 0 or sizes[entry] > pieces[p, VALUE_BYTES] - start:
+                    return -1 - p
+                entries[first + entry] = (np.uint64(start) << _SIZE_BITS) | np.uint64(sizes[entry])
+                start += sizes[entry]
+            if start != pieces[p, VALUE_BYTES]:
+                return -1 - p
+        stream = numbers[pieces[p, STREAM] :]
+        for i in range(pieces[p, ROWS]):
+            size = 0
+            if kind == PLAIN:
+                size = stream[i]
+                if size < 0 or size > _LARGEST_SIZE:
+                    return -1 - p
+            elif kind == DICTIONARY:
+                if stream[i] < 0 or stream[i] >= count:
+                    return -1 - p
+                size = sizes[stream[i]]
+            elif kind == CONSTANT:
+                size = pieces[p, VALUE_BYTES]
+            if len(bitmap) == 0 or _is_valid(bitmap, row):
+                position += size
+            row += 1
+            offsets[row] = position
+    pieces[last, OUT] = position
+    return position
+
+
+@kernel(void(array_in(i64, 2), array_in(i64), array_in(u64), array_in(u8), array_in(u8), array_out(u8)))
+def fill(pieces: Any, numbers: Any, entries: Any, values: Any, bitmap: Any, out: Any) -> None:
+    """Write the bytes of all rows of DICTIONARY and CONSTANT pieces that :func:`lay_out` has accepted.
+
+    Up to SLACK bytes behind those of a piece are overwritten, so PLAIN pieces are filled afterwards.
+    """
+    row = 0
+    for p in range(len(pieces) - 1):
+        kind = pieces[p, KIND]
+        rows = pieces[p, ROWS]
+        if kind == DICTIONARY or kind == CONSTANT:  # noqa: SIM109 - a tuple costs the kernel a loop
+            at = pieces[p, OUT]
+            base = pieces[p, VALUES]
+            stream = numbers[pieces[p, STREAM] :]
+            known = entries[pieces[p, ENTRY] :]
+            entry = np.uint64(pieces[p, VALUE_BYTES])
+            for i in range(rows):
+                if len(bitmap) != 0 and not _is_valid(bitmap, row + i):
+                    continue
+                if kind == DICTIONARY:
+                    entry = known[stream[i]]
+                size = np.int64(entry & _SIZE_MASK)
+                start = base + np.int64(entry >> _SIZE_BITS)
+                _copy16(out, at, values, start)
+                for k in range(16, size, 32):
+                    _copy32(out, at + k, values, start + k)
+                at += size
+        row += rows

@@ -1,0 +1,150 @@
+"""Inconsistent text pieces: refused, or decoded to some array; never a crash, never foreign memory touched."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.profiles import scaled
+from tidelog.model.errors import CorruptionError
+from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.piece import Encoding
+from tidelog.storage.codec.text import decode_text, encode_text
+
+ROWS = 2500
+SHAPES: dict[Encoding, Callable[[int], str]] = {
+    Encoding.TEXT_PLAIN: lambda row: f"line {row} with {row * 7919 % 10007} different words and {row % 7} alike",
+    Encoding.TEXT_DICTIONARY: lambda row: f"value number {row * row % 173} of a dictionary worth compressing",
+    Encoding.TEXT_CONSTANT: lambda row: "always the same " * 200,
+}
+GUARD = 64
+
+
+def piece(encoding: Encoding, nulls: bool = False, level: int = 1) -> bytearray:
+    array = pa.array([None if nulls and row % 5 == 2 else SHAPES[encoding](row) for row in range(ROWS)])
+    arena = Arena()
+    pieces = encode_text(array, np.array([0, ROWS]), arena, level)
+    image = bytearray(arena.data[: int(pieces.lengths[0])])
+    assert image[0] == encoding
+    return image
+
+
+def decode(image: bytes, rows: int = ROWS) -> pa.Array:
+    """Decode with other bytes around the piece, as in a real buffer."""
+    buffer = np.frombuffer(b"\xa5" * GUARD + bytes(image) + b"\xa5" * GUARD, np.uint8)
+    one = [np.array([value], np.int64) for value in (GUARD, len(image), 0, rows)]
+    return decode_text(pa.large_binary(), buffer, *one)
+
+
+IMAGES = {
+    (encoding, nulls, level): bytes(piece(encoding, nulls, level))
+    for encoding in SHAPES
+    for nulls in (False, True)
+    for level in (0, 1)
+}
+
+
+class TestAnyDamage:
+    @given(st.sampled_from(sorted(IMAGES)), st.data())
+    @settings(max_examples=scaled(150))
+    def test_changed_bytes(self, which: tuple[Encoding, bool, int], data: st.DataObject) -> None:
+        image = bytearray(IMAGES[which])
+        # Heads, directories and streams stand in front: that is where damage can mislead.
+        places = st.integers(0, min(200, len(image) - 1)) | st.integers(0, len(image) - 1)
+        for _ in range(data.draw(st.integers(1, 4))):
+            image[data.draw(places)] = data.draw(st.sampled_from([0, 1, 127, 128, 255]) | st.integers(0, 255))
+        self.survive(image)
+
+    @given(st.sampled_from(sorted(IMAGES)), st.data())
+    @settings(max_examples=scaled(100))
+    def test_changed_numbers(self, which: tuple[Encoding, bool, int], data: st.DataObject) -> None:
+        image = bytearray(IMAGES[which])
+        body = struct.unpack_from("<I", image, 12)[0]
+        at = body + 4 * data.draw(st.integers(0, 12))
+        value = data.draw(st.integers(0, 64) | st.sampled_from([2**31 - 1, 2**31, 2**32 - 1, len(image)]))
+        struct.pack_into("<I", image, at, value)
+        self.survive(image)
+
+    @given(st.sampled_from(sorted(IMAGES)), st.data())
+    @settings(max_examples=scaled(60))
+    def test_lost_bytes(self, which: tuple[Encoding, bool, int], data: st.DataObject) -> None:
+        image = IMAGES[which]
+        kept = data.draw(st.integers(0, len(image) - 9))
+        with pytest.raises(CorruptionError):
+            decode(image[:kept])
+
+    @staticmethod
+    def survive(image: bytearray) -> None:
+        try:
+            array = decode(image)
+        except CorruptionError:
+            return
+        array.validate(full=True)
+        assert len(array) == ROWS
+
+
+class TestMessages:
+    def test_foreign_encoding(self) -> None:
+        image = piece(Encoding.TEXT_CONSTANT)
+        image[0] = Encoding.PACKED
+        with pytest.raises(CorruptionError, match=r"piece 0 has encoding 1 .* one of the encodings of text"):
+            decode(image)
+
+    def test_missing_body(self) -> None:
+        head = struct.pack("<BBHIII", Encoding.TEXT_PLAIN, 0, 1, ROWS, 0, 16)
+        with pytest.raises(CorruptionError, match=f"0 bytes of body for {ROWS} rows"):
+            decode(head)
+
+    def test_too_many_entries(self) -> None:
+        image = piece(Encoding.TEXT_DICTIONARY)
+        struct.pack_into("<I", image, 16, ROWS + 1)
+        with pytest.raises(CorruptionError, match="a number of distinct values that cannot be"):
+            decode(image)
+
+    def test_values_longer_than_their_lengths_say(self) -> None:
+        image = piece(Encoding.TEXT_DICTIONARY)
+        (size,) = struct.unpack_from("<I", image, 20)
+        struct.pack_into("<I", image, 20, size + 1)
+        with pytest.raises(CorruptionError, match="do not add up to their bytes"):
+            decode(image)
+
+    def test_unknown_compression(self) -> None:
+        image = piece(Encoding.TEXT_CONSTANT)
+        struct.pack_into("<I", image, 28, 9)
+        with pytest.raises(CorruptionError, match=r"compressed by method 9; known are 1 \(LZ4\)"):
+            decode(image)
+
+    def test_compressed_bytes_that_do_not_expand(self) -> None:
+        image = piece(Encoding.TEXT_CONSTANT)
+        image[16 + 24 : 16 + 28] = b"\0\0\0\0"
+        with pytest.raises(CorruptionError, match="do not expand to 3200"):
+            decode(image)
+
+    def test_directory_against_lengths(self) -> None:
+        image = piece(Encoding.TEXT_PLAIN)
+        (size,) = struct.unpack_from("<I", image, 24)
+        struct.pack_into("<I", image, 24, size + 1)
+        with pytest.raises(CorruptionError, match=r"bytes by its directory, of .* by the lengths of its rows"):
+            decode(image)
+
+    def test_segment_behind_the_end(self) -> None:
+        image = piece(Encoding.TEXT_PLAIN)
+        image = image[:-16]
+        with pytest.raises(CorruptionError, match=r"text piece 0 ends at byte .* the piece ends at"):
+            decode(image)
+
+    def test_more_rows_than_there_are(self) -> None:
+        with pytest.raises(CorruptionError, match=f"rows 0 to {ROWS + 1} were asked of piece 0"):
+            decode(piece(Encoding.TEXT_PLAIN), ROWS + 1)
+
+    def test_rows_of_the_piece_against_its_stream(self) -> None:
+        image = piece(Encoding.TEXT_DICTIONARY)
+        struct.pack_into("<I", image, 4, ROWS + 1)
+        with pytest.raises(CorruptionError):
+            decode(image, ROWS + 1)
