@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -72,7 +73,9 @@ def _cache_directory() -> str | None:
     """A writable directory for compiled kernels, or None (said once in the log)."""
     for directory in _cache_candidates():
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not _is_ours(directory):
+                continue
             with tempfile.TemporaryFile(dir=directory):
                 return str(directory)
         except OSError:
@@ -82,6 +85,12 @@ def _cache_directory() -> str | None:
         "set TIDELOG_CACHE_DIR to a writable directory to keep them"
     )
     return None
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether nobody else may put files there: what is in the cache is loaded and run."""
+    status = os.lstat(directory)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _cache_candidates() -> list[Path]:
