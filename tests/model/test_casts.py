@@ -319,6 +319,13 @@ def test_text_and_bytes_change_offsets_only(texts: list[str | None], skip: int) 
     assert cast(fixed, pa.binary()).to_pylist() == [b"abcd", None]
 
 
+def test_empty_arrays_need_no_offsets() -> None:
+    for array in (pa.array([], pa.large_string()), pa.array(["a"], pa.large_string()).slice(1)):
+        assert cast(array, pa.string()).to_pylist() == []
+    bare = pa.Array.from_buffers(pa.large_string(), 0, [None, None, pa.py_buffer(b"")])
+    assert cast(bare, pa.string()).to_pylist() == []
+
+
 def test_large_strings_become_small_without_copying_text() -> None:
     array = pa.array(["some", "text"], pa.large_string())
     assert cast(array, pa.string()).buffers()[2].address == array.buffers()[2].address

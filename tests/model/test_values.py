@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.profiles import scaled
 from tidelog.model.convert import to_batches
 from tidelog.model.errors import InputError
 from tidelog.model.schema import Schema
@@ -357,7 +358,7 @@ ANYTHING = (
 )
 
 
-@settings(max_examples=max(400, settings().max_examples))
+@settings(max_examples=scaled(400))
 @given(
     st.sampled_from([type_ for type_, _ in ACCEPTED]),
     st.one_of([st.lists(branch, min_size=1, max_size=3) for branch in [ANYTHING, *ANYTHING.branches]]),

@@ -205,12 +205,14 @@ def _date_to_date(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _bytes_to_bytes(array: pa.Array, target: pa.DataType) -> pa.Array:
-    if array.type in (pa.large_string(), pa.large_binary()) and target in (pa.string(), pa.binary()):
-        # Arrow narrows absolute offsets, so the tail of a huge array must move to the front of a new one.
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-        if len(offsets) and offsets[-1] - offsets[0] > MAX_VARIABLE_BYTES:
+    narrows = array.type in (pa.large_string(), pa.large_binary()) and target in (pa.string(), pa.binary())
+    if narrows and len(array):  # an empty array need not have offsets
+        offsets = np.frombuffer(array.buffers()[1], np.int64)
+        first, last = offsets[array.offset], offsets[array.offset + len(array)]
+        if last - first > MAX_VARIABLE_BYTES:
             raise _TooManyBytes
-        if len(offsets) and offsets[-1] > MAX_VARIABLE_BYTES:
+        if last > MAX_VARIABLE_BYTES:
+            # Arrow narrows offsets as they are, so the tail of a huge array must move to the front of a new one.
             array = array.take(pa.array(np.arange(len(array))))
     return _sized(lambda: array.cast(target))
 

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from tidelog.model.casts import cast, first_invalid
 from tidelog.model.errors import InputError
 from tidelog.model.families import Family, family, refusal
-from tidelog.model.instants import TICKS_PER_SECOND
 from tidelog.model.misfit import Misfit
 from tidelog.model.time import is_utc
 from tidelog.model.values import value_reader
@@ -47,8 +46,8 @@ _TRUSTED: dict[Family, frozenset[type]] = {
 
 _CONVERSION_ERRORS = (pa.ArrowException, OverflowError, ValueError, TypeError)
 
-_YEAR_ONE = int(datetime.datetime(1, 1, 1, tzinfo=datetime.UTC).timestamp())
-
+_SAFE_YEARS = (1678, 2261)
+"""Years that 64-bit nanoseconds cover whole, in every zone."""
 
 _SINGLE = frozenset({_NONE, bool, int, float, str, bytes, datetime.datetime, datetime.date, Decimal})
 """The usual types of single values, to tell them from columns at once."""
@@ -188,20 +187,20 @@ class ColumnReader:
             return None
 
     def _from_texts(self, values: Sequence[Any]) -> ArrowColumn | None:
-        zone = self.type.tz
-        for zoned in (False, True):
-            if not zoned and zone is not None and not is_utc(zone):
-                continue
-            try:
-                # Arrow reads a part of ISO 8601, but either only texts with a zone or only texts without.
-                parsed = pa.array(values, pa.string()).cast(pa.timestamp(self.type.unit, "UTC" if zoned else None))
-                earliest = pc.min(parsed)
-                if earliest.is_valid and earliest.value < _YEAR_ONE * TICKS_PER_SECOND[self.type.unit]:
-                    return None  # Arrow knows a year 0
-                return parsed.view(self.type)
-            except _CONVERSION_ERRORS:
-                continue
-        return None
+        # Arrow reads either texts with a zone or texts without, and is slow to fail: go by the first.
+        first = next(each for each in values if each is not None)
+        zoned = any(sign in first[10:] for sign in "Zz+-")
+        if not zoned and self.type.tz is not None and not is_utc(self.type.tz):
+            return None
+        try:
+            texts = pa.array(values, pa.string())
+            parsed = texts.cast(pa.timestamp(self.type.unit, "UTC" if zoned else None))
+            years = pc.min_max(pc.utf8_slice_codeunits(texts, 0, 4).cast(pa.int16())).as_py()
+        except _CONVERSION_ERRORS:
+            return None
+        # Arrow knows a year 0, which Python does not, and older versions of it let nanoseconds overflow.
+        low, high = _SAFE_YEARS if self.type.unit == "ns" else (datetime.MINYEAR, datetime.MAXYEAR)
+        return parsed.view(self.type) if low <= years["min"] and years["max"] <= high else None
 
     def _one_by_one(self, values: Sequence[Any]) -> ArrowColumn:
         """The slow way, which is the definition: for unusual types of values, and to say what is wrong."""
