@@ -96,13 +96,15 @@ def test_reads_arrow_durations() -> None:
     assert read_duration(pa.scalar(1500, pa.duration("ms"))) == Fraction(3, 2)
 
 
-@pytest.mark.parametrize("value", [np.timedelta64(1, "M"), np.timedelta64(1, "Y"), np.timedelta64(1)])
+@pytest.mark.parametrize("value", [np.timedelta64(1, "M"), np.timedelta64(1, "Y")])
 def test_refuses_units_without_a_fixed_length(value: object) -> None:
     with pytest.raises(TimeError, match="no fixed length"):
         read_duration(value)
 
 
-@pytest.mark.parametrize("value", [None, pd.NaT, np.timedelta64("NaT"), 1.5, datetime(2024, 1, 1), 5, b"5m", True])
+@pytest.mark.parametrize(
+    "value", [None, pd.NaT, np.timedelta64("NaT", "us"), 1.5, datetime(2024, 1, 1), 5, b"5m", True]
+)
 def test_refuses_other_values(value: object) -> None:
     with pytest.raises(TimeError, match="no duration"):
         read_duration(value)

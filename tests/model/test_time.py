@@ -170,6 +170,13 @@ def test_reads_numpy_years_and_months(text: str) -> None:
     assert clock("s").instant(np.datetime64(text)) == (first_day - date(1970, 1, 1)).days * 86_400
 
 
+@pytest.mark.parametrize("unit", ["Y", "M"])
+def test_refuses_numpy_years_beyond_the_calendar(unit: str) -> None:
+    for count in (-(2**62), -(10**5), 10**6, 2**62):
+        with pytest.raises(TimeError, match="expected a year from 1 to 9999"):
+            clock("s").instant(np.datetime64(count, unit))
+
+
 @given(st.integers(-(2**62), 2**62), units)
 def test_reads_pandas_timestamps_to_the_nanosecond(nanoseconds: int, unit: str) -> None:
     check_reading(clock(unit), pd.Timestamp(nanoseconds), Fraction(nanoseconds, 10**9))
@@ -212,7 +219,7 @@ def test_refuses_other_values(clock: Clock, value: object) -> None:
         clock.instant(value)
 
 
-@pytest.mark.parametrize("value", [pd.NaT, np.datetime64("NaT"), pa.scalar(None, pa.timestamp("us")), pd.NA])
+@pytest.mark.parametrize("value", [pd.NaT, np.datetime64("NaT", "us"), pa.scalar(None, pa.timestamp("us")), pd.NA])
 def test_refuses_missing_values(value: object) -> None:
     with pytest.raises(TimeError, match="no point in time"):
         clock("us").instant(value)

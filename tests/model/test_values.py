@@ -285,7 +285,7 @@ REFUSED: list[tuple[pa.DataType, list[tuple[Any, str]]]] = [
     ),
 ]
 
-MISSING = [None, pd.NA, pd.NaT, np.datetime64("NaT"), pa.scalar(None, pa.int64())]
+MISSING = [None, pd.NA, pd.NaT, np.datetime64("NaT", "us"), pa.scalar(None, pa.int64())]
 
 
 @pytest.mark.parametrize("way", WAYS)

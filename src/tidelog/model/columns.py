@@ -265,7 +265,10 @@ def _in_arrow_unit(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     if unit in ("s", "ms", "us", "ns") and count == 1:
         return values
     nearest = unit if unit in ("s", "ms", "us", "ns") else "ns" if unit in ("ps", "fs", "as") else "s"
-    converted = values.astype(f"datetime64[{nearest}]")
+    try:
+        converted = values.astype(f"datetime64[{nearest}]")
+    except OverflowError:  # older versions of NumPy wrap around instead
+        return None
     same = (converted.astype(values.dtype) == values) | np.isnat(values)
     return converted if same.all() else None
 

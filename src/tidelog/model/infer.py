@@ -37,7 +37,7 @@ def _arrow_schema(data: Any, time: str) -> pa.Schema:
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         index_counts = time in data.index.names and time not in data.columns
-        return pa.Schema.from_pandas(data, preserve_index=index_counts)
+        return _with_small_offsets(pa.Schema.from_pandas(data, preserve_index=index_counts))
     if polars is not None and isinstance(data, polars.DataFrame):
         return _with_small_offsets(data.to_arrow(compat_level=polars.CompatLevel.oldest()).schema)
     if isinstance(data, Mapping):
@@ -58,6 +58,6 @@ def _schema_of_columns(columns: Mapping[str, Any]) -> pa.Schema:
 
 
 def _with_small_offsets(schema: pa.Schema) -> pa.Schema:
-    """Polars has 64-bit offsets only, which says nothing about the data."""
+    """Data frames have 64-bit offsets for all text, which says nothing about the data."""
     small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     return pa.schema([field.with_type(small.get(value_type(field.type), field.type)) for field in schema])

@@ -48,6 +48,7 @@ SECONDS_PER_UNIT: dict[str, tuple[int, int]] = {
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _SECONDS_PER_DAY = 86_400
 _MICROSECOND = timedelta(microseconds=1)
+_MONTHS_OF_DATES = ((date.min.year - 1970) * 12, (date.max.year - 1970) * 12 + 11)
 
 _ISO = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
@@ -121,6 +122,9 @@ def _from_datetime(value: datetime) -> Instant:
 def _from_numpy(value: np.datetime64) -> Instant:
     unit, count = np.datetime_data(value.dtype)
     if unit in ("Y", "M"):
+        months = int(value.astype(np.int64)) * count * (12 if unit == "Y" else 1)
+        if not _MONTHS_OF_DATES[0] <= months <= _MONTHS_OF_DATES[1]:
+            raise TimeError(f"found {shown(value)}; expected a year from {date.min.year} to {date.max.year}")
         value, unit, count = value.astype("datetime64[D]"), "D", 1
     numerator, denominator = SECONDS_PER_UNIT[unit]
     return Instant(int(value.astype(np.int64)) * count * numerator, denominator, False)
