@@ -21,7 +21,7 @@ other pieces hold whatever value compresses best; readers must not look at it.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -101,6 +101,10 @@ class Heads:
     validity_bytes: Ints
     body: Ints
     """Offset of the body from the start of the piece."""
+
+    def select(self, pieces: Ints) -> Heads:
+        """The heads of some of the pieces."""
+        return Heads(*(getattr(self, field.name)[pieces] for field in fields(self)))
 
 
 def body_offset(validity_bytes: int) -> int:

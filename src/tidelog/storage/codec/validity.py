@@ -46,11 +46,16 @@ class Validity:
         return ValidityKind(int(self.kinds[block])), self.content[self.bounds[block] : self.bounds[block + 1]]
 
 
+def no_nulls(blocks: int) -> Validity:
+    """The validity of blocks without nulls."""
+    return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64))
+
+
 def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
     """The validity of the blocks ``array[cuts[i]:cuts[i + 1]]``; no rows count as no nulls."""
     blocks = len(cuts) - 1
     if array.null_count == 0:
-        return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64))
+        return no_nulls(blocks)
     kinds = np.zeros(blocks, np.uint8)
     parts: list[Bytes] = []
     bounds = np.zeros(blocks + 1, np.int64)

@@ -1,73 +1,84 @@
-"""Columns of fixed-width values <-> pieces."""
+"""What the kernels need to know of an Arrow type, and the values of Arrow arrays as they take them."""
 
 from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import SchemaError
-from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
-from tidelog.storage.codec.buffers import allocate
-from tidelog.storage.codec.piece import HEAD, Encoding, ValidityKind, check_ranges, read_heads, write_head
-from tidelog.storage.codec.validity import decode_validity, encode_validity
+from tidelog.storage.codec.arena import Bytes
+
+Words = npt.NDArray[np.uint64]
+
+DTYPES: dict[int, np.dtype[Any]] = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+"""Unsigned machine words by their bytes."""
+
+EMPTY: dict[int, npt.NDArray[Any]] = {width: np.zeros(0, dtype) for width, dtype in DTYPES.items()}
 
 
-def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
-    """Encode rows ``cuts[i]`` to ``cuts[i + 1]`` of ``array`` as one piece each, 8-byte aligned."""
-    width = _width(array.type)
-    values = _values(array, width)
-    validity = encode_validity(array, cuts)
-    offsets, lengths = np.zeros((2, len(cuts) - 1), np.int64)
-    for i, (first, last) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)):
-        kind, bitmap = validity.of_block(i)
-        raw = values[first * width : last * width] if kind != ValidityKind.ALL_NULL else values[:0]
-        start = arena.reserve(HEAD + len(bitmap) + 8 + len(raw))
-        body = write_head(arena.data[start:], Encoding.RAW, 0, last - first, kind, bitmap)
-        arena.data[start + body : start + body + len(raw)] = raw
-        arena.commit(start, body + len(raw))
-        offsets[i], lengths[i] = start, body + len(raw)
-    return Pieces(offsets, lengths)
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The machine view of a column type."""
+
+    width: int
+    """Bytes of a value: 1, 2, 4, 8, or 16 for a pair of 64-bit words."""
+    signed: bool = False
+    floats: bool = False
+    boolean: bool = False
+    """Bits in Arrow, bytes of 0 and 1 here."""
+
+    @property
+    def word(self) -> int:
+        """Bytes of the machine words values consist of."""
+        return min(self.width, 8)
 
 
-def decode_numbers(
-    type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
-) -> pa.Array:
-    """Rows ``[starts[i], stops[i])`` of each piece, one after the other, as one array of ``type``."""
-    heads = read_heads(buffer, offsets, lengths)
-    check_ranges(heads, starts, stops)
-    width = _width(type)
-    rows = int((stops - starts).sum())
-    values, owner = allocate(rows * width)
-    done = 0
-    for i in range(len(offsets)):
-        count = int(stops[i] - starts[i]) * width
-        body = int(offsets[i] + heads.body[i] + starts[i] * width)
-        target = values[done : done + count]
-        target[:] = 0 if heads.validity[i] == ValidityKind.ALL_NULL else buffer[body : body + count]
-        done += count
-    bitmap, nulls = decode_validity(buffer, offsets, heads, starts, stops)
+INT64 = Column(8, signed=True)
+
+
+@functools.cache
+def column_of(type: pa.DataType) -> Column:
+    """The machine view of ``type``; raises :class:`SchemaError` for types that are no numbers."""
     if pa.types.is_boolean(type):
-        values, owner = np.packbits(values, bitorder="little"), None
-    return pa.Array.from_buffers(
-        type, rows, [bitmap, pa.py_buffer(values) if owner is None else owner], nulls
+        return Column(1, boolean=True)
+    if pa.types.is_unsigned_integer(type) or pa.types.is_float16(type):
+        return Column(type.byte_width)
+    if pa.types.is_floating(type):
+        return Column(type.byte_width, floats=True)
+    if pa.types.is_decimal128(type):
+        return Column(16)
+    temporal = pa.types.is_temporal(type) and not pa.types.is_interval(type)
+    if pa.types.is_signed_integer(type) or temporal:
+        return Column(type.byte_width, signed=True)
+    raise SchemaError(
+        f"a column of type {type} cannot be stored as numbers; booleans, integers, floats, dates, times, "
+        "timestamps, durations and decimal128 can"
     )
 
 
-def _width(type: pa.DataType) -> int:
-    """Bytes of a value in a RAW piece."""
-    if pa.types.is_boolean(type):
-        return 1
-    if pa.types.is_primitive(type) or pa.types.is_decimal128(type):
-        return int(type.byte_width)
-    raise SchemaError(f"a column of type {type} cannot be stored as numbers")
-
-
-def _values(array: pa.Array, width: int) -> npt.NDArray[np.uint8]:
+def values_of(array: pa.Array, column: Column) -> npt.NDArray[Any]:
+    """The values of ``array`` as unsigned words, without a copy where alignment allows."""
     buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array) * width, np.uint8)
-    raw = np.frombuffer(buffer, np.uint8)
-    if pa.types.is_boolean(array.type):
-        return np.unpackbits(raw, bitorder="little")[array.offset : array.offset + len(array)]
-    return raw[array.offset * width : (array.offset + len(array)) * width]
+    count, dtype = len(array), DTYPES[column.word]
+    if count == 0 or buffer is None:
+        return np.zeros(count * (column.width // column.word), dtype)
+    raw: Bytes = np.frombuffer(buffer, np.uint8)
+    if column.boolean:
+        first, last = array.offset, array.offset + count
+        bits = np.unpackbits(raw[first >> 3 : (last + 7) >> 3], bitorder="little")
+        return bits[first & 7 : (first & 7) + count]
+    return aligned(raw[array.offset * column.width : (array.offset + count) * column.width], column.word).view(dtype)
+
+
+def aligned(raw: Bytes, alignment: int) -> Bytes:
+    """``raw`` itself if it starts at a multiple of ``alignment`` in memory, else a copy that does."""
+    if raw.ctypes.data % alignment:
+        copy = np.empty((len(raw) + 7) >> 3, np.uint64).view(np.uint8)[: len(raw)]
+        copy[:] = raw
+        return copy
+    return raw

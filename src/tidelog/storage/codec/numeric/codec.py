@@ -1,0 +1,115 @@
+"""Columns of numbers <-> pieces: which encodings a column is offered, and how each is undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError
+from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.numeric.columns import DTYPES, EMPTY, Column, column_of, values_of
+from tidelog.storage.codec.numeric.decoder import HAS_LEFT, HAS_NULLS, decode_blocks
+from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_blocks
+from tidelog.storage.codec.numeric.halves import decode_halves, encode_halves
+from tidelog.storage.codec.numeric.repeats import decode_dictionaries, decode_runs, encode_repeats
+from tidelog.storage.codec.numeric.shuffle import decode_shuffled, encode_shuffled
+from tidelog.storage.codec.piece import Encoding, Heads, read_heads
+from tidelog.storage.codec.validity import decode_validity, encode_validity, valid_bits
+
+
+def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
+    """Encode rows ``cuts[i]`` to ``cuts[i + 1]`` of ``array`` as one piece each, 8-byte aligned in ``arena``.
+
+    ``array`` holds booleans, integers, floats, dates, times, timestamps, durations or decimal128 values, with
+    any offset and any nulls. ``cuts`` rise from 0 to its length. Raises :class:`SchemaError` for other types.
+    """
+    column = column_of(array.type)
+    validity = encode_validity(array, cuts)
+    valid = valid_bits(array) if validity.kinds.any() else EMPTY[1]
+    values = values_of(array, column)
+    if column.width == 16:
+        return encode_halves(values, validity, valid, cuts, arena)
+    pieces, remarks = encode_blocks(values, column, validity, valid, cuts, arena)
+    if remarks.any():
+        if (remarks & (RUNS_PROMISE | DICTIONARY_PROMISES)).any():
+            encode_repeats(arena, pieces, remarks, column)
+        bulky = np.flatnonzero(remarks & BULKY)
+        if len(bulky) and column.width > 1:
+            encode_shuffled(arena, pieces, bulky, column)
+    return pieces
+
+
+def decode_numbers(
+    type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
+) -> pa.Array:
+    """Rows ``[starts[i], stops[i])`` of each piece in ``buffer``, one after the other, as one array of ``type``.
+
+    ``starts`` are multiples of 1,024; ``stops`` are multiples of 1,024 or the piece's number of rows. Only the
+    vectors of these rows are decoded (a SHUFFLED piece is decompressed as a whole). Raises
+    :class:`CorruptionError` when the bytes contradict themselves, the type or the rows asked for.
+    """
+    column = column_of(type)
+    rows = int((stops - starts).sum())
+    memory, owner = allocate(rows * column.width)
+    left, remarks = decode_blocks(column, buffer, offsets, lengths, starts, stops, memory)
+    bitmap, nulls = None, 0
+    if remarks:
+        heads = read_heads(buffer, offsets, lengths)
+        if remarks & HAS_LEFT:
+            _decode_left(column, buffer, offsets, lengths, heads, starts, stops, left, memory)
+        if remarks & HAS_NULLS:
+            bitmap, nulls = decode_validity(buffer, offsets, heads, starts, stops)
+    if column.boolean:
+        bits = np.packbits(memory, bitorder="little")
+        memory, owner = allocate(len(bits))
+        memory[:] = bits
+    return pa.Array.from_buffers(type, rows, [bitmap, owner], nulls)
+
+
+def _decode_left(
+    column: Column,
+    buffer: Bytes,
+    offsets: Ints,
+    lengths: Ints,
+    heads: Heads,
+    starts: Ints,
+    stops: Ints,
+    left: Bytes,
+    memory: Bytes,
+) -> None:
+    """Decode the pieces whose encoding is none of the decoding kernel's, into their rows of ``memory``."""
+    counts = stops - starts
+    ends = np.cumsum(counts)
+    chosen = np.flatnonzero(left)
+    for encoding in np.unique(heads.encoding[chosen]).tolist():
+        these = chosen[heads.encoding[chosen] == encoding]
+        some = heads.select(these)
+        part = (buffer, offsets[these], lengths[these], some, starts[these], stops[these])
+        words = DTYPES[column.word]
+        out: npt.NDArray[Any] = memory.view(words)
+        if len(these) < len(offsets):
+            out = np.empty(int(counts[these].sum()) * (column.width // column.word), words)
+        if encoding == Encoding.HALVES and column.width == 16:
+            decode_halves(*part, out)
+        elif encoding == Encoding.SHUFFLED and column.width < 16:
+            decode_shuffled(column, *part, out)
+        elif encoding in (Encoding.RUNS, Encoding.DICTIONARY) and column.width < 16:
+            decode = decode_runs if encoding == Encoding.RUNS else decode_dictionaries
+            wide = out.view(np.int64) if column.width == 8 else np.empty(len(out), np.int64)
+            decode(*part, wide)
+            if column.width < 8:
+                np.copyto(out, wide, casting="unsafe")
+        else:
+            raise CorruptionError(
+                f"piece {int(these[0])} has encoding {encoding}, which is none of values of {column.width} bytes"
+            )
+        if len(these) < len(offsets):
+            scale, done = column.width // column.word, 0
+            for i in these.tolist():
+                count, end = int(counts[i]) * scale, int(ends[i]) * scale
+                memory.view(words)[end - count : end] = out[done : done + count]
+                done += count
