@@ -120,6 +120,9 @@ def uv_environment() -> dict[str, str]:
     """The environment uv runs in: it does not read pip's configuration, so the package index travels here."""
     environment = dict(os.environ)
     environment.pop("VIRTUAL_ENV", None)
+    # Once here instead of once in every process, which may not be able, or allowed, to keep what it compiles.
+    environment["UV_COMPILE_BYTECODE"] = "1"
+    environment["UV_COMPILE_BYTECODE_TIMEOUT"] = "300"
     if not environment.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
         index = pip_setting("index-url")
         if index:
