@@ -259,7 +259,7 @@ def test_formatted_instants_are_read_back(unit: str, ticks: int, zone: str | Non
     assert this.instant(text) == ticks
 
 
-@given(st.integers(INT64_MIN, INT64_MAX))
+@given(st.integers(INT64_MIN + 1, INT64_MAX))  # the smallest integer is NumPy's NaT
 def test_formats_like_numpy(ticks: int) -> None:
     expected = str(np.datetime64(ticks, "ns"))
     assert clock("ns").format(ticks) == expected.removesuffix("." + "0" * 9)
