@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
 from tidelog.storage.summary import (
     HAS_BOUNDS,
@@ -63,8 +64,9 @@ def sliced(draw: st.DrawFn, values: st.SearchStrategy[Any], type: pa.DataType) -
 
 
 def cut(draw: st.DrawFn, rows: int) -> np.ndarray:
-    inner = draw(st.lists(st.integers(0, rows), max_size=4))
-    return np.array(sorted([*inner, rows]), np.int64)
+    inner = draw(st.lists(st.integers(0, rows), max_size=3))
+    first = draw(st.sampled_from([0, 0, min(inner, default=0)]))
+    return np.array(sorted([first, *inner, rows]), np.int64)
 
 
 def blocks(array: pa.Array, cuts: np.ndarray) -> list[tuple[np.void, list[Any]]]:
@@ -358,13 +360,24 @@ class TestText:
         assert minimum(summary, type) == b"01234567"
         assert maximum(summary, type) == b"01234568"
 
-    def test_no_byte_behind_the_data_is_read(self) -> None:
-        exact = np.frombuffer(b"x" * 3, np.uint8)  # no padding behind it, unlike Arrow's own buffers
-        array = pa.Array.from_buffers(
-            pa.binary(), 2, [None, pa.py_buffer(np.array([0, 2, 3], np.int32)), pa.py_buffer(exact)]
-        )
+    @pytest.mark.parametrize("last", range(10))
+    def test_no_byte_behind_the_data_is_read(self, last: int) -> None:
+        data = pa.py_buffer(GuardedMemory(20).at_end(b"x" * (9 + last)))
+        places = pa.py_buffer(np.array([0, 9, 9 + last], np.int32))
+        array = pa.Array.from_buffers(pa.binary(), 2, [None, places, data])
         (summary,) = summarise(array, np.array([0, 2]))
-        assert (minimum(summary, pa.binary()), maximum(summary, pa.binary())) == (b"x", b"xx")
+        assert minimum(summary, pa.binary()) == b"x" * min(last, 8)
+
+    @pytest.mark.parametrize("whole_first", [False, True])
+    def test_equal_prefixes_in_different_places(self, whole_first: bool) -> None:
+        # Far apart: bounds of parts of a block are merged.
+        whole, longer = "abcdefgh", "abcdefghi"
+        content = [whole if whole_first else longer] + [None] * 3000 + [longer if whole_first else whole]
+        for others, bound, flag in (("zz", minimum, MIN_TRUNCATED), ("aa", maximum, MAX_TRUNCATED)):
+            ((summary, _),) = blocks(pa.array([*content, others]), np.array([0, len(content) + 1]))
+            # The smallest value is known whole, the largest is not.
+            assert bool(summary["flags"] & flag) == (flag == MAX_TRUNCATED)
+            assert bound(summary, pa.string()) == (whole if flag == MIN_TRUNCATED else "abcdefgi")
 
 
 class TestShapes:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
 from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import Arena, Pieces
@@ -141,6 +142,16 @@ class TestRoundTrip:
         array = pa.array(values * 200, pa.binary())
         assert round_trip(array, [0, len(array)]) == [DICTIONARY]
 
+    def test_zeros_of_different_lengths(self) -> None:
+        for one in range(10):
+            for other in range(one + 1, 10):
+                round_trip(pa.array([bytes(one), bytes(other)] * 2, pa.binary()), [0, 4])
+
+    def test_values_that_hash_alike(self) -> None:
+        values = [hashing_alike(first) for first in range(50)]
+        assert len({digest(value) for value in values}) == 1
+        assert round_trip(pa.array(values * 50, pa.binary()), [0, 2500]) == [DICTIONARY]
+
     def test_bytes_that_are_not_text(self) -> None:
         values = [bytes([i, 255 - i, 0xC3, 0x28]) for i in range(256)]
         assert round_trip(pa.array(values * 16, pa.binary()), [0, 4096]) == [DICTIONARY]
@@ -173,12 +184,13 @@ class TestRoundTrip:
         image, _ = encode(array, [0, 1500, rows - 3], level=0)
         assert secret not in image.tobytes()
 
-    def test_memory_that_ends_with_the_last_value(self) -> None:
-        data = np.frombuffer(b"aabcabcdefgh", np.uint8)
-        places = pa.py_buffer(np.array([0, 1, 4, 12], np.int32))
-        array = pa.Array.from_buffers(pa.binary(), 3, [None, places, pa.py_buffer(data)])
-        round_trip(array, [0, 3])
-        round_trip(array, [1, 2, 3])
+    @pytest.mark.parametrize("last", [*range(10), 15, 16, 17, 32, 33])
+    def test_no_byte_behind_the_data_is_read(self, last: int) -> None:
+        data = pa.py_buffer(GuardedMemory(100).at_end(b"abcabcdefghi" + b"x" * last))
+        places = pa.py_buffer(np.array([0, 1, 3, 12, 12 + last], np.int32))
+        array = pa.Array.from_buffers(pa.binary(), 4, [None, places, data])
+        round_trip(array, [0, 4])
+        round_trip(array, [1, 2, 3, 4])
 
 
 class TestChoice:
@@ -361,6 +373,26 @@ class TestBytes:
         for thread in threads:
             thread.join()
         assert not failures
+
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+WORD = (1 << 64) - 1
+
+
+def digest(value: bytes) -> int:
+    """The hash the encoder uses for values of more than eight bytes."""
+    word = len(value)
+    for at in range(0, len(value) - 8, 8):
+        word = (word ^ int.from_bytes(value[at : at + 8], "little")) * MULTIPLIER & WORD
+        word ^= word >> 29
+    return (word ^ int.from_bytes(value[-8:], "little")) * MULTIPLIER & WORD
+
+
+def hashing_alike(first: int) -> bytes:
+    """Sixteen bytes, different for every ``first``, that all have one hash."""
+    word = (16 ^ first) * MULTIPLIER & WORD
+    last = (word ^ word >> 29) ^ 0x1234567890ABCDEF
+    return first.to_bytes(8, "little") + last.to_bytes(8, "little")
 
 
 def read_by_the_book(piece: bytes) -> list[bytes | None]:

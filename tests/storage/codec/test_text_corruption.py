@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
@@ -23,7 +24,8 @@ SHAPES: dict[Encoding, Callable[[int], str]] = {
     Encoding.TEXT_DICTIONARY: lambda row: f"value number {row * row % 173} of a dictionary worth compressing",
     Encoding.TEXT_CONSTANT: lambda row: "always the same " * 200,
 }
-GUARD = 64
+BEFORE = 64
+MEMORY = GuardedMemory(1 << 18)
 
 
 def piece(encoding: Encoding, nulls: bool = False, level: int = 1) -> bytearray:
@@ -36,9 +38,9 @@ def piece(encoding: Encoding, nulls: bool = False, level: int = 1) -> bytearray:
 
 
 def decode(image: bytes, rows: int = ROWS) -> pa.Array:
-    """Decode with other bytes around the piece, as in a real buffer."""
-    buffer = np.frombuffer(b"\xa5" * GUARD + bytes(image) + b"\xa5" * GUARD, np.uint8)
-    one = [np.array([value], np.int64) for value in (GUARD, len(image), 0, rows)]
+    """Decode a piece at the very end of memory, behind other bytes."""
+    buffer = MEMORY.at_end(b"\xa5" * BEFORE + bytes(image))
+    one = [np.array([value], np.int64) for value in (BEFORE, len(image), 0, rows)]
     return decode_text(pa.large_binary(), buffer, *one)
 
 
@@ -105,6 +107,13 @@ class TestMessages:
         image = piece(Encoding.TEXT_DICTIONARY)
         struct.pack_into("<I", image, 16, ROWS + 1)
         with pytest.raises(CorruptionError, match="a number of distinct values that cannot be"):
+            decode(image)
+
+    @pytest.mark.parametrize(("encoding", "field"), [(Encoding.TEXT_PLAIN, 0), (Encoding.TEXT_DICTIONARY, 16)])
+    def test_stream_that_does_not_fit(self, encoding: Encoding, field: int) -> None:
+        image = piece(encoding)
+        struct.pack_into("<I", image, 16 + field, len(image))
+        with pytest.raises(CorruptionError, match="names parts that do not fit into it"):
             decode(image)
 
     def test_values_longer_than_their_lengths_say(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,19 +140,22 @@ class _PlainPiece:
         count = self._vectors - (-self._vectors // self._per_segment)
         size = DIRECTORY_ENTRY.itemsize * count
         start = fields[kernels.STREAM_AT] - align(PLAIN_HEAD.size + size) + PLAIN_HEAD.size
-        directory = buffer[start : start + size].view(DIRECTORY_ENTRY).astype(np.int64)
-        self._vector_bytes, self._stored_bytes = directory[: self._vectors], directory[self._vectors :].tolist()
+        directory = buffer[start : start + size].view(DIRECTORY_ENTRY).tolist()
+        self._stored_bytes = directory[self._vectors :]
+        self._vector_ends = [0, *accumulate(directory[: self._vectors])]
+        """Where each vector starts in the text of the piece, and the last one ends."""
 
     def select(self, start: int, places: npt.NDArray[Any]) -> _Selection:
         """What to expand and copy for the rows from ``start`` on, whose places in the content are given."""
         first, stop = start // VECTOR, -(-(start + len(places) - 1) // VECTOR)
-        laid_out = np.diff(np.append(places[:-1:VECTOR], places[-1])).astype(np.int64)
-        if not np.array_equal(laid_out, self._vector_bytes[first:stop]):
+        expected = self._vector_ends[first : stop + 1]
+        moved = int(places[0]) - expected[0]
+        laid_out = [*places[:-1:VECTOR].tolist(), int(places[-1])]
+        if laid_out != [end + moved for end in expected]:
             raise CorruptionError(
-                f"text piece {self._piece} has vectors of {self._vector_bytes[first:stop].tolist()} bytes by its "
-                f"directory, of {laid_out.tolist()} by the lengths of its rows"
+                f"text piece {self._piece} has vectors of {_steps(expected)} bytes by its directory, of "
+                f"{_steps(laid_out)} by the lengths of its rows"
             )
-        at = int(places[0])
         source = self._segments_at
         spans = []
         for segment, stored in enumerate(self._stored_bytes):
@@ -163,13 +167,19 @@ class _PlainPiece:
                         f"segment {segment} of text piece {self._piece} ends at byte {source + stored} of the buffer; "
                         f"the piece ends at {self._end}"
                     )
-                size = int(self._vector_bytes[lowest:highest].sum())
-                skipped = int(self._vector_bytes[lowest:first].sum())
-                used = int(self._vector_bytes[max(first, lowest) : min(stop, highest)].sum())
-                spans.append(_Span(self._buffer[source : source + stored], size, skipped, used, at))
-                at += used
+                begin, end = self._vector_ends[lowest], self._vector_ends[highest]
+                wanted = slice(
+                    self._vector_ends[max(first, lowest)] - begin, self._vector_ends[min(stop, highest)] - begin
+                )
+                spans.append(
+                    _Span(self._buffer[source : source + stored], end - begin, wanted, begin + wanted.start + moved)
+                )
             source += align(stored)
         return _Selection(self._compression, spans)
+
+
+def _steps(ends: list[int]) -> list[int]:
+    return [end - start for start, end in pairwise(ends)]
 
 
 class _Span(NamedTuple):
@@ -178,10 +188,9 @@ class _Span(NamedTuple):
     stored: Bytes
     size: int
     """Bytes of the whole segment, expanded."""
-    skipped: int
-    used: int
+    wanted: slice
     at: int
-    """Where the used bytes go."""
+    """Where the wanted bytes go."""
 
 
 class _Selection(NamedTuple):
@@ -192,5 +201,6 @@ class _Selection(NamedTuple):
 
     def fill(self, content: Bytes) -> None:
         """Expand the segments and copy what is wanted of them."""
-        for stored, size, skipped, used, at in self.spans:
-            content[at : at + used] = expand(stored, size, self.compression)[skipped : skipped + used]
+        for stored, size, wanted, at in self.spans:
+            text = expand(stored, size, self.compression)[wanted]
+            content[at : at + len(text)] = text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import InputError
-from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, Ints, Pieces, align
 from tidelog.storage.codec.numeric import encode_integers
 from tidelog.storage.codec.piece import VECTOR, Encoding, body_offset, write_head
 from tidelog.storage.codec.text.compression import Compressor
@@ -34,6 +34,9 @@ _WORTH_COMPRESSING = 1 << 10
 _PADDING = [b"\0" * (-size % ALIGNMENT) for size in range(ALIGNMENT)]
 """By the size, modulo the alignment, of what is to be padded."""
 
+_Part: TypeAlias = bytes | memoryview | pa.Buffer
+"""Bytes of a body, to be padded to the alignment of streams."""
+
 _NOTHING: Bytes = np.empty(0, np.uint8)
 
 
@@ -51,17 +54,21 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
     run = _survey(array, cuts)
     for block, kind in enumerate(run.kinds):
         if kind == kernels.PLAIN:
-            encoding, parameter, body = run.plain(block, compressor)
+            encoding, parameter, parts = run.plain(block, compressor)
         elif kind == kernels.NOTHING:
-            encoding, parameter, body = Encoding.TEXT_CONSTANT, 0, b""
+            encoding, parameter, parts = Encoding.TEXT_CONSTANT, 0, []
         else:
-            encoding, parameter, body = run.dictionary(block, compressor)
+            encoding, parameter, parts = run.dictionary(block, compressor)
         bits_kind, bits = validity.of_block(block)
-        size = body_offset(len(bits)) + len(body)
+        size = body_offset(len(bits)) + sum(align(len(part)) for part in parts)
         start = arena.reserve(size)
         target = arena.data[start : start + size]
-        body_start = write_head(target, encoding, parameter, run.rows[block], bits_kind, bits)
-        target[body_start:] = np.frombuffer(body, np.uint8)
+        at = write_head(target, encoding, parameter, run.rows[block], bits_kind, bits)
+        for part in parts:
+            end = at + len(part)
+            target[at:end] = np.frombuffer(part, np.uint8)
+            at = align(end)
+            target[end:at] = 0
         arena.commit(start, size)
         offsets[block], lengths[block] = start, size
     return Pieces(offsets, lengths)
@@ -86,56 +93,51 @@ class _Run:
     sizes: list[memoryview]
     """The stream of the lengths of the distinct values."""
 
-    def dictionary(self, block: int, compressor: Compressor) -> tuple[Encoding, int, bytes]:
-        """Encoding, parameter and body of a DICTIONARY or CONSTANT block."""
+    def dictionary(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
+        """Encoding, parameter and parts of the body of a DICTIONARY or CONSTANT block."""
         values = self.values[block]
         stored = compressor.shorter(values) if len(values) >= _WORTH_COMPRESSING else values
         count, compression = self.entries[block], compressor.compression
         if self.kinds[block] == kernels.CONSTANT:
             head = DICTIONARY_HEAD.pack(count, len(values), len(stored), compression, 0, 0)
-            return Encoding.TEXT_CONSTANT, 0, _joined(head, stored)
+            return Encoding.TEXT_CONSTANT, 0, [head, stored]
         indexes, sizes = self.streams[block], self.sizes[block]
         head = DICTIONARY_HEAD.pack(count, len(values), len(stored), compression, len(indexes), len(sizes))
-        return Encoding.TEXT_DICTIONARY, 0, _joined(head, indexes, sizes, stored)
+        return Encoding.TEXT_DICTIONARY, 0, [_joined(head, indexes, sizes), stored]
 
-    def plain(self, block: int, compressor: Compressor) -> tuple[Encoding, int, bytes]:
-        """Encoding, parameter (vectors of a segment) and body of a PLAIN block."""
+    def plain(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
+        """Encoding, parameter (vectors of a segment) and parts of the body of a PLAIN block."""
         content, bounds = self._content(block)
         vectors = len(bounds) - 1
         wanted = min(max(-(-len(content) // _SEGMENT_BYTES), 1), vectors)
         per_segment = -(-vectors // wanted)
-        ends = bounds[::per_segment].tolist()
+        ends = bounds[::per_segment]
         if vectors % per_segment:
-            ends.append(len(content))
-        segments = [compressor.shorter(content[a:b]) for a, b in pairwise(ends)]
+            ends.append(bounds[-1])
+        segments = [compressor.shorter(content[start:end]) for start, end in pairwise(ends)]
+        sizes = [end - start for start, end in pairwise(bounds)] + [len(segment) for segment in segments]
         stream = self.streams[block]
-        head = PLAIN_HEAD.pack(len(stream), compressor.compression)
-        sizes = np.append(np.diff(bounds), [len(segment) for segment in segments])
-        return (
-            Encoding.TEXT_PLAIN,
-            per_segment,
-            _joined(head + sizes.astype(DIRECTORY_ENTRY).tobytes(), stream, *segments),
-        )
+        head = PLAIN_HEAD.pack(len(stream), compressor.compression) + np.array(sizes, DIRECTORY_ENTRY).tobytes()
+        return Encoding.TEXT_PLAIN, per_segment, [_joined(head, stream), *segments]
 
-    def _content(self, block: int) -> tuple[memoryview, Ints]:
+    def _content(self, block: int) -> tuple[memoryview, list[int]]:
         """The bytes of all valid rows of a block, and where each of its vectors starts and the last ends."""
         first, last = int(self.cuts[block]), int(self.cuts[block + 1])
-        places = self.offsets[first : last + 1]
-        starts = np.append(np.arange(0, last - first, VECTOR), last - first)
-        start, stop = int(places[0]), int(places[-1])
-        if stop - start == self.text_bytes[block]:
-            return self.data[start:stop].data, places[starts] - start
+        starts = [*self.offsets[first:last:VECTOR].tolist(), int(self.offsets[last])]
+        if starts[-1] - starts[0] == self.text_bytes[block]:
+            return self.data[starts[0] : starts[-1]].data, [start - starts[0] for start in starts]
         # Null slots may have bytes of their own in Arrow's memory; these are left behind.
         rows = first + np.flatnonzero(self.mask[first:last])
         content = scratch.array("content", self.text_bytes[block], np.uint8)
         sizes = scratch.array("sizes", len(rows), np.int64)
         kernels.copy_values(self.data, self.offsets, rows, content, sizes)
         ends = np.append(0, np.cumsum(sizes))
-        return content.data, ends[np.searchsorted(rows, first + starts)]
+        kept = ends[np.searchsorted(rows, np.arange(first, last, VECTOR))]
+        return content.data, [*kept.tolist(), self.text_bytes[block]]
 
 
-def _joined(*parts: Any) -> bytes:
-    """The parts one after the other, each padded to the alignment of streams."""
+def _joined(*parts: _Part) -> bytes:
+    """Short parts one after the other, each padded to the alignment of streams: fewer copies to make later."""
     padded = []
     for part in parts:
         padded += [part, _PADDING[len(part) % ALIGNMENT]]

@@ -27,11 +27,13 @@ SMALL_DICTIONARY = 1 << 16
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
-_PROBATION = 256
+_PROBATION = 128
 """Rows after which a block that has hardly repeated a value is looked at more closely."""
 
-_SAMPLE = 256
-_SAMPLE_SLOT_BITS = 10
+_SAMPLE = 128
+"""Scattered rows of that closer look: 4 pairs of them are equal on average if half of the rows repeat a value."""
+
+_SAMPLE_SLOT_BITS = 9
 SAMPLE_SLOTS = 1 << _SAMPLE_SLOT_BITS
 
 
@@ -136,7 +138,7 @@ def _looks_distinct(data: Any, places: Any, mask: Any, slots: Any) -> Any:
             slot = (slot + np.uint64(1)) & np.uint64((1 << _SAMPLE_SLOT_BITS) - 1)
         repeated += np.int64(slots[slot] == key)
         slots[slot] = key
-    return repeated < _SAMPLE // 32
+    return repeated < 2
 
 
 @inline
