@@ -292,7 +292,7 @@ def decode_run(
         elif count == 0:
             pass
         elif encoding == RAW:
-            if rows * width > 8 * (end - body):
+            if (rows * width + 7) >> 3 != end - body:
                 return -8 * piece - BAD_BODY
             source = octets[8 * body + start * width : 8 * body + stop * width]
             target = out8[done * width : (done + count) * width]

@@ -37,7 +37,8 @@ LOWEST_32 = np.int64(-(2**31))
 # A float becomes an integer by adding 1.5 * 2**52: the bits of the sum less those of this constant.
 MAGIC = np.float64(1.5 * 2**52)
 MAGIC_BITS = MAGIC.view(np.uint64)
-SCALED_LIMIT = np.float64(2.0**51)
+# Scaled integers stay below what nearly every float could be scaled to: such a one is no decimal number.
+SCALED_LIMIT, SCALED_LIMIT_32 = np.float64(2.0**51), np.float64(2.0**23)
 POWERS = np.array([10.0**e for e in range(16)])
 LARGEST_EXPONENT, LARGEST_EXPONENT_32 = 15, 10
 EXPONENT_BITS, EXPONENT_BITS_32 = np.uint64(0x7FF << 52), np.uint64(0xFF << 23)
@@ -136,11 +137,13 @@ def _float_to_integer(encoding: Any, width: Any, bits: Any, power: Any) -> Any:
             total = np.uint64(bits).view(np.float64) * power + MAGIC
             scaled = total - MAGIC
             same = np.float64(scaled / power).view(np.uint64) == bits
+            fits = same & (abs(scaled) < SCALED_LIMIT)
         else:
             total = np.float64(np.uint32(bits).view(np.float32)) * power + MAGIC
             scaled = total - MAGIC
             same = np.float32(scaled / power).view(np.uint32) == np.uint32(bits)
-        return np.float64(total).view(np.uint64) - MAGIC_BITS, same & (abs(scaled) < SCALED_LIMIT)
+            fits = same & (abs(scaled) < SCALED_LIMIT_32)
+        return np.float64(total).view(np.uint64) - MAGIC_BITS, fits
     if width == 8:
         b = I(bits)
         finite = (bits & EXPONENT_BITS) != EXPONENT_BITS
