@@ -79,8 +79,11 @@ class TestRoundTrip:
         unicode = pa.types.is_string(type) or pa.types.is_large_string(type)
         values = st.text(max_size=20) if unicode else st.binary(max_size=20)
         few = data.draw(st.lists(values, min_size=1, max_size=4))
-        value = data.draw(st.sampled_from([values, st.sampled_from(few)]))
-        content = data.draw(st.lists(st.none() | value if data.draw(st.booleans()) else value, max_size=60))
+        value = values if data.draw(st.booleans()) else st.sampled_from(few)
+        least = data.draw(st.sampled_from([0, 1, 10]))
+        content = data.draw(
+            st.lists(st.none() | value if data.draw(st.booleans()) else value, min_size=least, max_size=60)
+        )
         before = data.draw(st.integers(0, len(content)))
         array = pa.array(content, type).slice(before)
         cuts = sorted(data.draw(st.lists(st.integers(0, len(array)), min_size=1, max_size=5)))

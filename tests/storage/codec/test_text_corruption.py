@@ -15,6 +15,7 @@ from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.numeric import encode_integers
 from tidelog.storage.codec.piece import Encoding
 from tidelog.storage.codec.text import decode_text, encode_text
 
@@ -42,6 +43,32 @@ def decode(image: bytes, rows: int = ROWS) -> pa.Array:
     buffer = MEMORY.at_end(b"\xa5" * BEFORE + bytes(image))
     one = [np.array([value], np.int64) for value in (BEFORE, len(image), 0, rows)]
     return decode_text(pa.large_binary(), buffer, *one)
+
+
+def stream(numbers: list[int]) -> bytes:
+    arena = Arena()
+    pieces = encode_integers(np.array(numbers, np.int64), np.array([0, len(numbers)], np.int64), arena)
+    return padded(arena.data[: int(pieces.lengths[0])].tobytes())
+
+
+def padded(part: bytes) -> bytes:
+    return part + bytes(-len(part) % 8)
+
+
+def head(encoding: Encoding, rows: int) -> bytes:
+    return struct.pack("<BBHIII", encoding, 0, 1, rows, 0, 16)
+
+
+def dictionary_piece(indexes: list[int], sizes: list[int], values: bytes) -> bytes:
+    parts = stream(indexes), stream(sizes)
+    body = struct.pack("<6I", len(sizes), len(values), len(values), 1, len(parts[0]), len(parts[1]))
+    return head(Encoding.TEXT_DICTIONARY, len(indexes)) + body + parts[0] + parts[1] + padded(values)
+
+
+def plain_piece(lengths: list[int], text: bytes) -> bytes:
+    part = stream(lengths)
+    body = struct.pack("<4I", len(part), 1, len(text), len(text))
+    return head(Encoding.TEXT_PLAIN, len(lengths)) + body + part + padded(text)
 
 
 IMAGES = {
@@ -89,6 +116,30 @@ class TestAnyDamage:
             return
         array.validate(full=True)
         assert len(array) == ROWS
+
+
+class TestImpossibleNumbers:
+    """Well-formed pieces whose streams say what cannot be; the sums are right, so nothing else gives them away."""
+
+    def test_possible_ones(self) -> None:
+        image = dictionary_piece([1, 0, 1, 2], [3, 2, 0], b"abcde")
+        assert decode(image, 4).to_pylist() == [b"de", b"abc", b"de", b""]
+        assert decode(plain_piece([3, 0, 2], b"abcde"), 3).to_pylist() == [b"abc", b"", b"de"]
+
+    @pytest.mark.parametrize("index", [-1, 3, 1 << 40, -(1 << 63)])
+    def test_indexes(self, index: int) -> None:
+        with pytest.raises(CorruptionError, match="text piece 0 contradicts itself"):
+            decode(dictionary_piece([1, 0, index, 2], [3, 2, 0], b"abcde"), 4)
+
+    @pytest.mark.parametrize("sizes", [[-1, 3, 3], [6, -1, 0], [1 << 40, 5 - (1 << 40), 0], [3, 2, 1], [3, 1, 0]])
+    def test_sizes_of_distinct_values(self, sizes: list[int]) -> None:
+        with pytest.raises(CorruptionError, match="text piece 0 contradicts itself"):
+            decode(dictionary_piece([0, 1, 2, 1], sizes, b"abcde"), 4)
+
+    @pytest.mark.parametrize("lengths", [[-1, 6], [6, -1], [1 << 40, 5 - (1 << 40)], [1 << 31, 5 - (1 << 31)]])
+    def test_lengths(self, lengths: list[int]) -> None:
+        with pytest.raises(CorruptionError, match="text piece 0 contradicts itself"):
+            decode(plain_piece(lengths, b"abcde"), 2)
 
 
 class TestMessages:
