@@ -11,6 +11,10 @@ import numpy.typing as npt
 from tidelog.storage.codec.arena import Arena
 
 
+_LARGEST_KEPT = 64 << 20
+"""Bytes of one array above which it is made anew each time: a single huge value should not occupy memory for good."""
+
+
 class Scratch(threading.local):
     """Arrays by name that grow and never shrink, and an arena for streams on their way into a piece."""
 
@@ -22,7 +26,9 @@ class Scratch(threading.local):
         """An array of ``size`` items with arbitrary content, until this thread asks for ``name`` again."""
         known = self._arrays.get(name)
         if known is None or len(known) < size:
-            known = self._arrays[name] = np.empty(max(size, 1 << 10) * 5 // 4, dtype)
+            known = np.empty(max(size, 1 << 10) * 5 // 4, dtype)
+            if known.nbytes <= _LARGEST_KEPT:
+                self._arrays[name] = known
         return known[:size]
 
 

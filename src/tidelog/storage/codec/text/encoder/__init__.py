@@ -25,8 +25,8 @@ from tidelog.storage.codec.text.scratch import scratch
 from tidelog.storage.codec.validity import encode_validity, valid_bits
 
 _SEGMENT_BYTES = 1 << 17
-"""Longest segment of several vectors: Zstandard finds hardly more in a longer one, and a read of one vector
-expands no more than this."""
+"""About the longest segment of several vectors: Zstandard finds hardly more in a longer one (a single vector of log
+lines costs 4 % more, a whole block 1 % less), and a read of one vector expands no more than this or the vector."""
 
 _WORTH_COMPRESSING = 1 << 10
 """Bytes of dictionary below which the call costs more time than its space is worth."""

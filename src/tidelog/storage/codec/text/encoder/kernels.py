@@ -102,7 +102,7 @@ def _digest(data: Any, start: Any, size: Any) -> Any:
 
 @_inlined
 def _same(data: Any, one: Any, other: Any, size: Any) -> Any:
-    """Whether two values of ``size`` > 8 bytes are equal."""
+    """Whether two values of ``size`` > 8 bytes are equal; they usually are, since their digests are."""
     for k in range(0, size - 8, 8):
         if _load(data, one + k) != _load(data, other + k):
             return False
@@ -231,8 +231,8 @@ def find_distinct(
 
     ``stream`` receives, without gaps, the index of each row's value (DICTIONARY) or its length (PLAIN); blocks of other
     kinds have no stream. A null repeats the row before, which compresses best. ``rows`` receives the rows of the
-    distinct values, block after block. ``table`` has at least as many slots as the longest block has rows and
-    two; ``known`` as many and SAMPLE_SLOTS more.
+    distinct values, block after block. For a longest block of ``n`` rows, ``table`` has ``2 * n + 2`` slots and ``known``
+    ``n + 2 + SAMPLE_SLOTS``.
     """
     streamed = 0
     found = 0
