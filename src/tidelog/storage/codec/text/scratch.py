@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from tidelog.storage.codec.arena import Arena
 
-
 _LARGEST_KEPT = 64 << 20
 """Bytes of one array above which it is made anew each time: a single huge value should not occupy memory for good."""
 

@@ -231,8 +231,8 @@ def find_distinct(
 
     ``stream`` receives, without gaps, the index of each row's value (DICTIONARY) or its length (PLAIN); blocks of other
     kinds have no stream. A null repeats the row before, which compresses best. ``rows`` receives the rows of the
-    distinct values, block after block. For a longest block of ``n`` rows, ``table`` has ``2 * n + 2`` slots and ``known``
-    ``n + 2 + SAMPLE_SLOTS``.
+    distinct values, block after block. For a longest block of ``n`` rows, ``table`` has ``2 * n + 2`` slots and
+    ``known`` ``n + 2 + SAMPLE_SLOTS``.
     """
     streamed = 0
     found = 0
