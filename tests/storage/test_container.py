@@ -50,7 +50,7 @@ def medium(tmp_path: Path) -> FileMedium:
 
 @pytest.fixture
 def container(medium: FileMedium) -> Iterator[Container]:
-    with Container.create(medium, NAME, SCHEMA) as container:
+    with Container.create(medium, NAME, SCHEMA, Options(leaf_rows=4096)) as container:
         yield container
 
 
@@ -288,7 +288,7 @@ def test_scans_of_ranges_of_blocks(container: Container) -> None:
 
 
 def test_the_block_cache_keeps_to_its_budget(medium: FileMedium) -> None:
-    with Container.create(medium, NAME, SCHEMA) as container:
+    with Container.create(medium, NAME, SCHEMA, Options(leaf_rows=4096)) as container:
         container.extend(rows(0, 40 * 4096))
     with ContainerReader.open(medium, NAME, cache_bytes=200_000) as reader:
         for _ in range(3):

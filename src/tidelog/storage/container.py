@@ -44,8 +44,8 @@ from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree, page_length
 from tidelog.storage.units import NIL, STRIDE
 
-LEAF_ROWS = 4096
-"""Rows of a leaf cut by ``extend``: four vectors (performance: docs/design/001-container.md)."""
+LEAF_ROWS = 8192
+"""Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
 
 RUN_ROWS = 1 << 16
 """Rows encoded by one task: one kernel call per column for all of them."""

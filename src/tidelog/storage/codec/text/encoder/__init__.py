@@ -28,7 +28,7 @@ _SEGMENT_BYTES = 1 << 17
 """About the longest segment of several vectors: Zstandard finds hardly more in a longer one (a single vector of log
 lines costs 4 % more, a whole block 1 % less), and a read of one vector expands no more than this or the vector."""
 
-_WORTH_COMPRESSING = 1 << 10
+_WORTH_COMPRESSING = 1 << 13
 """Bytes of dictionary below which the call costs more time than its space is worth."""
 
 _PADDING = [b"\0" * (-size % ALIGNMENT) for size in range(ALIGNMENT)]
