@@ -88,6 +88,7 @@ _HEAD_DTYPE = np.dtype(
     ]
 )
 _HEAD_RANGE = np.arange(HEAD)
+_LAST_KIND = int(max(ValidityKind))  # comparing NumPy's integers with an enumeration's is slow
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def read_heads(buffer: Bytes, offsets: Ints, lengths: Ints) -> Heads:
         body=raw["body"].astype(np.int64),
     )
     expected = HEAD + ((heads.validity_bytes + 7) & -8)
-    wrong = (heads.body != expected) | (heads.body > lengths) | (heads.validity > ValidityKind.BITMAP_LZ4)
+    wrong = (heads.body != expected) | (heads.body > lengths) | (heads.validity > _LAST_KIND)
     if wrong.any():
         i = int(np.argmax(wrong))
         raise CorruptionError(

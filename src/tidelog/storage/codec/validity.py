@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass
 
@@ -15,6 +16,11 @@ from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.codec.piece import HEAD, Heads, ValidityKind
 
 _NOTHING = np.zeros(0, np.uint8)
+
+# Plain integers: comparing NumPy's with those of an enumeration is slow.
+_ALL_NULL, _BITMAP, _BITMAP_LZ4 = (
+    int(kind) for kind in (ValidityKind.ALL_NULL, ValidityKind.BITMAP, ValidityKind.BITMAP_LZ4)
+)
 
 _WORTH_COMPRESSING = 64
 """Bytes of bitmap below which LZ4 has nothing to win (512 rows)."""
@@ -40,6 +46,8 @@ class Validity:
     """The validity bytes of all blocks, one after the other."""
     bounds: Ints
     """Block i's bytes are ``content[bounds[i]:bounds[i + 1]]``."""
+    nulls: bool
+    """Whether there is any null at all."""
 
     def of_block(self, block: int) -> tuple[ValidityKind, Bytes]:
         """Kind and validity bytes of one block, as ``piece.write_head`` takes them."""
@@ -48,7 +56,7 @@ class Validity:
 
 def no_nulls(blocks: int) -> Validity:
     """The validity of blocks without nulls."""
-    return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64))
+    return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64), False)
 
 
 def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
@@ -62,20 +70,22 @@ def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
     bits = valid_bits(array)
     # One packing for all blocks when each of them starts on a byte, as blocks of whole vectors do.
     packed = np.packbits(bits, bitorder="little") if not (cuts[:-1] & 7).any() else None
-    for i in range(blocks):
-        start, stop = int(cuts[i]), int(cuts[i + 1])
+    edges = cuts.tolist()
+    size = 0
+    for i, (start, stop) in enumerate(itertools.pairwise(edges)):
         nulls = array.slice(start, stop - start).null_count
-        if nulls == 0:
-            part = _NOTHING
-        elif nulls == stop - start:
-            kinds[i], part = ValidityKind.ALL_NULL, _NOTHING
-        elif packed is not None and (stop & 7 == 0 or stop == len(array)):
-            kinds[i], part = _shortest(packed[start >> 3 : (stop + 7) >> 3])
-        else:
-            kinds[i], part = _shortest(np.packbits(bits[start:stop], bitorder="little"))
-        parts.append(part)
-        bounds[i + 1] = bounds[i] + len(part)
-    return Validity(kinds, np.concatenate(parts), bounds)
+        if nulls == stop - start and nulls:
+            kinds[i] = _ALL_NULL
+        elif nulls:
+            if packed is not None and (stop & 7 == 0 or stop == len(array)):
+                bitmap = packed[start >> 3 : (stop + 7) >> 3]
+            else:
+                bitmap = np.packbits(bits[start:stop], bitorder="little")
+            kinds[i], part = _shortest(bitmap)
+            parts.append(part)
+            size += len(part)
+        bounds[i + 1] = size
+    return Validity(kinds, np.concatenate(parts) if parts else _NOTHING, bounds, True)
 
 
 def valid_bits(array: pa.Array) -> Bytes:
@@ -88,13 +98,14 @@ def valid_bits(array: pa.Array) -> Bytes:
     return np.unpackbits(raw, bitorder="little")[first & 7 : (first & 7) + len(array)]
 
 
-def _shortest(bitmap: Bytes) -> tuple[ValidityKind, Bytes]:
+def _shortest(bitmap: Bytes) -> tuple[int, Bytes]:
     """The bitmap itself, or its LZ4 image when that saves an eighth or more."""
-    if len(bitmap) >= _WORTH_COMPRESSING:
+    # Where most bytes differ from their neighbour LZ4 finds nothing, and is not asked.
+    if len(bitmap) >= _WORTH_COMPRESSING and 2 * np.count_nonzero(bitmap[1:] != bitmap[:-1]) < len(bitmap):
         compressed = _codecs.lz4.compress(pa.py_buffer(bitmap))
         if compressed.size <= len(bitmap) - (len(bitmap) >> 3):
-            return ValidityKind.BITMAP_LZ4, np.frombuffer(compressed, np.uint8)
-    return ValidityKind.BITMAP, bitmap
+            return _BITMAP_LZ4, np.frombuffer(compressed, np.uint8)
+    return _BITMAP, bitmap
 
 
 def decode_validity(
@@ -107,22 +118,32 @@ def decode_validity(
     """
     if not heads.validity.any():
         return None, 0
-    ends = np.cumsum(stops - starts)
-    total = int(ends[-1])
-    bits = np.ones(total, np.uint8)
-    for i in np.flatnonzero(heads.validity).tolist():
-        start, stop, end = int(starts[i]), int(stops[i]), int(ends[i])
-        target = bits[end - (stop - start) : end]
-        if heads.validity[i] == ValidityKind.ALL_NULL:
-            target[:] = 0
-            continue
-        bitmap = _bitmap_of_piece(buffer, int(offsets[i]), heads, i)
-        target[:] = np.unpackbits(bitmap[start >> 3 : (stop + 7) >> 3], bitorder="little")[: stop - start]
-    nulls = total - int(np.count_nonzero(bits))
+    counts = (stops - starts).tolist()
+    total = sum(counts)
+    aligned = not any(count & 7 for count in counts[:-1])
+    # Bytes can be copied as they are when every piece but the last fills its own; bits are moved otherwise.
+    target = np.full((total + 7) >> 3 if aligned else total, 0xFF if aligned else 1, np.uint8)
+    at = 0
+    for i, (kind, start, count) in enumerate(zip(heads.validity.tolist(), starts.tolist(), counts, strict=True)):
+        if kind and count:
+            if kind == _ALL_NULL:
+                bitmap = np.zeros((count + 7) >> 3, np.uint8)
+            else:
+                bitmap = _bitmap_of_piece(buffer, int(offsets[i]), heads, i)[start >> 3 : (start + count + 7) >> 3]
+            if aligned:
+                target[at >> 3 : (at + count + 7) >> 3] = bitmap
+            else:
+                target[at : at + count] = np.unpackbits(bitmap, bitorder="little")[:count]
+        at += count
+    if not aligned:
+        target = np.packbits(target, bitorder="little")
+    if total & 7:
+        target[-1] &= (1 << (total & 7)) - 1
+    nulls = total - int(np.bitwise_count(target).sum())
     if nulls == 0:
         return None, 0
-    memory, owner = allocate((total + 7) >> 3)
-    memory[:] = np.packbits(bits, bitorder="little")
+    memory, owner = allocate(len(target))
+    memory[:] = target
     return owner, nulls
 
 
@@ -130,7 +151,7 @@ def _bitmap_of_piece(buffer: Bytes, offset: int, heads: Heads, i: int) -> Bytes:
     size = int(heads.rows[i] + 7) >> 3
     start = offset + HEAD
     stored = buffer[start : start + int(heads.validity_bytes[i])]
-    if heads.validity[i] == ValidityKind.BITMAP_LZ4:
+    if int(heads.validity[i]) == _BITMAP_LZ4:
         try:
             plain = _codecs.lz4.decompress(pa.py_buffer(stored), decompressed_size=size)
         except (OSError, pa.ArrowException) as error:

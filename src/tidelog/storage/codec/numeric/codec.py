@@ -29,16 +29,16 @@ def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
     """
     column = column_of(array.type)
     validity = encode_validity(array, cuts)
-    valid = valid_bits(array) if validity.kinds.any() else EMPTY[1]
+    valid = valid_bits(array) if validity.nulls else EMPTY[1]
     values = values_of(array, column)
     if column.width == 16:
         return encode_halves(values, validity, valid, cuts, arena)
-    pieces, remarks = encode_blocks(values, column, validity, valid, cuts, arena)
-    if remarks.any():
-        if (remarks & (RUNS_PROMISE | DICTIONARY_PROMISES)).any():
-            encode_repeats(arena, pieces, remarks, column)
+    pieces, remarks, union = encode_blocks(values, column, validity, valid, cuts, arena)
+    if union & (RUNS_PROMISE | DICTIONARY_PROMISES):
+        encode_repeats(arena, pieces, remarks, column)
+    if union & BULKY and column.width > 1:
         bulky = np.flatnonzero(remarks & BULKY)
-        if len(bulky) and column.width > 1:
+        if len(bulky):
             encode_shuffled(arena, pieces, bulky, column)
     return pieces
 
@@ -53,7 +53,7 @@ def decode_numbers(
     :class:`CorruptionError` when the bytes contradict themselves, the type or the rows asked for.
     """
     column = column_of(type)
-    rows = int((stops - starts).sum())
+    rows = sum(stops.tolist()) - sum(starts.tolist())
     memory, owner = allocate(rows * column.width)
     left, remarks = decode_blocks(column, buffer, offsets, lengths, starts, stops, memory)
     bitmap, nulls = None, 0
@@ -85,7 +85,7 @@ def _decode_left(
     counts = stops - starts
     ends = np.cumsum(counts)
     chosen = np.flatnonzero(left)
-    for encoding in np.unique(heads.encoding[chosen]).tolist():
+    for encoding in sorted(set(heads.encoding[chosen].tolist())):
         these = chosen[heads.encoding[chosen] == encoding]
         some = heads.select(these)
         part = (buffer, offsets[these], lengths[these], some, starts[these], stops[these])

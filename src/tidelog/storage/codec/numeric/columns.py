@@ -64,21 +64,16 @@ def column_of(type: pa.DataType) -> Column:
 def values_of(array: pa.Array, column: Column) -> npt.NDArray[Any]:
     """The values of ``array`` as unsigned words, without a copy where alignment allows."""
     buffer = array.buffers()[1]
-    count, dtype = len(array), DTYPES[column.word]
+    first, count, dtype = array.offset, len(array), DTYPES[column.word]
     if count == 0 or buffer is None:
         return np.zeros(count * (column.width // column.word), dtype)
-    raw: Bytes = np.frombuffer(buffer, np.uint8)
     if column.boolean:
-        first, last = array.offset, array.offset + count
-        bits = np.unpackbits(raw[first >> 3 : (last + 7) >> 3], bitorder="little")
-        return bits[first & 7 : (first & 7) + count]
-    return aligned(raw[array.offset * column.width : (array.offset + count) * column.width], column.word).view(dtype)
+        raw: Bytes = np.frombuffer(buffer, np.uint8)[first >> 3 : (first + count + 7) >> 3]
+        return np.unpackbits(raw, bitorder="little")[first & 7 : (first & 7) + count]
+    words = count * (column.width // column.word)
+    return aligned(np.frombuffer(buffer, dtype, words, first * column.width))
 
 
-def aligned(raw: Bytes, alignment: int) -> Bytes:
-    """``raw`` itself if it starts at a multiple of ``alignment`` in memory, else a copy that does."""
-    if raw.ctypes.data % alignment:
-        copy = np.empty((len(raw) + 7) >> 3, np.uint64).view(np.uint8)[: len(raw)]
-        copy[:] = raw
-        return copy
-    return raw
+def aligned(words: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``words`` itself if it starts at a multiple of its word size in memory, else a copy that does."""
+    return words if words.flags.aligned else words.copy()

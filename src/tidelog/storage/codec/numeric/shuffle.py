@@ -25,9 +25,6 @@ LZ4 = 1
 _LENGTH = 8
 """Bytes of the length in front of the compressed bytes."""
 
-_SMALLEST_ROWS = 256
-"""Blocks of fewer rows have too little in common for LZ4."""
-
 
 class _Codecs(threading.local):
     """A codec per thread: Arrow does not say that one may be shared."""
@@ -48,7 +45,7 @@ def encode_shuffled(arena: Arena, pieces: Pieces, blocks: Ints, column: Column) 
     heads = read_heads(arena.data, offsets, lengths)
     for i, block in enumerate(blocks.tolist()):
         rows, body, start = int(heads.rows[i]), int(heads.body[i]), int(offsets[i])
-        if rows < _SMALLEST_ROWS or heads.encoding[i] > Encoding.ORDERED:
+        if int(heads.encoding[i]) > Encoding.ORDERED:
             continue
         values: npt.NDArray[Any] = np.empty(rows, DTYPES[column.width])
         one = slice(i, i + 1)
@@ -86,7 +83,7 @@ def decode_shuffled(
         start = int(offsets[i] + heads.body[i]) + _LENGTH
         room = int(lengths[i] - heads.body[i]) - _LENGTH
         size = int.from_bytes(buffer[start - _LENGTH : start], "little") if room >= 0 else 0
-        if heads.parameter[i] != LZ4 or size > room or rows > 255 * size:
+        if int(heads.parameter[i]) != LZ4 or size > room or rows > 255 * size:
             raise CorruptionError(
                 f"shuffled piece {i} says: compression {int(heads.parameter[i])}, {size} bytes for {rows} rows; "
                 f"compression {LZ4} and at most {room} bytes were expected"

@@ -56,12 +56,12 @@ def decode_blocks(
     Rows of pieces with another encoding stay as they are and are marked in the first result; the second says
     whether there are any and whether some piece has nulls. Raises :class:`CorruptionError`.
     """
-    octets = aligned(buffer, 8)[: len(buffer) & ~7]
+    words = aligned(buffer[: len(buffer) & ~7].view(np.uint64))
     left = np.empty(len(offsets), np.uint8)
     views: dict[int, npt.NDArray[Any]] = {**EMPTY, column.word: out.view(DTYPES[column.word])}
     outcome: int = kernels.decode_run(
-        octets,
-        octets.view(np.uint64),
+        words.view(np.uint8),
+        words,
         offsets,
         lengths,
         starts,

@@ -44,14 +44,16 @@ def encode_integers(values: Ints, cuts: Ints, arena: Arena) -> Pieces:
     encoding.
     """
     words = np.ascontiguousarray(values, np.int64).view(np.uint64)
-    pieces, _ = encode_blocks(words, INT64, no_nulls(len(cuts) - 1), EMPTY[1], cuts, arena)
+    pieces, _, _ = encode_blocks(words, INT64, no_nulls(len(cuts) - 1), EMPTY[1], cuts, arena)
     return pieces
 
 
 def encode_blocks(
     values: npt.NDArray[Any], column: Column, validity: Validity, valid: Bytes, cuts: Ints, arena: Arena
-) -> tuple[Pieces, Bytes]:
-    """Encode blocks of words as PACKED, DECIMAL, ORDERED or RAW pieces, with remarks on what else may help.
+) -> tuple[Pieces, Bytes, int]:
+    """Encode blocks of words as PACKED, DECIMAL, ORDERED or RAW pieces.
+
+    Returns them, remarks on each block on what else may help, and the union of these remarks.
 
     ``values``: words of ``column.width`` bytes (8 at most). ``validity`` is what the pieces carry; ``valid`` (a byte
     per row, or empty) says which slots are null and may be given any value.
@@ -59,11 +61,11 @@ def encode_blocks(
     blocks = len(cuts) - 1
     offsets, lengths = np.empty((2, blocks), np.int64)
     remarks = np.zeros(blocks, np.uint8)
-    largest = int((cuts[1:] - cuts[:-1]).max(initial=0))
-    start = arena.reserve(_most_bytes(int(cuts[-1]), blocks, largest) + len(validity.content))
+    rows = int(cuts[-1])
+    start = arena.reserve(_most_bytes(rows, blocks) + len(validity.content))
     data = arena.data
     by_width = {**EMPTY, column.width: values}
-    written = kernels.encode_run(
+    outcome: int = kernels.encode_run(
         by_width[1],
         by_width[2],
         by_width[4],
@@ -81,19 +83,15 @@ def encode_blocks(
         data.view(np.uint32),
         data.view(np.uint64),
         start >> 3,
-        _scratch.for_rows(largest),
+        _scratch.for_rows(rows),
         offsets,
         lengths,
         remarks,
     )
-    arena.commit(start, 8 * int(written))
-    return Pieces(offsets, lengths), remarks
+    arena.commit(start, outcome & ~7)
+    return Pieces(offsets, lengths), remarks, outcome & 7
 
 
-def _most_bytes(rows: int, blocks: int, largest: int) -> int:
-    """Bytes the kernel may touch: its output at its worst, and one block more than once.
-
-    Besides its vectors a block of floats may carry 12 bytes and a bit for each value that does not fit.
-    """
-    vectors = rows // VECTOR + blocks + largest // VECTOR + 1
-    return vectors * _VECTOR_BYTES + 13 * (rows + largest) + (HEAD + 64) * (blocks + 1)
+def _most_bytes(rows: int, blocks: int) -> int:
+    """Bytes the kernel may touch: heads, vectors, and 12 bytes and a bit for each float without an integer."""
+    return (rows // VECTOR + blocks) * _VECTOR_BYTES + 13 * rows + (HEAD + 64) * blocks

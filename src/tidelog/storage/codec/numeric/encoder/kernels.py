@@ -59,14 +59,15 @@ RARE = 28
 """One exception in so many values costs about what a bit less for each of them saves."""
 
 SHORT = 128
-"""Vectors of fewer values are always searched for outliers: packing them is coarse, and searching cheap."""
+"""Vectors of fewer values are always searched for outliers: packing them is coarse, and searching cheap. Blocks of
+fewer values are not worth a remark."""
 
 BULKY, RUNS_PROMISE, DICTIONARY_PROMISES = 1, 2, 4
 """Remarks on a block: it hardly got smaller; runs, or a dictionary, may make it clearly smaller."""
 
 HASH = np.uint64(0x9E3779B97F4A7C15)
 
-FIXED_SCRATCH = 4 * VECTOR + 80
+FIXED_SCRATCH = 4 * VECTOR + 4 * 65 + 8
 """Words of scratch besides two for each row of the largest block."""
 
 
@@ -93,31 +94,37 @@ def _load(source: Any, width: Any, signed: Any, first: Any, at: Any, n: Any, car
     here (``at == first``). Returns the value to carry on.
     """
     v8, v16, v32, v64, valid = source
+    # Slices, because their indexes need no check for being negative, which would keep the loops scalar.
     if width == 8:
+        part64 = v64[at : at + n]
         for i in range(n):
-            v[i] = v64[at + i]
+            v[i] = part64[i]
     else:
         sign = ZERO
         if signed:
             sign = ONE << U(8 * width - 1)
         if width == 4:
+            part32 = v32[at : at + n]
             for i in range(n):
-                v[i] = (U(v32[at + i]) ^ sign) - sign
+                v[i] = (U(part32[i]) ^ sign) - sign
         elif width == 2:
+            part16 = v16[at : at + n]
             for i in range(n):
-                v[i] = (U(v16[at + i]) ^ sign) - sign
+                v[i] = (U(part16[i]) ^ sign) - sign
         else:
+            part8 = v8[at : at + n]
             for i in range(n):
-                v[i] = (U(v8[at + i]) ^ sign) - sign
+                v[i] = (U(part8[i]) ^ sign) - sign
     if len(valid) > 0:
+        known = valid[at : at + n]
         if at == first:
             carry = ZERO
             for i in range(n):
-                if valid[at + i]:
+                if known[i]:
                     carry = v[i]
                     break
         for i in range(n):
-            carry = v[i] if valid[at + i] else carry
+            carry = v[i] if known[i] else carry
             v[i] = carry
     return carry
 
@@ -314,15 +321,15 @@ def _write_patches(positions: Any, patterns: Any, count: Any, rows: Any, out: An
 
 @inline
 def _difference(v: Any, i: Any, order: Any) -> Any:
-    """Difference of the given order at position ``i`` of at least ``order``."""
-    a = v[i]
-    if order > 0:
-        a -= v[i - 1]
-    if order > 1:
-        a -= v[i - 1] - v[i - 2]
-    if order > 2:
-        a -= v[i - 1] - v[i - 2] - (v[i - 2] - v[i - 3])
-    return I(a)
+    """Difference of the given order at position ``i`` of at least 3."""
+    first, second, third = v[i] - v[i - 1], v[i - 1] - v[i - 2], v[i - 2] - v[i - 3]
+    if order == 0:
+        return I(v[i])
+    if order == 1:
+        return I(first)
+    if order == 2:
+        return I(first - second)
+    return I(first - second - (second - third))
 
 
 @inline
@@ -346,28 +353,30 @@ def _choose_order(v: Any, n: Any, plan: Any, counts: Any) -> Any:
         centre = max(min(a, b), min(max(a, b), c))
         for i in range(65):
             counts[i] = ZERO
+        union = I(0)
         for k in range(sampled):
             off = _difference(v, 3 + k * step, order) - centre
-            counts[64 - I(_leading_zeros(U(off ^ (off >> 63))))] += ONE
-        beyond = 0
-        head = 64 * order * sampled // n
-        for bits in range(64, -1, -1):
+            magnitude = off ^ (off >> 63)
+            union |= magnitude
+            counts[64 - I(_leading_zeros(U(magnitude)))] += ONE
+        beyond, bits = 0, 64 - I(_leading_zeros(U(union)))
+        while bits >= 0 and 4 * beyond <= sampled:
             # Both sides of the centre take a bit more; a width of 0 needs all differences equal.
             width = bits + 1
             if bits == 0 and a == b and b == c:
                 width = 0
-            cost = width * sampled + beyond * PATCH_BITS + head
+            cost = width * sampled + beyond * PATCH_BITS + 64 * order * sampled // n
             if cost < least:
-                least = cost
+                least, within = cost, bits
                 plan[ORDER], plan[EXPECTED], plan[CENTRE] = U(order), U(width), U(centre)
-                within = bits
             beyond += I(counts[bits])
+            bits -= 1
     # The bulk's midpoint is a better centre than its middle value.
     order, centre = I(plan[ORDER]), I(plan[CENTRE])
     low, high = HIGHEST, LOWEST
     for k in range(sampled):
         off = _difference(v, 3 + k * step, order) - centre
-        if 64 - I(_leading_zeros(U(off ^ (off >> 63)))) <= within:
+        if (off ^ (off >> 63)) >> within == 0:
             low, high = min(low, off), max(high, off)
     plan[CENTRE] = U(centre + low + ((high - low) >> 1))
 
@@ -449,11 +458,12 @@ def _divide(s: Any, n: Any, plan: Any, q: Any) -> Any:
 
 
 @inline
-def _count_beyond(r: Any, n: Any, width: Any, floor: Any) -> Any:
-    """How many residuals lie outside ``width`` bits from 0, and outside ``width`` bits from ``floor``."""
+def _count_beyond(r: Any, width: Any, centre: Any) -> Any:
+    """How many residuals lie outside ``width`` bits from 0, and outside ``width`` bits around ``centre``."""
     above, outside = 0, 0
     shift = U(width)
-    for i in range(n):
+    floor = centre - (ONE << shift >> ONE)
+    for i in range(len(r)):
         above += (r[i] >> shift) != ZERO
         outside += ((r[i] - floor) >> shift) != ZERO
     return above, outside
@@ -476,29 +486,33 @@ def _log_bytes(bits: Any) -> Any:
 
 
 @inline
-def _best_width(r: Any, n: Any, order: Any, centre: Any, centred: Any, counts: Any) -> Any:
-    """The width that makes a vector of residuals smallest, and how many of them lie outside.
+def _best_width(r: Any, n: Any, centre: Any, centred: Any, counts: Any) -> Any:
+    """The width that makes a vector of ``n`` values smallest, and how many of its residuals lie outside.
 
     The range covered starts at 0 or, ``centred``, lies around ``centre``.
     """
-    for i in range(65):
+    # Four tables in turn: counting in one would wait for the count before.
+    for i in range(4 * 65):
         counts[i] = ZERO
     if centred:
-        for i in range(order, n):
+        for i in range(len(r)):
             off = I(r[i] - centre)
-            counts[64 - I(_leading_zeros(U(off ^ (off >> 63)))) + (off != 0)] += ONE
+            counts[65 * (i & 3) + 64 - I(_leading_zeros(U(off ^ (off >> 63)))) + (off != 0)] += ONE
     else:
-        for i in range(order, n):
-            counts[64 - I(_leading_zeros(r[i]))] += ONE
-    widest = 64
-    while widest > 0 and counts[widest] == ZERO:
-        widest -= 1
-    best, best_size, best_beyond, beyond = widest, _packed_words(n, widest), 0, 0
-    for width in range(widest - 1, -1, -1):
-        beyond += I(counts[width + 1])
-        size = _packed_words(n, width) + _exception_words(beyond, _log_bytes(widest - width + 1))
-        if size < best_size:
-            best, best_size, best_beyond = width, size, beyond
+        for i in range(len(r)):
+            counts[65 * (i & 3) + 64 - I(_leading_zeros(r[i]))] += ONE
+    widest = -1
+    best, best_size, best_beyond, beyond = 0, 0, 0, 0
+    for width in range(64, -1, -1):
+        if widest >= 0:
+            size = _packed_words(n, width) + _exception_words(beyond, _log_bytes(widest - width + 1))
+            if size < best_size:
+                best, best_size, best_beyond = width, size, beyond
+        here = I(counts[width] + counts[65 + width] + counts[130 + width] + counts[195 + width])
+        if widest < 0 and (here > 0 or width == 0):
+            widest = width
+            best, best_size = width, _packed_words(n, width)
+        beyond += here
     return best, best_beyond
 
 
@@ -587,24 +601,37 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
             factor = ONE
     else:
         factor = ONE
-    beyond, log = 0, 0
+    widest, beyond, log = width, 0, 0
     if width > 0:
-        floor = centre - (ONE << U(width - 1) >> ONE)
-        above, outside = _count_beyond(r, n, width - 1, floor)
-        if min(above, outside) * RARE < n or width > expected + SLACK or n < SHORT:
-            centred = outside < above or 64 - I(_leading_zeros(centre)) > expected + SLACK
-            width, beyond = _best_width(r, n, order, centre, centred, counts)
+        # The first residuals are 0 wherever the reference is.
+        counted = r[order:n]
+        above, outside = _count_beyond(counted, width - 1, centre)
+        centred = outside < above
+        if width > expected + SLACK or n < SHORT:
+            centred |= 64 - I(_leading_zeros(centre)) > expected + SLACK
+            width, beyond = _best_width(counted, n, centre, centred, counts)
+        else:
+            # No outliers, yet a bit or two less may pay.
+            fewer = min(above, outside)
+            while (fewer - beyond) * RARE < n:
+                width, beyond = width - 1, fewer
+                if width == 0:
+                    break
+                above, outside = _count_beyond(counted, width - 1, centre)
+                fewer = outside if centred else above
+        if beyond == 0:
+            width = widest
+        if beyond > 0:
             if centred:
                 floor = centre - (ONE << U(width) >> ONE)
                 reference += floor * factor
-                for i in range(order, n):
-                    r[i] -= floor
-            if beyond > 0:
-                parts = I(0)
-                for i in range(n):
-                    part = I(r[i]) >> width
-                    parts |= part ^ (part >> 63)
-                log = _log_bytes(65 - I(_leading_zeros(U(parts))))
+                for i in range(len(counted)):
+                    counted[i] -= floor
+            parts = I(0)
+            for i in range(n):
+                part = I(r[i]) >> width
+                parts |= part ^ (part >> 63)
+            log = _log_bytes(65 - I(_leading_zeros(U(parts))))
     if order == 0:
         reference += v[0]
     wide = U(I(np.int32(np.uint32(reference)))) != reference
@@ -674,7 +701,7 @@ def _promises(v: Any, n: Any, rows: Any, words: Any, bitmap: Any) -> Any:
     remarks = 0
     if n > 64 and words >= 16:
         distinct, same = _repetition(v, n, 64, bitmap)
-        if rows * (64 - same) // 128 + 8 < (3 * words) >> 2:
+        if same >= 48 and rows * (64 - same) // 128 + 8 < (3 * words) >> 2:
             remarks |= RUNS_PROMISE
         code_bits = 65 - I(_leading_zeros(U(distinct)))
         few = distinct <= 32 and rows * code_bits // 64 + 2 * distinct < (3 * words) >> 2
@@ -750,17 +777,19 @@ def encode_run(
     ``v8`` to ``v64``: the column's values, in the array of their width; the others are empty. ``valid``: a byte per
     row, empty if there are no nulls. ``kinds``, ``validity``, ``bounds``: what each piece says of its nulls.
     ``out8`` to ``out64``: the same memory. ``scratch``: FIXED_SCRATCH words and two more for each row of the
-    largest block. ``remarks[b]``: what may make block b smaller. Returns the number of words written.
+    largest block. ``remarks[b]``: what may make block b smaller. Returns the number of bytes written, which is a
+    multiple of 8, plus the union of all remarks, which is less.
     """
     source = (v8, v16, v32, v64, valid)
     v, q = scratch[0:VECTOR], scratch[VECTOR : 2 * VECTOR]
-    counts = scratch[4 * VECTOR : 4 * VECTOR + 72]
-    plan = scratch[4 * VECTOR + 72 : FIXED_SCRATCH]
+    counts = scratch[4 * VECTOR : 4 * VECTOR + 4 * 65]
+    plan = scratch[4 * VECTOR + 4 * 65 : FIXED_SCRATCH]
     work = (scratch[2 * VECTOR : 3 * VECTOR], scratch[3 * VECTOR : 4 * VECTOR], counts, plan)
     share = (len(scratch) - FIXED_SCRATCH) // 2
     positions = scratch[FIXED_SCRATCH : FIXED_SCRATCH + share]
     patterns = scratch[FIXED_SCRATCH + share : FIXED_SCRATCH + 2 * share]
     exponent = I(-1)
+    union = 0
     p = start
     for b in range(len(cuts) - 1):
         first, last = cuts[b], cuts[b + 1]
@@ -817,14 +846,15 @@ def encode_run(
             if floats and encoding != RAW:
                 p = _write_patches(positions, patterns, misfits, rows, out64, body, p)
             raw_bytes = rows * width
-            if 32 * (p - body) > 3 * raw_bytes:
+            if 32 * (p - body) > 3 * raw_bytes and rows > SHORT:
                 remarks[b] |= BULKY
             if encoding == RAW or 8 * (p - body) >= raw_bytes:
                 encoding = RAW
                 p = _write_raw(source, width, signed, first, last, v, (out8, out16, out32, out64), body)
+        union |= remarks[b]
         parameter = U(exponent) if encoding == DECIMAL else ZERO
         out64[head] = U(encoding) | U(kinds[b]) << U(8) | parameter << U(16) | U(rows) << U(32)
         out64[head + 1] = U(noted) | U(8 * (body - head)) << U(32)
         offsets[b] = 8 * head
         lengths[b] = 8 * (p - head)
-    return p - start
+    return 8 * (p - start) + union

@@ -17,8 +17,8 @@ from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
 from tidelog.storage.codec.numeric.columns import DTYPES, Column, Words
 from tidelog.storage.codec.numeric.decoder import decode_blocks, decode_integers
-from tidelog.storage.codec.numeric.encoder import DICTIONARY_PROMISES, RUNS_PROMISE, encode_integers
-from tidelog.storage.codec.numeric.pairs import find_pairs, pair_length, write_pair
+from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_integers
+from tidelog.storage.codec.numeric.pairs import find_pairs, pair_lengths, write_pairs
 from tidelog.storage.codec.numeric.repeats import kernels
 from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, read_heads
 
@@ -44,7 +44,7 @@ def encode_repeats(arena: Arena, pieces: Pieces, remarks: Bytes, column: Column)
     """Give blocks new pieces, as runs or with a dictionary, where remarks promise it and they get smaller.
 
     ``pieces`` and ``remarks`` are those of :func:`~tidelog.storage.codec.numeric.encoder.encode_blocks`;
-    the pieces are changed in place.
+    the pieces, and the remarks on those that are no longer bulky, are changed in place.
     """
     blocks = np.flatnonzero(remarks & (RUNS_PROMISE | DICTIONARY_PROMISES))
     offsets, lengths, marks = pieces.offsets[blocks], pieces.lengths[blocks], remarks[blocks]
@@ -60,16 +60,17 @@ def encode_repeats(arena: Arena, pieces: Pieces, remarks: Bytes, column: Column)
     bounds, number_bounds = np.empty((2, len(cuts)), np.int64)
     if (marks & RUNS_PROMISE).any():
         kernels.find_runs(values, cuts, marks & RUNS_PROMISE, one, other, bounds)
-        _replace(arena, pieces, blocks, heads, Encoding.RUNS, one, bounds, other, bounds)
+        _replace(arena, pieces, remarks, blocks, heads, Encoding.RUNS, one, bounds, other, bounds)
     if (marks & DICTIONARY_PROMISES).any():
         wanted = marks & DICTIONARY_PROMISES
         kernels.find_distinct(values, cuts, wanted, _scratch.table, one, bounds, other, number_bounds)
-        _replace(arena, pieces, blocks, heads, Encoding.DICTIONARY, one, bounds, other, number_bounds)
+        _replace(arena, pieces, remarks, blocks, heads, Encoding.DICTIONARY, one, bounds, other, number_bounds)
 
 
 def _replace(
     arena: Arena,
     pieces: Pieces,
+    remarks: Bytes,
     blocks: Ints,
     heads: Heads,
     encoding: Encoding,
@@ -78,30 +79,35 @@ def _replace(
     second: Words,
     second_bounds: Ints,
 ) -> None:
-    """Write pairs of streams for the blocks that have any, and keep those shorter than what the block has now."""
+    """Write pairs of streams for the blocks that have any, where they are shorter than what the block has now."""
     streams = _scratch.streams
     streams.reset()
     ones = encode_integers(first.view(np.int64), first_bounds, streams)
     others = encode_integers(second.view(np.int64), second_bounds, streams)
-    for i in np.flatnonzero(np.diff(first_bounds)).tolist():
-        block, body = int(blocks[i]), int(heads.body[i])
-        length = pair_length(body, int(ones.lengths[i]), int(others.lengths[i]))
-        if length >= pieces.lengths[block]:
-            continue
-        start = int(pieces.offsets[block])
-        head = arena.data[start : start + body].copy()
-        one = streams.data[ones.offsets[i] : ones.offsets[i] + ones.lengths[i]]
-        other = streams.data[others.offsets[i] : others.offsets[i] + others.lengths[i]]
-        pieces.offsets[block], pieces.lengths[block] = write_pair(arena, head, encoding, one, other)
+    shorter = pair_lengths(heads.body, ones, others) < pieces.lengths[blocks]
+    chosen = np.flatnonzero(shorter & (first_bounds[1:] > first_bounds[:-1]))
+    if len(chosen):
+        remarks[blocks[chosen]] &= ~np.uint8(BULKY)
+        write_pairs(
+            arena,
+            pieces,
+            blocks[chosen],
+            encoding,
+            arena.data,
+            heads.body[chosen],
+            streams.data,
+            Pieces(ones.offsets[chosen], ones.lengths[chosen]),
+            Pieces(others.offsets[chosen], others.lengths[chosen]),
+        )
 
 
 def decode_runs(
     buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints, out: Ints
 ) -> None:
     """Write rows ``[starts[i], stops[i])`` of RUNS pieces into ``out``, one behind the other."""
-    values_at, values_length, lengths_at, lengths_length = find_pairs(buffer, offsets, lengths, heads)
-    values, bounds = _whole_streams(buffer, values_at, values_length)
-    run_lengths, length_bounds = _whole_streams(buffer, lengths_at, lengths_length)
+    of_values, of_lengths = find_pairs(buffer, offsets, lengths, heads)
+    values, bounds = _whole_streams(buffer, of_values)
+    run_lengths, length_bounds = _whole_streams(buffer, of_lengths)
     if (bounds != length_bounds).any():
         raise CorruptionError("a piece of runs has other numbers of values and of lengths")
     wrong = kernels.expand_runs(values, run_lengths, bounds, heads.rows, starts, stops, out)
@@ -113,9 +119,9 @@ def decode_dictionaries(
     buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints, out: Ints
 ) -> None:
     """Write rows ``[starts[i], stops[i])`` of DICTIONARY pieces into ``out``, one behind the other."""
-    distinct_at, distinct_length, numbers_at, numbers_length = find_pairs(buffer, offsets, lengths, heads)
-    distinct, bounds = _whole_streams(buffer, distinct_at, distinct_length)
-    decode_integers(buffer, numbers_at, numbers_length, starts, stops, out)
+    of_distinct, of_numbers = find_pairs(buffer, offsets, lengths, heads)
+    distinct, bounds = _whole_streams(buffer, of_distinct)
+    decode_integers(buffer, of_numbers.offsets, of_numbers.lengths, starts, stops, out)
     cuts = np.zeros(len(offsets) + 1, np.int64)
     np.cumsum(stops - starts, out=cuts[1:])
     wrong = kernels.expand_dictionaries(distinct, bounds, cuts, out)
@@ -124,8 +130,9 @@ def decode_dictionaries(
         raise CorruptionError(f"a row of piece {wrong} refers to none of the {size} values of its dictionary")
 
 
-def _whole_streams(buffer: Bytes, offsets: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+def _whole_streams(buffer: Bytes, streams: Pieces) -> tuple[Ints, Ints]:
     """All values of streams, and the bounds of each among them."""
+    offsets, lengths = streams.offsets, streams.lengths
     heads = read_heads(buffer, offsets, lengths)
     bounds = np.zeros(len(offsets) + 1, np.int64)
     np.cumsum(heads.rows, out=bounds[1:])
