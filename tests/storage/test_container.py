@@ -28,7 +28,8 @@ from tidelog.model.errors import (
     NotFoundError,
     SchemaError,
 )
-from tidelog.storage import Container, ContainerReader, FileMedium, Options, workers
+from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, workers
+from tidelog.storage.codec.text import TextOverflowError
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:
@@ -409,3 +410,21 @@ def test_every_column_type_goes_through(medium: FileMedium) -> None:
             else:
                 assert again[name].equals(batch[name]), name
         assert container.check() == []
+
+
+def test_a_scan_is_cut_smaller_where_a_batch_could_not_hold_the_text(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container.extend(rows(0, 10 * 4096))
+    container.flush()
+    decode = block.decode_leaves
+
+    def with_less_room(frames: block.OpenFrames, *arguments: Any) -> list[pa.Array]:
+        if len(frames.rows) > 3:
+            raise TextOverflowError("as if these were more than 2 GiB")
+        return decode(frames, *arguments)
+
+    monkeypatch.setattr(block, "decode_leaves", with_less_room)
+    batches = list(container.snapshot().scan())
+    assert pa.Table.from_batches(batches).equals(pa.Table.from_batches([rows(0, 10 * 4096)]))
+    assert max(batch.num_rows for batch in batches) == 3 * 4096

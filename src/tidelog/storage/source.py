@@ -16,6 +16,7 @@ from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Bytes, Ints
 from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
 from tidelog.storage.summary import SUMMARY
@@ -134,9 +135,8 @@ class BlockSource:
             partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
             for start in range(first, last, blocks_per_task)
         )
-        for batch in workers.in_order(jobs, ahead=workers.THREADS):
-            if batch is not None:
-                yield batch
+        for batches in workers.in_order(jobs, ahead=workers.THREADS):
+            yield from batches
 
     def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and summaries (by leaf and column) of the leaves in a range of ids; no events are decoded."""
@@ -158,16 +158,23 @@ class BlockSource:
         extents = self._extents(id, id + 1)
         return int(extents.lengths()[0]), int(self._open(id, id + 1).rows[0])
 
-    def _decode_run(self, first: int, last: int, indexes: list[int]) -> pa.RecordBatch | None:
+    def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
+        """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
         frames = self._open(first, last)
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
-            return None
+            return []
         if len(leaves) < len(frames.rows):
             frames = block.OpenFrames(frames.buffer, frames.offsets[leaves], frames.rows[leaves], frames.ids[leaves])
         starts = np.zeros(len(leaves), np.int64)
-        arrays = block.decode_leaves(frames, self._schema, indexes, starts, frames.rows)
-        return self._batch(arrays, indexes, int(frames.rows.sum()))
+        try:
+            arrays = block.decode_leaves(frames, self._schema, indexes, starts, frames.rows)
+        except TextOverflowError:
+            middle = int(frames.ids[len(leaves) // 2])
+            if middle == first:
+                raise
+            return self._decode_run(first, middle, indexes) + self._decode_run(middle, last, indexes)
+        return [self._batch(arrays, indexes, int(frames.rows.sum()))]
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
         fields = [self._schema.field(index) for index in indexes]
