@@ -59,7 +59,7 @@ class Bench:
             self.repetitions,
             writes=writes,
             keep_last=keep_last,
-            shortest=SHORTEST_SECONDS / 5 if self.quick else SHORTEST_SECONDS,
+            shortest=SHORTEST_SECONDS / 10 if self.quick else SHORTEST_SECONDS,
             on_progress=lambda what: self.on_progress(f"{title}: {what}"),
         )
 

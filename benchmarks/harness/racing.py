@@ -58,7 +58,8 @@ def race(
 
     Each repetition starts with another case, so that nobody always follows the same one. If the race ``writes``, each
     run gets a fresh directory, its time includes making all of it durable, and it is removed afterwards
-    (``keep_last``: but for the last repetition's).
+    (``keep_last``: but for the last repetition's). If it does not, each run is preceded by an untimed one and goes on
+    for ``shortest`` seconds or more.
     """
     outcomes = {case.name: Outcome() for case in cases}
     loops = dict.fromkeys(outcomes, 1)
@@ -78,6 +79,8 @@ def race(
                         _warm_up(case, work, outcome)
                         loops[case.name] = _loops(outcome, writes, shortest)
                     else:
+                        if not writes:
+                            work()  # brings back the memory that allocators gave up while others ran
                         outcome.samples.append(measure(work, loops[case.name])[1])
                 if writes:
                     if not warm_up:
