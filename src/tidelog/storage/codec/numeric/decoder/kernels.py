@@ -62,6 +62,7 @@ def _vector_words(words: Any, p: Any, end: Any, n: Any) -> Any:
 
 @inline
 def _unpack(words: Any, p: Any, n: Any, width: Any, r: Any) -> Any:
+    """Unpack ``n`` values of ``width`` bits from word ``p``: the inverse of the encoder's packing."""
     if width == 0:
         for i in range(n):
             r[i] = ZERO
@@ -70,16 +71,24 @@ def _unpack(words: Any, p: Any, n: Any, width: Any, r: Any) -> Any:
     for row in range((n + LANES - 1) // LANES):
         bit = row * width
         word = p + LANES * (bit >> 6)
-        offset = bit & 63
+        offset = U(bit & 63)
         target = r[LANES * row : LANES * row + LANES]
         source = words[word : word + LANES]
-        if offset + width <= 64:
-            for lane in range(LANES):
-                target[lane] = (source[lane] >> U(offset)) & mask
+        # Four lanes are one vector register; reading all of them before writing tells the compiler that it may.
+        if (bit & 63) + width <= 64:
+            for i in range(0, LANES, 4):
+                a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
+                a, b, c, d = a >> offset, b >> offset, c >> offset, d >> offset
+                target[i], target[i + 1], target[i + 2], target[i + 3] = a & mask, b & mask, c & mask, d & mask
         else:
-            following = words[word + LANES : word + 2 * LANES]
-            for lane in range(LANES):
-                target[lane] = ((source[lane] >> U(offset)) | (following[lane] << U(64 - offset))) & mask
+            above = words[word + LANES : word + 2 * LANES]
+            left = U(64) - offset
+            for i in range(0, LANES, 4):
+                a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
+                e, f, g, h = above[i], above[i + 1], above[i + 2], above[i + 3]
+                a, b, c, d = a >> offset, b >> offset, c >> offset, d >> offset
+                a, b, c, d = a | e << left, b | f << left, c | g << left, d | h << left
+                target[i], target[i + 1], target[i + 2], target[i + 3] = a & mask, b & mask, c & mask, d & mask
 
 
 @inline

@@ -517,21 +517,39 @@ def _best_width(r: Any, n: Any, centre: Any, centred: Any, counts: Any) -> Any:
 
 
 @inline
-def _write_exceptions(r: Any, n: Any, width: Any, count: Any, log: Any, out: Any, p: Any) -> Any:
-    """Write positions (16 bits) and high parts of the residuals outside ``width`` bits; keep the low parts."""
+def _write_exceptions(r: Any, n: Any, width: Any, count: Any, out: Any, p: Any) -> Any:
+    """Write positions (16 bits) and high parts of the residuals outside ``width`` bits; ``r`` keeps the low parts.
+
+    Returns the logarithm of the parts' bytes.
+    """
     parts = p + ((2 * count + 7) >> 3)
-    for i in range(p, p + _exception_words(count, log)):
+    for i in range(p, parts):
+        out[i] = ZERO
+    # Sixteen at a time, since most have no exception among them.
+    k, union = 0, I(0)
+    for first in range(0, n, LANES):
+        some = r[first : min(first + LANES, n)]
+        bits = ZERO
+        for i in range(len(some)):
+            bits |= some[i]
+        if bits >> U(width) != ZERO:
+            for i in range(len(some)):
+                if some[i] >> U(width) != ZERO:
+                    out[p + (k >> 2)] |= U(first + i) << U(16 * (k & 3))
+                    part = I(some[i]) >> width
+                    union |= part ^ (part >> 63)
+                    k += 1
+    log = _log_bytes(65 - I(_leading_zeros(U(union))))
+    for i in range(parts, parts + (((count << log) + 7) >> 3)):
         out[i] = ZERO
     room = ~ZERO >> U(64 - (8 << log))
     mask = (ONE << U(width)) - ONE
-    k = 0
-    for i in range(n):
-        if r[i] >> U(width) != ZERO:
-            out[p + (k >> 2)] |= U(i) << U(16 * (k & 3))
-            byte = k << log
-            out[parts + (byte >> 3)] |= (U(I(r[i]) >> width) & room) << U(8 * (byte & 7))
-            r[i] &= mask
-            k += 1
+    for k in range(count):
+        i = I(out[p + (k >> 2)] >> U(16 * (k & 3))) & 65535
+        byte = k << log
+        out[parts + (byte >> 3)] |= (U(I(r[i]) >> width) & room) << U(8 * (byte & 7))
+        r[i] &= mask
+    return log
 
 
 @inline
@@ -540,20 +558,26 @@ def _pack(r: Any, n: Any, width: Any, out: Any, p: Any) -> Any:
     rows = (n + LANES - 1) // LANES
     for i in range(n, LANES * rows):
         r[i] = ZERO
-    for i in range(p, p + _packed_words(n, width)):
-        out[i] = ZERO
-    for row in range(rows):
-        bit = row * width
-        word = p + LANES * (bit >> 6)
-        offset = bit & 63
-        source = r[LANES * row : LANES * row + LANES]
-        target = out[word : word + LANES]
-        for lane in range(LANES):
-            target[lane] |= source[lane] << U(offset)
-        if offset + width > 64:
-            target = out[word + LANES : word + 2 * LANES]
-            for lane in range(LANES):
-                target[lane] = source[lane] >> U(64 - offset)
+    # Four lanes at a time, which are one vector register, and no memory is read that was just written.
+    for lane in range(0, LANES, 4):
+        a = b = c = d = ZERO
+        used, i, at = 0, lane, p + lane
+        for _ in range(rows):
+            e, f, g, h = r[i], r[i + 1], r[i + 2], r[i + 3]
+            i += LANES
+            offset = U(used)
+            a, b, c, d = a | e << offset, b | f << offset, c | g << offset, d | h << offset
+            used += width
+            if used >= 64:
+                out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
+                at += LANES
+                used -= 64
+                a = b = c = d = ZERO
+                if used > 0:
+                    offset = U(width - used)
+                    a, b, c, d = e >> offset, f >> offset, g >> offset, h >> offset
+        if used > 0:
+            out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
 
 
 @inline
@@ -601,7 +625,7 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
             factor = ONE
     else:
         factor = ONE
-    widest, beyond, log = width, 0, 0
+    widest, beyond = width, 0
     if width > 0:
         # The first residuals are 0 wherever the reference is.
         counted = r[order:n]
@@ -621,28 +645,23 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
                 fewer = outside if centred else above
         if beyond == 0:
             width = widest
-        if beyond > 0:
-            if centred:
-                floor = centre - (ONE << U(width) >> ONE)
-                reference += floor * factor
-                for i in range(len(counted)):
-                    counted[i] -= floor
-            parts = I(0)
-            for i in range(n):
-                part = I(r[i]) >> width
-                parts |= part ^ (part >> 63)
-            log = _log_bytes(65 - I(_leading_zeros(U(parts))))
+        elif centred:
+            floor = centre - (ONE << U(width) >> ONE)
+            reference += floor * factor
+            for i in range(len(counted)):
+                counted[i] -= floor
     if order == 0:
         reference += v[0]
     wide = U(I(np.int32(np.uint32(reference)))) != reference
-    flags = U(order) | U(wide) << U(2) | U(factor != ONE) << U(3) | U(log) << U(4)
-    out[p] = U(width) | flags << U(8) | U(beyond) << U(16)
+    flags = U(order) | U(wide) << U(2) | U(factor != ONE) << U(3)
+    head = p
+    out[head] = U(width) | flags << U(8) | U(beyond) << U(16)
     p += 1
     if wide:
         out[p] = reference
         p += 1
     else:
-        out[p - 1] |= reference << U(32)
+        out[head] |= reference << U(32)
     # State before the first row, such that the first ``order`` residuals are 0.
     if order == 1:
         out[p] = v[0] - reference
@@ -662,7 +681,8 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
         p += 1
     end = p + _packed_words(n, width)
     if beyond > 0:
-        _write_exceptions(r, n, width, beyond, log, out, end)
+        log = _write_exceptions(r, n, width, beyond, out, end)
+        out[head] |= U(log) << U(12)
         end += _exception_words(beyond, log)
     if width > 0:
         _pack(r, n, width, out, p)
