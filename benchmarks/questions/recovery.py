@@ -15,6 +15,10 @@ from harness import Bench, Bound, Case, Comparison, Figures, Question, sync_tree
 
 _CHILDREN = Path(__file__).parent.parent / "children"
 
+_BEHIND = 24 << 20
+"""Bytes a writer has written behind its last flush, at least, when it is killed: most of what it writes between two
+commits of its own accord, so that recovery has much to verify."""
+
 
 def ask(bench: Bench, sizes: list[int], limit_milliseconds: float) -> None:
     """For logs of each size: kill a writer, then open what it left, in this process and in fresh ones.
@@ -26,7 +30,7 @@ def ask(bench: Bench, sizes: list[int], limit_milliseconds: float) -> None:
     for events in sizes:
         crashed = bench.workspace.fresh()
         bench.on_progress(f"recovery: writing {events:,} events")
-        _write_and_kill(crashed, events)
+        behind = _write_and_kill(crashed, events)
         limit = Bound(limit_milliseconds, limit_milliseconds, events)
         starts: list[tuple[str, Callable[[Path], None], Bound | None]] = [("warm", _open_here, limit)]
         if not bench.quick:
@@ -43,21 +47,24 @@ def ask(bench: Bench, sizes: list[int], limit_milliseconds: float) -> None:
                     {},
                     [Comparison("limit", (), bound)],
                     higher_is_better=False,
+                    note=f"killed {behind >> 20} MiB behind its last flush",
                 )
             )
         bench.workspace.remove(crashed)
 
 
-def _write_and_kill(directory: Path, events: int) -> None:
-    """Let a process write ``events`` events and more, and kill it while it writes on."""
-    arguments = [sys.executable, str(_CHILDREN / "write_until_killed.py"), str(directory), str(events)]
+def _write_and_kill(directory: Path, events: int) -> int:
+    """Let a process write ``events`` events and more and kill it meanwhile; returns the bytes behind its last flush."""
+    script = str(_CHILDREN / "write_until_killed.py")
+    arguments = [sys.executable, script, str(directory), str(events), str(_BEHIND)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=_environment()) as child:
         assert child.stdout is not None
         flushed = child.stdout.readline()
         child.send_signal(signal.SIGKILL)
         child.wait()
-    if flushed.strip() != "flushed" or child.returncode != -signal.SIGKILL:
-        raise RuntimeError(f"the writer ended by itself (status {child.returncode}, said {flushed!r}): see above")
+    if not flushed or child.returncode != -signal.SIGKILL:
+        raise RuntimeError(f"the writer ended by itself with status {child.returncode}: its own message says why")
+    return os.path.getsize(directory / ours.FILE) - int(flushed)
 
 
 def _copy(source: Path, directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,4 +52,7 @@ def test_a_killed_writer_leaves_a_log_that_opens(workspace: Workspace) -> None:
     assert question.events == EVENTS
     assert question.ours is not None
     assert question.ours.median > 0
+    behind = re.fullmatch(r"killed (\d+) MiB behind its last flush", question.note)
+    assert behind
+    assert int(behind[1]) >= 24
     assert not any(workspace.root.iterdir())
