@@ -46,8 +46,8 @@ class Validity:
     """The validity bytes of all blocks, one after the other."""
     bounds: Ints
     """Block i's bytes are ``content[bounds[i]:bounds[i + 1]]``."""
-    nulls: bool
-    """Whether there is any null at all."""
+    bits: Bytes
+    """A byte per row, 1 where it is valid; empty if there is no null at all."""
 
     def of_block(self, block: int) -> tuple[ValidityKind, Bytes]:
         """Kind and validity bytes of one block, as ``piece.write_head`` takes them."""
@@ -56,7 +56,7 @@ class Validity:
 
 def no_nulls(blocks: int) -> Validity:
     """The validity of blocks without nulls."""
-    return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64), False)
+    return Validity(np.zeros(blocks, np.uint8), _NOTHING, np.zeros(blocks + 1, np.int64), _NOTHING)
 
 
 def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
@@ -64,28 +64,41 @@ def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
     blocks = len(cuts) - 1
     if array.null_count == 0:
         return no_nulls(blocks)
-    kinds = np.zeros(blocks, np.uint8)
-    parts: list[Bytes] = []
-    bounds = np.zeros(blocks + 1, np.int64)
     bits = valid_bits(array)
-    # One packing for all blocks when each of them starts on a byte, as blocks of whole vectors do.
-    packed = np.packbits(bits, bitorder="little") if not (cuts[:-1] & 7).any() else None
-    edges = cuts.tolist()
-    size = 0
-    for i, (start, stop) in enumerate(itertools.pairwise(edges)):
-        nulls = array.slice(start, stop - start).null_count
-        if nulls == stop - start and nulls:
-            kinds[i] = _ALL_NULL
-        elif nulls:
-            if packed is not None and (stop & 7 == 0 or stop == len(array)):
-                bitmap = packed[start >> 3 : (stop + 7) >> 3]
-            else:
-                bitmap = np.packbits(bits[start:stop], bitorder="little")
-            kinds[i], part = _shortest(bitmap)
-            parts.append(part)
-            size += len(part)
-        bounds[i + 1] = size
-    return Validity(kinds, np.concatenate(parts) if parts else _NOTHING, bounds, True)
+    rows = cuts[1:] - cuts[:-1]
+    if (cuts[:-1] & 7).any():
+        # Blocks that do not start on a byte, as blocks of whole vectors do, get bitmaps of their own.
+        bitmaps = [np.packbits(bits[first:last], bitorder="little") for first, last in itertools.pairwise(cuts)]
+        packed = np.concatenate(bitmaps)
+        starts = np.zeros(blocks + 1, np.int64)
+        np.cumsum((rows + 7) >> 3, out=starts[1:])
+    else:
+        packed = np.packbits(bits, bitorder="little")
+        starts = (cuts + 7) >> 3
+    valid_rows = _sums(np.bitwise_count(packed), starts)
+    changes = np.zeros(len(packed), np.uint8)
+    np.not_equal(packed[1:], packed[:-1], out=changes[1:])
+    # Where most bytes differ from their neighbour LZ4 finds nothing, and is not asked.
+    sizes = starts[1:] - starts[:-1]
+    promising = (sizes >= _WORTH_COMPRESSING) & (2 * _sums(changes, starts) < sizes)
+    kinds = np.where(valid_rows == rows, 0, np.where(valid_rows == 0, _ALL_NULL, _BITMAP)).astype(np.uint8)
+    parts = [_NOTHING] * blocks
+    for i in np.flatnonzero(kinds == _BITMAP).tolist():
+        parts[i] = packed[starts[i] : starts[i + 1]]
+        if promising[i]:
+            compressed = _codecs.lz4.compress(pa.py_buffer(parts[i]))
+            if compressed.size <= sizes[i] - (sizes[i] >> 3):
+                kinds[i], parts[i] = _BITMAP_LZ4, np.frombuffer(compressed, np.uint8)
+    bounds = np.zeros(blocks + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=bounds[1:])
+    return Validity(kinds, np.concatenate(parts), bounds, bits)
+
+
+def _sums(values: Bytes, starts: Ints) -> Ints:
+    """Sums of ``values[starts[i]:starts[i + 1]]``."""
+    running = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=running[1:])
+    return running[starts[1:]] - running[starts[:-1]]
 
 
 def valid_bits(array: pa.Array) -> Bytes:
@@ -96,16 +109,6 @@ def valid_bits(array: pa.Array) -> Bytes:
     first, last = array.offset, array.offset + len(array)
     raw = np.frombuffer(bitmap, np.uint8)[first >> 3 : (last + 7) >> 3]
     return np.unpackbits(raw, bitorder="little")[first & 7 : (first & 7) + len(array)]
-
-
-def _shortest(bitmap: Bytes) -> tuple[int, Bytes]:
-    """The bitmap itself, or its LZ4 image when that saves an eighth or more."""
-    # Where most bytes differ from their neighbour LZ4 finds nothing, and is not asked.
-    if len(bitmap) >= _WORTH_COMPRESSING and 2 * np.count_nonzero(bitmap[1:] != bitmap[:-1]) < len(bitmap):
-        compressed = _codecs.lz4.compress(pa.py_buffer(bitmap))
-        if compressed.size <= len(bitmap) - (len(bitmap) >> 3):
-            return _BITMAP_LZ4, np.frombuffer(compressed, np.uint8)
-    return _BITMAP, bitmap
 
 
 def decode_validity(

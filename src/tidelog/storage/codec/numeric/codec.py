@@ -11,14 +11,14 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
 from tidelog.storage.codec.buffers import allocate
-from tidelog.storage.codec.numeric.columns import DTYPES, EMPTY, Column, column_of, values_of
+from tidelog.storage.codec.numeric.columns import DTYPES, Column, column_of, values_of
 from tidelog.storage.codec.numeric.decoder import HAS_LEFT, HAS_NULLS, decode_blocks
 from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_blocks
 from tidelog.storage.codec.numeric.halves import decode_halves, encode_halves
 from tidelog.storage.codec.numeric.repeats import decode_dictionaries, decode_runs, encode_repeats
 from tidelog.storage.codec.numeric.shuffle import decode_shuffled, encode_shuffled
 from tidelog.storage.codec.piece import Encoding, Heads, read_heads
-from tidelog.storage.codec.validity import decode_validity, encode_validity, valid_bits
+from tidelog.storage.codec.validity import decode_validity, encode_validity
 
 
 def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
@@ -29,11 +29,10 @@ def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
     """
     column = column_of(array.type)
     validity = encode_validity(array, cuts)
-    valid = valid_bits(array) if validity.nulls else EMPTY[1]
     values = values_of(array, column)
     if column.width == 16:
-        return encode_halves(values, validity, valid, cuts, arena)
-    pieces, remarks, union = encode_blocks(values, column, validity, valid, cuts, arena)
+        return encode_halves(values, validity, cuts, arena)
+    pieces, remarks, union = encode_blocks(values, column, validity, validity.bits, cuts, arena)
     if union & (RUNS_PROMISE | DICTIONARY_PROMISES):
         encode_repeats(arena, pieces, remarks, column)
     if union & BULKY and column.width > 1:

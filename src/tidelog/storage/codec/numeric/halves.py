@@ -34,7 +34,7 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def encode_halves(values: Words, validity: Validity, valid: Bytes, cuts: Ints, arena: Arena) -> Pieces:
+def encode_halves(values: Words, validity: Validity, cuts: Ints, arena: Arena) -> Pieces:
     """Encode blocks of 128-bit values, two words of ``values`` each, as HALVES or RAW pieces."""
     blocks = len(cuts) - 1
     streams = _scratch.streams
@@ -42,9 +42,9 @@ def encode_halves(values: Words, validity: Validity, valid: Bytes, cuts: Ints, a
     halves = values.reshape(-1, 2)
     half = _scratch.half(len(halves))
     half[:] = halves[:, 0]
-    low, _, _ = encode_blocks(half, INT64, no_nulls(blocks), valid, cuts, streams)
+    low, _, _ = encode_blocks(half, INT64, no_nulls(blocks), validity.bits, cuts, streams)
     half[:] = halves[:, 1]
-    high, _, _ = encode_blocks(half, INT64, no_nulls(blocks), valid, cuts, streams)
+    high, _, _ = encode_blocks(half, INT64, no_nulls(blocks), validity.bits, cuts, streams)
 
     pieces = Pieces(*np.empty((2, blocks), np.int64))
     bodies = HEAD + ((np.diff(validity.bounds) + 7) & -8)
@@ -53,7 +53,7 @@ def encode_halves(values: Words, validity: Validity, valid: Bytes, cuts: Ints, a
     empty = (rows == 0) | (validity.kinds == int(ValidityKind.ALL_NULL))
     for i in range(blocks):
         kind, bitmap = validity.of_block(i)
-        raw = halves[:0] if shrinks[i] or empty[i] else _filled(halves, valid, int(cuts[i]), int(cuts[i + 1]))
+        raw = halves[:0] if shrinks[i] or empty[i] else _filled(halves, validity.bits, int(cuts[i]), int(cuts[i + 1]))
         head = np.empty(int(bodies[i]), np.uint8)
         write_head(head, Encoding.RAW, 0, int(rows[i]), kind, bitmap)
         pieces.offsets[i], pieces.lengths[i] = arena.put(np.concatenate([head, raw.view(np.uint8).ravel()]))

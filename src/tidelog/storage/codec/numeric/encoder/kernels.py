@@ -124,7 +124,9 @@ def _load(source: Any, width: Any, signed: Any, first: Any, at: Any, n: Any, car
                     carry = v[i]
                     break
         for i in range(n):
-            carry = v[i] if known[i] else carry
+            # Without a branch, which nulls in no order would mislead.
+            keep = ZERO - U(known[i])
+            carry = (v[i] & keep) | (carry & ~keep)
             v[i] = carry
     return carry
 
