@@ -22,8 +22,8 @@ from tidelog.storage.codec.text import decode_text, encode_text
 ROWS = 2500
 SHAPES: dict[Encoding, Callable[[int], str]] = {
     Encoding.TEXT_PLAIN: lambda row: f"line {row} with {row * 7919 % 10007} different words and {row % 7} alike",
-    Encoding.TEXT_DICTIONARY: lambda row: f"value number {row * row % 173} of a dictionary worth compressing",
-    Encoding.TEXT_CONSTANT: lambda row: "always the same " * 200,
+    Encoding.TEXT_DICTIONARY: lambda row: f"value number {row * row % 173} of a dictionary {'worth compressing ' * 9}",
+    Encoding.TEXT_CONSTANT: lambda row: "always the same " * 600,
 }
 BEFORE = 64
 MEMORY = GuardedMemory(1 << 18)
@@ -183,7 +183,7 @@ class TestMessages:
     def test_compressed_bytes_that_do_not_expand(self) -> None:
         image = piece(Encoding.TEXT_CONSTANT)
         image[16 + 24 : 16 + 28] = b"\0\0\0\0"
-        with pytest.raises(CorruptionError, match="do not expand to 3200"):
+        with pytest.raises(CorruptionError, match="do not expand to 9600"):
             decode(image)
 
     def test_directory_against_lengths(self) -> None:
