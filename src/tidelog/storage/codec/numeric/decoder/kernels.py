@@ -2,6 +2,9 @@
 
 The layout it reads is described in :mod:`tidelog.storage.codec.numeric`. The bytes were verified by their
 hash, yet nothing here trusts them: every length and position is checked before it is used.
+
+Inner loops index by unsigned numbers: signed ones are checked for being negative, and slices count references, and both
+cost more than the work itself.
 """
 
 from __future__ import annotations
@@ -70,25 +73,16 @@ def _unpack(words: Any, p: Any, n: Any, width: Any, r: Any) -> Any:
     mask = ~ZERO >> U(64 - width)
     for row in range((n + LANES - 1) // LANES):
         bit = row * width
-        word = p + LANES * (bit >> 6)
+        source, target = U(p + LANES * (bit >> 6)), U(LANES * row)
         offset = U(bit & 63)
-        target = r[LANES * row : LANES * row + LANES]
-        source = words[word : word + LANES]
-        # Four lanes are one vector register; reading all of them before writing tells the compiler that it may.
         if (bit & 63) + width <= 64:
-            for i in range(0, LANES, 4):
-                a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                a, b, c, d = a >> offset, b >> offset, c >> offset, d >> offset
-                target[i], target[i + 1], target[i + 2], target[i + 3] = a & mask, b & mask, c & mask, d & mask
+            for lane in range(LANES):
+                r[target + U(lane)] = (words[source + U(lane)] >> offset) & mask
         else:
-            above = words[word + LANES : word + 2 * LANES]
-            left = U(64) - offset
-            for i in range(0, LANES, 4):
-                a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                e, f, g, h = above[i], above[i + 1], above[i + 2], above[i + 3]
-                a, b, c, d = a >> offset, b >> offset, c >> offset, d >> offset
-                a, b, c, d = a | e << left, b | f << left, c | g << left, d | h << left
-                target[i], target[i + 1], target[i + 2], target[i + 3] = a & mask, b & mask, c & mask, d & mask
+            for lane in range(LANES):
+                low = words[source + U(lane)] >> offset
+                high = words[source + U(LANES + lane)] << (U(64) - offset)
+                r[target + U(lane)] = (low | high) & mask
 
 
 @inline
@@ -160,33 +154,34 @@ def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
 def _store(encoding: Any, width: Any, power: Any, v: Any, n: Any, outs: Any, at: Any) -> Any:
     """Turn ``n`` integers back into values of the column and write them from row ``at`` of the output."""
     out8, out16, out32, out64 = outs
+    base = U(at)
     if encoding == DECIMAL:
         if width == 8:
             for i in range(n):
                 scaled = np.uint64(v[i] + MAGIC_BITS).view(np.float64) - MAGIC
-                out64[at + i] = np.float64(scaled / power).view(np.uint64)
+                out64[base + U(i)] = np.float64(scaled / power).view(np.uint64)
         else:
             for i in range(n):
                 scaled = np.uint64(v[i] + MAGIC_BITS).view(np.float64) - MAGIC
-                out32[at + i] = np.float32(scaled / power).view(np.uint32)
+                out32[base + U(i)] = np.float32(scaled / power).view(np.uint32)
     elif encoding == ORDERED:
         if width == 8:
             for i in range(n):
                 y = I(v[i])
-                out64[at + i] = U(y if (y >= 0) | (y == LOWEST) else LOWEST - y)
+                out64[base + U(i)] = U(y if (y >= 0) | (y == LOWEST) else LOWEST - y)
         else:
             for i in range(n):
                 y = I(v[i])
-                out32[at + i] = np.uint32(y if (y >= 0) | (y == LOWEST_32) else LOWEST_32 - y)
+                out32[base + U(i)] = np.uint32(y if (y >= 0) | (y == LOWEST_32) else LOWEST_32 - y)
     elif width == 4:
         for i in range(n):
-            out32[at + i] = np.uint32(v[i])
+            out32[base + U(i)] = np.uint32(v[i])
     elif width == 2:
         for i in range(n):
-            out16[at + i] = np.uint16(v[i])
+            out16[base + U(i)] = np.uint16(v[i])
     else:
         for i in range(n):
-            out8[at + i] = np.uint8(v[i])
+            out8[base + U(i)] = np.uint8(v[i])
 
 
 @inline
@@ -303,10 +298,9 @@ def decode_run(
         elif encoding == RAW:
             if (rows * width + 7) >> 3 != end - body:
                 return -8 * piece - BAD_BODY
-            source = octets[8 * body + start * width : 8 * body + stop * width]
-            target = out8[done * width : (done + count) * width]
+            source, target = U(8 * body + start * width), U(done * width)
             for i in range(count * width):
-                target[i] = source[i]
+                out8[target + U(i)] = octets[source + U(i)]
         elif encoding > ORDERED:
             left[piece] = 1
             remarks |= HAS_LEFT

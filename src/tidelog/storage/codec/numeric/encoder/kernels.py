@@ -8,7 +8,9 @@ Everything done once per value works on one vector, in scratch that stays in the
 made from samples of a block's first vector and kept for the others, unless one turns out to be unlike it.
 
 Numba compiles a helper anew for every combination of types it is called with, literals among them: constants
-that are passed on are NumPy scalars here, and arrays that travel together are passed as tuples.
+that are passed on are NumPy scalars here, and arrays that travel together are passed as tuples. Inner loops index
+by unsigned numbers: signed ones are checked for being negative, and slices count references, and both cost more than
+the work itself.
 """
 
 from __future__ import annotations
@@ -94,38 +96,33 @@ def _load(source: Any, width: Any, signed: Any, first: Any, at: Any, n: Any, car
     here (``at == first``). Returns the value to carry on.
     """
     v8, v16, v32, v64, valid = source
-    # Slices, because their indexes need no check for being negative, which would keep the loops scalar.
+    base = U(at)
     if width == 8:
-        part64 = v64[at : at + n]
         for i in range(n):
-            v[i] = part64[i]
+            v[i] = v64[base + U(i)]
     else:
         sign = ZERO
         if signed:
             sign = ONE << U(8 * width - 1)
         if width == 4:
-            part32 = v32[at : at + n]
             for i in range(n):
-                v[i] = (U(part32[i]) ^ sign) - sign
+                v[i] = (U(v32[base + U(i)]) ^ sign) - sign
         elif width == 2:
-            part16 = v16[at : at + n]
             for i in range(n):
-                v[i] = (U(part16[i]) ^ sign) - sign
+                v[i] = (U(v16[base + U(i)]) ^ sign) - sign
         else:
-            part8 = v8[at : at + n]
             for i in range(n):
-                v[i] = (U(part8[i]) ^ sign) - sign
+                v[i] = (U(v8[base + U(i)]) ^ sign) - sign
     if len(valid) > 0:
-        known = valid[at : at + n]
         if at == first:
             carry = ZERO
             for i in range(n):
-                if known[i]:
+                if valid[base + U(i)]:
                     carry = v[i]
                     break
         for i in range(n):
             # Without a branch, which nulls in no order would mislead.
-            keep = ZERO - U(known[i])
+            keep = ZERO - U(valid[base + U(i)])
             carry = (v[i] & keep) | (carry & ~keep)
             v[i] = carry
     return carry
@@ -530,15 +527,15 @@ def _write_exceptions(r: Any, n: Any, width: Any, count: Any, out: Any, p: Any) 
     # Sixteen at a time, since most have no exception among them.
     k, union = 0, I(0)
     for first in range(0, n, LANES):
-        some = r[first : min(first + LANES, n)]
+        some = min(LANES, n - first)
         bits = ZERO
-        for i in range(len(some)):
-            bits |= some[i]
+        for i in range(some):
+            bits |= r[U(first) + U(i)]
         if bits >> U(width) != ZERO:
-            for i in range(len(some)):
-                if some[i] >> U(width) != ZERO:
-                    out[p + (k >> 2)] |= U(first + i) << U(16 * (k & 3))
-                    part = I(some[i]) >> width
+            for i in range(first, first + some):
+                if r[U(i)] >> U(width) != ZERO:
+                    out[p + (k >> 2)] |= U(i) << U(16 * (k & 3))
+                    part = I(r[U(i)]) >> width
                     union |= part ^ (part >> 63)
                     k += 1
     log = _log_bytes(65 - I(_leading_zeros(U(union))))
@@ -559,27 +556,18 @@ def _pack(r: Any, n: Any, width: Any, out: Any, p: Any) -> Any:
     """Pack ``n`` values of ``width`` bits: value i is row i // 16 of lane i % 16, the lanes' words side by side."""
     rows = (n + LANES - 1) // LANES
     for i in range(n, LANES * rows):
-        r[i] = ZERO
-    # Four lanes at a time, which are one vector register, and no memory is read that was just written.
-    for lane in range(0, LANES, 4):
-        a = b = c = d = ZERO
-        used, i, at = 0, lane, p + lane
-        for _ in range(rows):
-            e, f, g, h = r[i], r[i + 1], r[i + 2], r[i + 3]
-            i += LANES
-            offset = U(used)
-            a, b, c, d = a | e << offset, b | f << offset, c | g << offset, d | h << offset
-            used += width
-            if used >= 64:
-                out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
-                at += LANES
-                used -= 64
-                a = b = c = d = ZERO
-                if used > 0:
-                    offset = U(width - used)
-                    a, b, c, d = e >> offset, f >> offset, g >> offset, h >> offset
-        if used > 0:
-            out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
+        r[U(i)] = ZERO
+    for i in range(p, p + _packed_words(n, width)):
+        out[U(i)] = ZERO
+    for row in range(rows):
+        bit = row * width
+        source, target = U(LANES * row), U(p + LANES * (bit >> 6))
+        offset = U(bit & 63)
+        for lane in range(LANES):
+            out[target + U(lane)] |= r[source + U(lane)] << offset
+        if (bit & 63) + width > 64:
+            for lane in range(LANES):
+                out[target + U(LANES + lane)] = r[source + U(lane)] >> (U(64) - offset)
 
 
 @inline
@@ -746,19 +734,19 @@ def _write_raw(source: Any, width: Any, signed: Any, first: Any, last: Any, v: A
     for at in range(first, last, VECTOR):
         n = min(VECTOR, last - at)
         carry = _load(source, width, signed, first, at, n, carry, v)
-        p = 8 * body // width + at - first
+        base = U(8 * body // width + at - first)
         if width == 8:
             for i in range(n):
-                out64[p + i] = v[i]
+                out64[base + U(i)] = v[i]
         elif width == 4:
             for i in range(n):
-                out32[p + i] = np.uint32(v[i])
+                out32[base + U(i)] = np.uint32(v[i])
         elif width == 2:
             for i in range(n):
-                out16[p + i] = np.uint16(v[i])
+                out16[base + U(i)] = np.uint16(v[i])
         else:
             for i in range(n):
-                out8[p + i] = np.uint8(v[i])
+                out8[base + U(i)] = np.uint8(v[i])
     return end
 
 
