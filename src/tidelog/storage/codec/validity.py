@@ -62,7 +62,7 @@ def no_nulls(blocks: int) -> Validity:
 def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
     """The validity of the blocks ``array[cuts[i]:cuts[i + 1]]``; no rows count as no nulls."""
     blocks = len(cuts) - 1
-    if array.null_count == 0:
+    if array.null_count == 0 or not blocks:
         return no_nulls(blocks)
     bits = valid_bits(array)
     rows = cuts[1:] - cuts[:-1]
@@ -73,7 +73,7 @@ def encode_validity(array: pa.Array, cuts: Ints) -> Validity:
         starts = np.zeros(blocks + 1, np.int64)
         np.cumsum((rows + 7) >> 3, out=starts[1:])
     else:
-        packed = np.packbits(bits, bitorder="little")
+        packed = np.packbits(bits[: cuts[-1]], bitorder="little")
         starts = (cuts + 7) >> 3
     valid_rows = _sums(np.bitwise_count(packed), starts)
     changes = np.zeros(len(packed), np.uint8)
