@@ -67,7 +67,7 @@ def ask(bench: Bench) -> None:
         ArcticDB(),
     ]
     stores = present(bench, stores)
-    writers = present(bench, [Raw(), LZ4Blocks(), DuckDB(ordered=False)])
+    writers = present(bench, [Raw(), LZ4Blocks()])
     small_groups = Parquet("lz4", row_group_rows=blocks.BLOCK_ROWS)
     for stream in data.STREAMS:
         wanted = {kind for kind in ("ingest", "scan", "random block") if bench.wants(f"{kind} {stream}")}
