@@ -47,8 +47,11 @@ from tidelog.storage.units import NIL, STRIDE
 LEAF_ROWS = 8192
 """Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
 
-RUN_ROWS = 1 << 16
-"""Rows encoded by one task: one kernel call per column for all of them."""
+RUN_ROWS = 1 << 18
+"""Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
+
+_RUN_BYTES = 16 << 20
+"""Raw bytes of a run: few enough for several in memory, enough for Python's share in its cost to be small."""
 
 MACRO_SIZE = 256 << 10
 COMMIT_EVERY = 32 << 20
@@ -133,6 +136,7 @@ class Container:
         self._durable = commit
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
+        self._gathered_bytes = 0
         self._encoding: deque[Future[block.Frames]] = deque()
         self._spare_words: list[block.Words] = []
         self._syncer: ThreadPoolExecutor | None = None
@@ -267,8 +271,9 @@ class Container:
                 _check_leaf_size(content)
                 self._gathered.append(content)
                 self._gathered_rows += content.num_rows
+                self._gathered_bytes += content.nbytes
                 self._next_id += 1
-                if self._gathered_rows >= self._options.run_rows:
+                if self._gathered_rows >= self._options.run_rows or self._gathered_bytes >= _RUN_BYTES:
                     self._encode_gathered()
             else:
                 self._encode_gathered()
@@ -284,8 +289,9 @@ class Container:
             first = self._next_id
             if not batch.num_rows:
                 return range(first, first)
-            rows = self._leaf_rows(batch)
-            run = max(1, self._options.run_rows // rows) * rows
+            average = max(1, batch.nbytes // batch.num_rows)
+            rows = max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
+            run = max(1, min(self._options.run_rows, _RUN_BYTES // average) // rows) * rows
             if batch.nbytes > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     _check_leaf_size(batch.slice(start, rows))
@@ -345,6 +351,7 @@ class Container:
             return
         batches, self._gathered = self._gathered, []
         self._gathered_rows = 0
+        self._gathered_bytes = 0
         cuts = np.cumsum([0, *(batch.num_rows for batch in batches)], dtype=np.int64)
         first = self._next_id - len(batches)
         whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
@@ -543,10 +550,6 @@ class Container:
                 f"a batch with the columns {_columns(batch.schema)} was given, expected {_columns(self.schema)}; "
                 "convert it first (tidelog.model.to_batches)"
             )
-
-    def _leaf_rows(self, batch: pa.RecordBatch) -> int:
-        average: int = max(1, batch.nbytes // batch.num_rows)
-        return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
 
 
 @dataclass
