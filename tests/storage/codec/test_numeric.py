@@ -329,6 +329,7 @@ def test_other_types_are_refused(type: pa.DataType) -> None:
         (5.7, lambda rng, n: rng.choice(rng.normal(size=150), n)),
         (12, lambda rng, n: np.repeat(rng.normal(size=n), 16)[:n]),
         (300, lambda rng, n: np.full(n, 20.5)),
+        (3, lambda rng, n: (rng.integers(-128, 128, n) << 56) + rng.integers(0, 256, n) + 0x123456789A00),
     ],
 )
 def test_sizes(ratio: float, make_values: Any) -> None:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces, align
-from tidelog.storage.codec.numeric.columns import DTYPES, Column
+from tidelog.storage.codec.numeric.columns import Column
 from tidelog.storage.codec.numeric.decoder import decode_blocks
-from tidelog.storage.codec.piece import Encoding, Heads, read_heads
+from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, read_heads
 
 LZ4 = 1
 
@@ -39,31 +39,40 @@ _codecs = _Codecs()
 def encode_shuffled(arena: Arena, pieces: Pieces, blocks: Ints, column: Column) -> None:
     """Give blocks shuffled pieces where that makes them smaller by a tenth or more.
 
-    ``pieces`` are changed in place. The first of the blocks speaks for all: if it does not gain, none is tried.
+    The blocks are RAW, PACKED, DECIMAL or ORDERED; ``pieces`` are changed in place. The first vector speaks for
+    all: unless it gains, none is tried.
     """
-    offsets, lengths = pieces.offsets[blocks], pieces.lengths[blocks]
-    heads = read_heads(arena.data, offsets, lengths)
-    for i, block in enumerate(blocks.tolist()):
-        rows, body, start = int(heads.rows[i]), int(heads.body[i]), int(offsets[i])
-        if int(heads.encoding[i]) > Encoding.ORDERED:
-            continue
-        values: npt.NDArray[Any] = np.empty(rows, DTYPES[column.width])
-        one = slice(i, i + 1)
-        zero = np.zeros(1, np.int64)
-        decode_blocks(column, arena.data, offsets[one], lengths[one], zero, heads.rows[one], values.view(np.uint8))
-        shuffled = np.ascontiguousarray(values.view(np.uint8).reshape(rows, column.width).T)
-        compressed = np.frombuffer(_codecs.lz4.compress(pa.py_buffer(shuffled)), np.uint8)
+    first = read_heads(arena.data, pieces.offsets[blocks[:1]], pieces.lengths[blocks[:1]])
+    rows = int(first.rows[0])
+    probe = min(rows, VECTOR)
+    if 10 * rows * len(_compressed(arena, pieces, int(blocks[0]), probe, column)) > 9 * probe * int(
+        pieces.lengths[blocks[0]] - first.body[0]
+    ):
+        return
+    heads = read_heads(arena.data, pieces.offsets[blocks], pieces.lengths[blocks])
+    for block, rows, body in zip(blocks.tolist(), heads.rows.tolist(), heads.body.tolist(), strict=True):
+        compressed = _compressed(arena, pieces, block, rows, column)
         length = body + _LENGTH + align(len(compressed))
-        if 10 * length > 9 * int(lengths[i]):
-            return
-        piece = arena.data[start : start + length]
-        piece[0] = Encoding.SHUFFLED
-        piece[2:4] = LZ4, 0
-        piece[body : body + _LENGTH] = np.array([len(compressed)], "<u8").view(np.uint8)
-        content = piece[body + _LENGTH :]
-        content[: len(compressed)] = compressed
-        content[len(compressed) :] = 0
-        pieces.lengths[block] = length
+        if 10 * length <= 9 * int(pieces.lengths[block]):
+            start = int(pieces.offsets[block])
+            piece = arena.data[start : start + length]
+            piece[0] = Encoding.SHUFFLED
+            piece[2:4] = LZ4, 0
+            piece[body : body + _LENGTH] = np.array([len(compressed)], "<u8").view(np.uint8)
+            content = piece[body + _LENGTH :]
+            content[: len(compressed)] = compressed
+            content[len(compressed) :] = 0
+            pieces.lengths[block] = length
+
+
+def _compressed(arena: Arena, pieces: Pieces, block: int, rows: int, column: Column) -> Bytes:
+    """The first ``rows`` rows of a block, shuffled and compressed."""
+    values = np.empty(rows * column.width, np.uint8)
+    one = slice(block, block + 1)
+    zero = np.zeros(1, np.int64)
+    decode_blocks(column, arena.data, pieces.offsets[one], pieces.lengths[one], zero, zero + rows, values)
+    shuffled = np.ascontiguousarray(values.reshape(rows, column.width).T)
+    return np.frombuffer(_codecs.lz4.compress(pa.py_buffer(shuffled)), np.uint8)
 
 
 def decode_shuffled(

@@ -855,12 +855,11 @@ def encode_run(
         if rows > 0 and kinds[b] != ALL_NULL:
             if floats and encoding != RAW:
                 p = _write_patches(positions, patterns, misfits, rows, out64, body, p)
-            raw_bytes = rows * width
-            if 32 * (p - body) > 3 * raw_bytes and rows > SHORT:
-                remarks[b] |= BULKY
-            if encoding == RAW or 8 * (p - body) >= raw_bytes:
+            if encoding == RAW or 8 * (p - body) >= rows * width:
                 encoding = RAW
                 p = _write_raw(source, width, signed, first, last, v, (out8, out16, out32, out64), body)
+            if 32 * (p - body) > 3 * rows * width and rows > SHORT:
+                remarks[b] |= BULKY
         union |= remarks[b]
         parameter = U(exponent) if encoding == DECIMAL else ZERO
         out64[head] = U(encoding) | U(kinds[b]) << U(8) | parameter << U(16) | U(rows) << U(32)
