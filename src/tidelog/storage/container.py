@@ -38,7 +38,7 @@ from tidelog.storage.commit import (
 from tidelog.storage.description import describe, schema_of
 from tidelog.storage.macroblock import CONTINUATION, DATA, MOVED, SMALLEST_FRAGMENT, MacroBuilder, address_of
 from tidelog.storage.media import File, Lock, Medium
-from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, blocks_per_task, lock_name
+from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
 from tidelog.storage.recovery import Recovery, find_commit, recover_translation
 from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree, page_length
@@ -53,7 +53,7 @@ RUN_ROWS = 1 << 18
 _RUN_BYTES = 16 << 20
 """Raw bytes of a run: few enough for several in memory, enough for Python's share in its cost to be small."""
 
-MACRO_SIZE = 256 << 10
+MACRO_SIZE = 1 << 20
 COMMIT_EVERY = 32 << 20
 """Bytes written after which a commit is made in the background."""
 
@@ -499,7 +499,7 @@ class Container:
             first = max(first, 0)
             if first < last:
                 self._settle(first, last)
-            return self._source.scan(first, last, columns, blocks_per_task(self._written))
+            return self._source.scan(first, last, columns, self._source.blocks_per_task(self._written, columns))
 
     def check(self) -> list[Finding]:
         """Walk every structure up to the newest durable commit; an empty list means that all is well."""

@@ -18,7 +18,7 @@ from tidelog.storage.commit import Commit, Preface, all_relocations, published_c
 from tidelog.storage.description import schema_of
 from tidelog.storage.media import File, Medium
 from tidelog.storage.recovery import find_commit, recover_translation
-from tidelog.storage.source import SCAN_BYTES, SCAN_ROWS, BlockSource
+from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import Addresses, Translation, read_page
 
 CACHE_BYTES = 64 << 20
@@ -141,7 +141,7 @@ class ContainerReader:
         Lazy: a few batches are decoded ahead on other threads. An abandoned iterator frees everything.
         """
         last = self.blocks if last is None else min(last, self.blocks)
-        return self._source.scan(max(first, 0), last, columns, blocks_per_task(self.commit))
+        return self._source.scan(max(first, 0), last, columns, self._source.blocks_per_task(self.commit, columns))
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""
@@ -173,15 +173,6 @@ class ContainerReader:
         if not 0 <= id < self.blocks:
             raise NotFoundError(f"no block {id}: the ids at this commit are 0 to {self.blocks - 1}")
         return id
-
-
-def blocks_per_task(commit: Commit) -> int:
-    """How many blocks make a good unit of work for a scan, from the averages of what is stored."""
-    if not commit.next_id:
-        return 1
-    rows = max(1, commit.rows // commit.next_id)
-    stored = max(1, commit.end // commit.next_id)
-    return max(1, min(SCAN_ROWS // rows, SCAN_BYTES // stored, 1 << 16))
 
 
 def lock_name(name: str) -> str:

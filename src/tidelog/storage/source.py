@@ -14,20 +14,24 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError, InputError, NotFoundError
 from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
-from tidelog.storage.codec import Bytes, Ints
+from tidelog.storage.codec import Bytes, Ints, is_text
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
+from tidelog.storage.commit import Commit
 from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
 from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.units import NIL, STRIDE
 
-SCAN_ROWS = 1 << 17
-"""Rows a scan decodes in one task: enough for Python's share to vanish, little enough for caches."""
+_TASK_BYTES = 8 << 20
+"""Decoded bytes a scan aims at in one task: enough for Python's share in its cost to be small."""
 
-SCAN_BYTES = 8 << 20
+_TASK_STORED_BYTES = 8 << 20
 """Stored bytes a scan reads in one task at the most, unless a single block has more."""
+
+_TEXT_BYTES = 32
+"""What a text value is taken to have."""
 
 _CACHED_DIRECTORIES = 4 << 20
 _KEPT_BUFFER = 64 << 20
@@ -125,6 +129,16 @@ class BlockSource:
         if frames.kind(0) != block.NODE:
             raise InputError(f"block {id} is a leaf, not a node; use read")
         return block.decode_node(frames, 0)
+
+    def blocks_per_task(self, commit: Commit, columns: Sequence[str] | None) -> int:
+        """How many blocks make a good unit of work for a scan, from the averages of what is stored."""
+        if not commit.next_id:
+            return 1
+        types = [self._schema.types[index] for index in self.column_indexes(columns)]
+        width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
+        rows = max(1, commit.rows // commit.next_id)
+        stored = max(1, commit.end // commit.next_id)
+        return max(1, min(_TASK_BYTES // (rows * max(width, 1)), _TASK_STORED_BYTES // stored, 1 << 14))
 
     def scan(
         self, first: int, last: int, columns: Sequence[str] | None, blocks_per_task: int
