@@ -339,6 +339,29 @@ def test_sizes(ratio: float, make_values: Any) -> None:
     assert 8 * rows / pieces.lengths.sum() >= ratio
 
 
+@pytest.mark.parametrize("type", [np.float32, np.float64])
+def test_missing_values_as_nan_cost_a_bit(type: Any) -> None:
+    """The NaN of missing values is one pattern, also where the first value without an integer is another."""
+    rng = np.random.default_rng(2)
+    values = np.round(50 + np.cumsum(rng.normal(0, 0.05, 4096)), 2)
+    whole = len(piece(values.astype(type)))
+    values[rng.random(4096) < 0.3] = np.nan
+    values[:2] = -0.0
+    assert len(piece(values.astype(type))) <= whole + 4096 // 8 + 400
+
+
+def test_a_noisy_start_does_not_give_up_a_large_block() -> None:
+    values = np.arange(1 << 16)
+    values[:3000] = np.random.default_rng(3).integers(-(1 << 63), (1 << 63) - 1, 3000)
+    assert len(piece(values)) < 8 * 3072 + 64 * 64
+
+
+def piece(values: Any) -> Bytes:
+    """The piece of a block of these values."""
+    data, pieces, _ = encode(pa.array(values, from_pandas=False), [0, len(values)])
+    return data[pieces.offsets[0] : pieces.offsets[0] + pieces.lengths[0]]
+
+
 # Integer streams.
 
 

@@ -57,6 +57,9 @@ PATCH_BITS = 40
 SLACK = 2
 """Bits by which a vector may exceed its estimate before outliers are looked for."""
 
+UNLIKE = 8
+"""Bits by which a vector may fall short of the one it is planned after before it gets a plan of its own."""
+
 RARE = 28
 """One exception in so many values costs about what a bit less for each of them saves."""
 
@@ -262,14 +265,14 @@ def _collect_misfits(
 
 
 @inline
-def _common_misfit(patterns: Any, count: Any) -> Any:
+def _common_misfit(patterns: Any, count: Any, width: Any) -> Any:
     """Bits that many misfits may share, and how many do: missing values are usually all the same NaN.
 
     -0.0, which decimals refuse as well, is passed over.
     """
     common = patterns[0]
     for i in range(count):
-        if patterns[i] << ONE != ZERO:
+        if patterns[i] << U(65 - 8 * width) != ZERO:
             common = patterns[i]
             break
     same = 0
@@ -279,13 +282,15 @@ def _common_misfit(patterns: Any, count: Any) -> Any:
 
 
 @inline
-def _write_patches(positions: Any, patterns: Any, count: Any, rows: Any, out: Any, body: Any, p: Any) -> Any:
+def _write_patches(
+    positions: Any, patterns: Any, count: Any, width: Any, rows: Any, out: Any, body: Any, p: Any
+) -> Any:
     """Write the patches of a float body at word ``p`` and their place in the body's first word."""
     if count == 0:
         out[body] = ZERO
         return p
     start = p
-    common, same = _common_misfit(patterns, count)
+    common, same = _common_misfit(patterns, count, width)
     with_bitmap = 12 * same > (rows >> 3) + 8
     out[p] = U(with_bitmap)
     p += 1
@@ -579,8 +584,10 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
         _choose_order(v, n, plan, counts)
     order = I(plan[ORDER]) if n >= 5 else I(0)
     low, high = _take_differences(v, n, order, s)
-    if not planning and U(64 - SLACK) - _leading_zeros(U(high) - U(low)) > plan[SPAN]:
-        # Unlike the vector the plan was made for.
+    bits = 64 - I(_leading_zeros(U(high) - U(low)))
+    change = bits - I(plan[SPAN])
+    if not planning and (change > SLACK or (change < -UNLIKE and bits > 0)):
+        # Unlike the vector the plan was made for: wider, or so much narrower that another order may suit it.
         planning = True
         _choose_order(v, n, plan, counts)
         if I(plan[ORDER]) != order:
@@ -836,7 +843,7 @@ def encode_run(
                         encoding, width, power, v, q, n, at - first, worth, positions, patterns, misfits
                     )
                     if encoding == DECIMAL and misfits > rows >> 3:
-                        _, same = _common_misfit(patterns, misfits)
+                        _, same = _common_misfit(patterns, misfits, width)
                         if misfits - same > rows >> 3:
                             # Not decimal after all: start the block again.
                             encoding, exponent, misfits, at = ORDERED, I(-1), I(0), first
@@ -848,13 +855,14 @@ def encode_run(
             if at == first:
                 remarks[b] = _promises(v, n, rows, (p - body) * rows // n, counts)
             at += n
-            if at >= first + 2 * VECTOR and 8 * (p - body) >= (at - first) * width:
-                # Two vectors that do not get smaller speak for the others.
+            done = at - first
+            if done >= 2 * VECTOR and 4 * done >= rows and 8 * (p - body) >= done * width:
+                # Two vectors and a quarter of the block that do not get smaller speak for the others.
                 encoding = RAW
                 break
         if rows > 0 and kinds[b] != ALL_NULL:
             if floats and encoding != RAW:
-                p = _write_patches(positions, patterns, misfits, rows, out64, body, p)
+                p = _write_patches(positions, patterns, misfits, width, rows, out64, body, p)
             if encoding == RAW or 8 * (p - body) >= rows * width:
                 encoding = RAW
                 p = _write_raw(source, width, signed, first, last, v, (out8, out16, out32, out64), body)
