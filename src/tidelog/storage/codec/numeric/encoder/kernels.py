@@ -720,8 +720,10 @@ def _promises(v: Any, n: Any, rows: Any, words: Any, bitmap: Any) -> Any:
         distinct, same = _repetition(v, n, 64, bitmap)
         if same >= 48 and rows * (64 - same) // 128 + 8 < (3 * words) >> 2:
             remarks |= RUNS_PROMISE
-        code_bits = 65 - I(_leading_zeros(U(distinct)))
-        few = distinct <= 32 and rows * code_bits // 64 + 2 * distinct < (3 * words) >> 2
+        # A sample with many distinct values stands for a block with more of them. The saving must be worth decoding
+        # twice: below three eighths it is not.
+        code_bits = 65 - I(_leading_zeros(U(distinct))) + I(distinct > 16)
+        few = distinct <= 32 and rows * code_bits // 64 + 2 * distinct < (5 * words) >> 3
         if not few and n == VECTOR and 3 * words > rows:
             # Many bits per value: a larger sample tells some hundred distinct values from very many.
             distinct, same = _repetition(v, n, 256, bitmap)
