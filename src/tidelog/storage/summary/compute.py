@@ -46,7 +46,8 @@ def summarise(array: pa.Array, cuts: Ints) -> npt.NDArray[np.void]:
     mask = _mask(array)
     kind, dtype = _KINDS.get(array.type.id, _UNKNOWN)
     if kind is _Kind.FLOAT:
-        floats = _values(array, dtype).astype(np.float64, copy=False)
+        with np.errstate(invalid="ignore"):  # widening a signalling NaN gives a quiet one, and that is fine here
+            floats = _values(array, dtype).astype(np.float64, copy=False)
         kernels.summarise_floats(floats, floats.view(np.int64), mask, cuts, words)
     elif kind is _Kind.TEXT or kind is _Kind.FIXED_TEXT:
         data, offsets = _text(array, dtype) if kind is _Kind.TEXT else _fixed_text(array)
