@@ -258,9 +258,10 @@ def summarise_text(data: Any, offsets: Any, mask: Any, cuts: Any, out: Any) -> N
             rows = min(_STRETCH, cuts[b + 1] - first)
             places = offsets[first : first + rows + 1]
             count: Any = 0
-            for i in range(rows):
+            # Unsigned: indexes that might be negative cost a decision each.
+            for i in range(np.uint64(rows)):
                 start = places[i]
-                size = places[i + 1] - start
+                size = places[i + np.uint64(1)] - start
                 kept = min(size, 9)
                 word: Any = np.uint64(0)
                 if start + 8 <= len(data):
@@ -269,7 +270,7 @@ def summarise_text(data: Any, offsets: Any, mask: Any, cuts: Any, out: Any) -> N
                     word = _prefix_near_end(data, start, size)
                 words[count] = word
                 cut[count] = np.uint64((size != 0) & ((word & _LAST_BYTE[kept]) == 0))
-                count += 1 if len(mask) == 0 else np.int64(mask[first + i])
+                count += 1 if len(mask) == 0 else np.int64(mask[np.uint64(first) + i])
             valid += count
             part_low = np.uint64(_ONES)
             part_high = np.uint64(0)

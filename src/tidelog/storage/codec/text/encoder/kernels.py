@@ -160,12 +160,13 @@ def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stre
     entries = 0
     number: Any = 0
     for begin in range(0, count, _PROBATION):
-        for row in range(begin, min(begin + _PROBATION, count)):
+        # Unsigned: indexes that might be negative cost a decision each.
+        for row in range(np.uint64(begin), np.uint64(min(begin + _PROBATION, count))):
             if len(mask) != 0 and mask[row] == 0:
                 stream[row] = number
                 continue
             start = places[row]
-            size = places[row + 1] - start
+            size = places[row + np.uint64(1)] - start
             key = _key(data, start, size)
             slot = ((key + np.uint64(size)) * np.uint64(_MULTIPLIER)) >> shift
             while True:
@@ -177,7 +178,7 @@ def _index_block(data: Any, places: Any, mask: Any, table: Any, known: Any, stre
                     table[slot] = number
                     known[2 * number] = key
                     known[2 * number + 1] = np.uint64(size)
-                    rows[number] = first + row
+                    rows[number] = first + np.int64(row)
                     entries += 1
                     break
                 at = np.uint64(number) << np.uint64(1)
@@ -249,10 +250,10 @@ def find_distinct(
             rows[found:],
             first,
         )
-        text = 0
-        for row in range(first, last):
-            if len(mask) == 0 or mask[row] != 0:
-                text += offsets[row + 1] - offsets[row]
+        text = offsets[last] - offsets[first]
+        for row in range(first, last if len(mask) != 0 else first):
+            if mask[row] == 0:  # null slots may have bytes of their own in Arrow's memory
+                text -= offsets[row + 1] - offsets[row]
         values = 0
         for entry in range(found, found + entries):
             values += offsets[rows[entry] + 1] - offsets[rows[entry]]
