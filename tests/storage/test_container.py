@@ -428,3 +428,23 @@ def test_a_scan_is_cut_smaller_where_a_batch_could_not_hold_the_text(
     batches = list(container.snapshot().scan())
     assert pa.Table.from_batches(batches).equals(pa.Table.from_batches([rows(0, 10 * 4096)]))
     assert max(batch.num_rows for batch in batches) == 3 * 4096
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_pieces_that_are_not_asked_for_are_skipped_in_large_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
+) -> None:
+    """What is read must not depend on how: whole frames, or heads and single pieces."""
+    monkeypatch.setattr("tidelog.storage.source._WORTH_SKIPPING", 100)
+    medium = FileMedium(tmp_path, mapped=mapped)
+    with Container.create(medium, NAME, SCHEMA, Options(leaf_rows=4096, macro_size=16_384)) as container:
+        container.extend(rows(0, 50_000))
+        container.append(b"a node " * 100)
+        container.extend(rows(50_000, 50_000))
+        container.flush()
+        reader = container.snapshot()
+        expected = pa.Table.from_batches([rows(0, 100_000)])
+        for columns in (["ts"], ["text"], ["value", "text"]):
+            assert pa.Table.from_batches(reader.scan(columns=columns)).equals(expected.select(columns))
+            assert reader.read(3, columns).equals(rows(3 * 4096, 4096).select(columns))
+        assert reader.summaries()[1].sum() == 100_000

@@ -80,8 +80,7 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
         summaries[c] = summarise(column, cuts)
-    head = kernels.HEAD + columns * (kernels.ENTRY + kernels.SUMMARY)
-    sizes = head + ((lengths + 7) & ~7).sum(axis=0)
+    sizes = head_length(columns) + ((lengths + 7) & ~7).sum(axis=0)
     if sizes.max(initial=0) > LARGEST_FRAME:
         rows = int(np.diff(cuts)[int(sizes.argmax())])
         raise InputError(
@@ -122,6 +121,24 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
     _HEAD.pack_into(view, 0, 0, id, length, head, 0, 1, NODE)
     words[0] = kernels.hash64(words, 1, head // 8 - 1)
     return Frames(words, [0, length], id, 0)
+
+
+def head_length(columns: int) -> int:
+    """Bytes of the head of a leaf with so many columns."""
+    return kernels.HEAD + columns * (kernels.ENTRY + kernels.SUMMARY)
+
+
+def piece_places(head: Bytes, columns: Sequence[int]) -> list[tuple[int, int]]:
+    """Offset and padded length of pieces in a frame, by its head, which is not verified; none for a node."""
+    if len(head) < kernels.HEAD or _HEAD.unpack_from(head.data)[6] != LEAF:
+        return []
+    found = []
+    for column in columns:
+        at = kernels.HEAD + column * kernels.ENTRY
+        if at + kernels.ENTRY <= len(head):
+            offset, length, _ = _ENTRY.unpack_from(head.data, at)
+            found.append((offset, align(length)))
+    return found
 
 
 @dataclass(slots=True)

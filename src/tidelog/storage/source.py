@@ -34,6 +34,10 @@ _TEXT_BYTES = 32
 """What a text value is taken to have."""
 
 _CACHED_DIRECTORIES = 4 << 20
+_WORTH_SKIPPING = 256 << 10
+"""Bytes of a frame, for each thing asked for, from which on the rest is skipped. Copying that much costs less than asking
+twice: the copy runs beside other threads, while asking holds the interpreter."""
+
 _KEPT_BUFFER = 64 << 20
 """A thread's read buffer is kept for the next read up to this size."""
 
@@ -97,7 +101,7 @@ class BlockSource:
         def leaf() -> block.OpenFrames:
             nonlocal opened
             if opened is None:
-                opened = self._open(id, id + 1)
+                opened = self._open(id, id + 1, indexes)
                 if opened.kind(0) != block.LEAF:
                     raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
             return opened
@@ -158,7 +162,7 @@ class BlockSource:
         rows: list[Ints] = []
         tables: list[npt.NDArray[np.void]] = []
         for start in range(first, last, 256):
-            frames = self._open(start, min(start + 256, last))
+            frames = self._open(start, min(start + 256, last), [])
             leaves = np.flatnonzero(frames.rows)
             ids.append(frames.ids[leaves])
             rows.append(frames.rows[leaves])
@@ -170,11 +174,11 @@ class BlockSource:
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""
         extents = self._extents(id, id + 1)
-        return int(extents.lengths()[0]), int(self._open(id, id + 1).rows[0])
+        return int(extents.lengths()[0]), int(self._open(id, id + 1, []).rows[0])
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
-        frames = self._open(first, last)
+        frames = self._open(first, last, indexes)
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
             return []
@@ -197,13 +201,26 @@ class BlockSource:
             return pa.RecordBatch.from_struct_array(rowless)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _open(self, first: int, last: int) -> block.OpenFrames:
-        """Read and open the frames of a run of blocks, in a buffer the calling thread uses again."""
+    def _open(self, first: int, last: int, columns: list[int] | None = None) -> block.OpenFrames:
+        """Read and open the frames of a run of blocks, in a buffer the calling thread uses again.
+
+        With ``columns`` only the pieces of these need be there; the rest is skipped where that saves time.
+        """
         extents = self._extents(first, last)
         lengths = extents.lengths()
         low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
         dense = high - low <= 2 * int(extents.sizes.sum()) + (1 << 16)
-        if dense and not extents.rests and self._file.maps:
+        skipping = columns is not None and len(columns) < len(self._schema)
+        if skipping and int(lengths.sum()) > _WORTH_SKIPPING * (1 + len(columns or ())) * len(lengths):
+            offsets = np.cumsum(lengths) - lengths
+            used = int(lengths.sum())
+            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
+            for index, (at, start, size) in enumerate(_rows(offsets, extents.starts, extents.sizes)):
+                if index in extents.rests:
+                    self._fill(start, buffer[at : at + size])
+                else:
+                    self._fill_pieces(start, buffer[at : at + size], columns or [])
+        elif dense and not extents.rests and self._file.maps:
             offsets, used = extents.starts - low, high - low
             buffer = np.frombuffer(self._file.view(low, used), np.uint8)
             if len(buffer) < used:
@@ -216,7 +233,7 @@ class BlockSource:
             offsets = np.cumsum(lengths) - lengths
             used = int(lengths.sum())
             buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
-            for at, start, size in zip(offsets.tolist(), extents.starts.tolist(), extents.sizes.tolist(), strict=True):
+            for at, start, size in _rows(offsets, extents.starts, extents.sizes):
                 self._fill(start, buffer[at : at + size])
         for index, parts in extents.rests.items():
             at, size = int(offsets[index]), int(extents.sizes[index])
@@ -227,6 +244,17 @@ class BlockSource:
                 self._fill(start, buffer[used : used + size])
                 used += size
         return block.open_frames(buffer[:used], offsets, lengths, np.arange(first, last, dtype=np.int64))
+
+    def _fill_pieces(self, start: int, frame: Bytes, columns: list[int]) -> None:
+        """Read the head of the frame at ``start`` and some of its pieces to their places in ``frame``.
+
+        A damaged head may send this anywhere within the frame; the checksums tell afterwards.
+        """
+        head = min(block.head_length(len(self._schema)), len(frame))
+        self._fill(start, frame[:head])
+        for offset, length in block.piece_places(frame[:head], columns):
+            if offset + length <= len(frame):
+                self._fill(start + offset, frame[offset : offset + length])
 
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)
@@ -282,6 +310,10 @@ class BlockSource:
             return directory, 200 + 40 * len(directory.ids)
 
         return self._directories.get(position, read)
+
+
+def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _buffer(size: int) -> Bytes:
