@@ -35,8 +35,8 @@ _TEXT_BYTES = 32
 
 _CACHED_DIRECTORIES = 4 << 20
 _WORTH_SKIPPING = 256 << 10
-"""Bytes of a frame, for each thing asked for, from which on the rest is skipped. Copying that much costs less than asking
-twice: the copy runs beside other threads, while asking holds the interpreter."""
+"""Bytes of a frame, for each thing asked for, from which on the rest is skipped. Copying less costs less than
+asking twice: the copy runs beside other threads, while asking holds the interpreter."""
 
 _KEPT_BUFFER = 64 << 20
 """A thread's read buffer is kept for the next read up to this size."""
