@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.containers import NAME, SCHEMA, TINY, History, assert_holds, reopened
+from support.profiles import scaled
 from support.recording_medium import RecordingMedium
 from tidelog.model.errors import (
     ClosedError,
@@ -66,7 +67,7 @@ def test_histories_survive_on_real_files(tmp_path: Path, mapped: bool) -> None:
         assert container.check() == []
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(1, 60))
 def test_random_histories_against_the_model(seed: int, steps: int) -> None:
     medium = RecordingMedium()
@@ -375,8 +376,8 @@ def test_memory_stays_bounded_while_writing(medium: FileMedium) -> None:
         batch = rows(0, 65_536)
         for _ in range(30):
             container.extend(batch)
-            assert len(container._encoding) <= workers.THREADS + 1
-        assert len(container._spare_words) <= workers.THREADS + 1
+            assert container._line.running <= workers.THREADS + 1
+        assert len(container._line._spare_words) <= workers.THREADS + 1
 
 
 def test_every_column_type_goes_through(medium: FileMedium) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from support.crash_medium import RecordingMedium, kills, random_power_losses
+from support.profiles import scaled
 from tidelog.model.errors import (
     ClosedError,
     CorruptionError,
@@ -593,7 +594,7 @@ class TestRecovery:
 class TestDamage:
     """Whatever happens to the bytes, what is read is a prefix of what was written, cut at the first damage."""
 
-    @settings(max_examples=200)
+    @settings(max_examples=scaled(200))
     @given(st.data())
     def test_flipped_bytes(self, data: st.DataObject) -> None:
         payloads = data.draw(st.lists(st.binary(max_size=40), max_size=12))
@@ -619,7 +620,7 @@ class TestDamage:
             journal.append(b"goes on")
         assert reread(medium) == [*payloads[:expected], b"goes on"]
 
-    @settings(max_examples=100)
+    @settings(max_examples=scaled(100))
     @given(st.lists(st.binary(max_size=40), max_size=12), st.data())
     def test_lost_ends(self, payloads: list[bytes], data: st.DataObject) -> None:
         whole = layout(b"sixteen bytes...", payloads)
@@ -708,7 +709,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert self.journal.durable >= self.acknowledged
 
 
-JournalMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=25)
+JournalMachine.TestCase.settings = settings(max_examples=scaled(30), stateful_step_count=25)
 TestJournalMachine = JournalMachine.TestCase
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.content import PAGE, Content
 from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.profiles import scaled
 from tidelog.model.errors import StorageError
 
 
@@ -41,7 +42,7 @@ def durable_file(data: bytes = b"") -> RecordingMedium:
 
 
 class TestContent:
-    @settings(max_examples=150)
+    @settings(max_examples=scaled(150))
     @given(st.data())
     def test_behaves_like_a_byte_array(self, data: st.DataObject) -> None:
         content, model = Content(), bytearray()
@@ -198,7 +199,7 @@ class TestPowerLoss:
             assert contents([crash]) == before
         assert medium.open("f").read(0, 9) == b"xbc"
 
-    @settings(max_examples=100)
+    @settings(max_examples=scaled(100))
     @given(st.data(), st.integers(0, 2**32))
     def test_no_byte_comes_from_nowhere(self, data: st.DataObject, seed: int) -> None:
         # An independent account of what each byte may be: its durable value, that of a pending write, or zero.

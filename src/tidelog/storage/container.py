@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +20,7 @@ from tidelog.model.errors import (
     NotFoundError,
     StorageError,
 )
-from tidelog.storage import block, workers
+from tidelog.storage import block
 from tidelog.storage.cache import Cache
 from tidelog.storage.check import Finding
 from tidelog.storage.commit import (
@@ -32,26 +30,21 @@ from tidelog.storage.commit import (
     clear_slot,
     publish,
     read_preface,
-    write_commit,
     write_preface,
 )
 from tidelog.storage.description import describe, schema_of
-from tidelog.storage.macroblock import CONTINUATION, DATA, MOVED, SMALLEST_FRAGMENT, MacroBuilder, address_of
+from tidelog.storage.encoding import RUN_ROWS, EncodingLine
+from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.media import File, Lock, Medium
+from tidelog.storage.placement import Placement
 from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
 from tidelog.storage.recovery import Recovery, find_commit, recover_translation
 from tidelog.storage.source import BlockSource
-from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree, page_length
+from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree
 from tidelog.storage.units import NIL, STRIDE
 
 LEAF_ROWS = 8192
 """Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
-
-RUN_ROWS = 1 << 18
-"""Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
-
-_RUN_BYTES = 16 << 20
-"""Raw bytes of a run: few enough for several in memory, enough for Python's share in its cost to be small."""
 
 MACRO_SIZE = 1 << 20
 COMMIT_EVERY = 32 << 20
@@ -118,31 +111,25 @@ class Container:
         self._closed = False
         self._failure: BaseException | None = None
 
-        self._tree = tree
-        self._builder = MacroBuilder(preface.macro_size)
-        self._place = commit.place
-        self._next_id = commit.next_id
+        self._placement = Placement(file, preface.macro_size, commit.place, tree)
+        self._line = EncodingLine(commit.next_id, options.run_rows, self._place)
         self._rows = commit.rows
         self._dead_bytes = commit.dead_bytes
         self._relocations = all_relocations(file, commit)
         self._committed_relocations = dict(self._relocations)
         self._moved = _Updates()
-        self._chain_length = (
-            _LONGEST_CHAIN  # how long the chain on disk is does not matter: the next table is a full one
-        )
+        # How long the chain of tables on disk is does not matter: the next table will be a full one.
+        self._chain_length = _LONGEST_CHAIN
         self._last_with_relocations = commit.position if commit.relocations else commit.relocations_before
 
         self._written = commit
         self._durable = commit
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_rows = 0
-        self._gathered_bytes = 0
-        self._encoding: deque[Future[block.Frames]] = deque()
-        self._spare_words: list[block.Words] = []
         self._syncer: ThreadPoolExecutor | None = None
         self._syncing: Future[None] | None = None
         self._cache: Cache[pa.Array] = Cache(options.cache_bytes)
-        self._source = BlockSource(file, self.schema, self._addresses, lambda: self._place.offset, self._cache)
+        self._source = BlockSource(
+            file, self.schema, self._addresses, lambda: self._placement.place.offset, self._cache
+        )
 
     # -- opening and closing -------------------------------------------------------------------------------------
 
@@ -236,8 +223,7 @@ class Container:
 
     def _abandon(self) -> None:
         self._closed = True
-        for future in self._encoding:
-            future.cancel()
+        self._line.cancel()
         if self._syncer is not None:
             self._syncer.shutdown(wait=True)
         self._file.close()
@@ -256,7 +242,7 @@ class Container:
     @property
     def blocks(self) -> int:
         """How many blocks were appended, whether durable or not."""
-        return self._next_id
+        return self._line.next_id
 
     def append(self, content: pa.RecordBatch | bytes) -> int:
         """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
@@ -264,45 +250,23 @@ class Container:
         It is durable after the next ``flush``.
         """
         with self._mutex, self._guard():
-            if isinstance(content, pa.RecordBatch):
-                self._check_batch(content)
-                if not content.num_rows:
-                    raise InputError("a leaf without rows was appended; expected at least one row")
-                _check_leaf_size(content)
-                self._gathered.append(content)
-                self._gathered_rows += content.num_rows
-                self._gathered_bytes += content.nbytes
-                self._next_id += 1
-                if self._gathered_rows >= self._options.run_rows or self._gathered_bytes >= _RUN_BYTES:
-                    self._encode_gathered()
-            else:
-                self._encode_gathered()
-                id = self._next_id
-                self._next_id += 1
-                self._submit(partial(block.encode_node, content, id))
-            return self._next_id - 1
+            if not isinstance(content, pa.RecordBatch):
+                return self._line.add_node(content)
+            self._check_leaf(content)
+            return self._line.add_leaf(content)
 
     def extend(self, batch: pa.RecordBatch) -> range:
         """Cut a batch into leaves and append them; returns their ids. An empty batch appends nothing."""
         with self._mutex, self._guard():
             self._check_batch(batch)
-            first = self._next_id
             if not batch.num_rows:
-                return range(first, first)
+                return range(self.blocks, self.blocks)
             average = max(1, batch.nbytes // batch.num_rows)
             rows = max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
-            run = max(1, min(self._options.run_rows, _RUN_BYTES // average) // rows) * rows
             if batch.nbytes > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     _check_leaf_size(batch.slice(start, rows))
-            self._encode_gathered()
-            for start in range(0, batch.num_rows, run):
-                part = batch.slice(start, run)
-                cuts = np.append(np.arange(0, part.num_rows, rows, dtype=np.int64), part.num_rows)
-                id = self._next_id
-                self._next_id += len(cuts) - 1
-                self._submit(partial(self._encode_leaves, part, cuts, id))
-            return range(first, self._next_id)
+            return self._line.add_leaves(batch, rows)
 
     def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
         """Replace a block: append a new image under the same id. Readers of earlier commits keep the old one.
@@ -310,19 +274,16 @@ class Container:
         Updates take effect together at the next ``flush``; a crash before that undoes all of them.
         """
         with self._mutex, self._guard():
-            if not 0 <= id < self._next_id:
-                raise NotFoundError(f"no block {id} to update: the ids are 0 to {self._next_id - 1}")
+            if not 0 <= id < self.blocks:
+                raise NotFoundError(f"no block {id} to update: the ids are 0 to {self.blocks - 1}")
             self._settle(id, id + 1)
             if isinstance(content, pa.RecordBatch):
-                self._check_batch(content)
-                if not content.num_rows:
-                    raise InputError(f"block {id} was to be replaced by a leaf without rows; expected at least one")
-                _check_leaf_size(content)
+                self._check_leaf(content)
                 frames = block.encode_leaves(content, np.array([0, content.num_rows], np.int64), id)
             else:
                 frames = block.encode_node(content, id)
             old_size, old_rows = self._source.size_and_rows(id)
-            address = self._put(id, frames.frame(0), MOVED)
+            address = self._placement.put(id, frames.frame(0), MOVED)
             self._relocations[id] = self._moved.addresses[id] = address
             self._moved.dead_bytes += old_size
             self._moved.rows += frames.rows - old_rows
@@ -333,12 +294,12 @@ class Container:
         ``meta`` is kept in the commit for the caller (None keeps that of the commit before).
         """
         with self._mutex, self._guard():
-            self._drain()
+            self._line.drain()
             self._wait_for_sync()
             meta = self._written.meta if meta is None else meta
             moved = self._moved
-            unchanged = self._builder.is_empty and self._place == self._written.place and not moved.addresses
-            if not (unchanged and meta == self._written.meta and self._durable is self._written):
+            changed = self._placement.has_grown_since(self._written) or bool(moved.addresses)
+            if changed or meta != self._written.meta or self._durable is not self._written:
                 self._moved = _Updates()
                 self._rows += moved.rows
                 self._dead_bytes += moved.dead_bytes
@@ -346,83 +307,22 @@ class Container:
                 self._committed_relocations = dict(self._relocations)
             return self._durable
 
-    def _encode_gathered(self) -> None:
-        if not self._gathered:
-            return
-        batches, self._gathered = self._gathered, []
-        self._gathered_rows = 0
-        self._gathered_bytes = 0
-        cuts = np.cumsum([0, *(batch.num_rows for batch in batches)], dtype=np.int64)
-        first = self._next_id - len(batches)
-        whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        self._submit(partial(self._encode_leaves, whole, cuts, first))
-
-    def _encode_leaves(self, batch: pa.RecordBatch, cuts: Any, first: int) -> block.Frames:
-        words = self._spare_words.pop() if self._spare_words else None
-        return block.encode_leaves(batch, cuts, first, words)
-
-    def _submit(self, job: Callable[[], block.Frames]) -> None:
-        """Hand a run to the encoding threads; places finished ones, so that only a few are in memory."""
-        self._encoding.append(workers.submit(job))
-        while len(self._encoding) > workers.THREADS + 1:
-            self._place_next()
-
-    def _place_next(self) -> None:
-        frames = self._encoding.popleft().result()
+    def _place(self, frames: block.Frames) -> None:
+        """Take the frames of a run, the next ones, into the file."""
         for index in range(len(frames)):
-            self._put(frames.first_id + index, frames.frame(index), DATA)
+            self._placement.put(frames.first_id + index, frames.frame(index), DATA)
         self._rows += frames.rows
-        if len(self._spare_words) <= workers.THREADS:
-            self._spare_words.append(frames.words)
         self._commit_in_background()
-
-    def _drain(self) -> None:
-        """Place everything appended so far."""
-        self._encode_gathered()
-        while self._encoding:
-            self._place_next()
-
-    def _put(self, id: int, frame: memoryview, kind: int) -> int:
-        """Put a frame into the open macro block, over several if need be; returns its address."""
-        room = self._builder.room()
-        if room < len(frame) and room < SMALLEST_FRAGMENT:
-            self._seal_macro_block()
-        position = self._place.offset // STRIDE
-        taken = self._builder.put(id, frame, kind)
-        address = address_of(position, self._builder.last_slot)
-        if kind == DATA:
-            self._tree.add(address)
-        while taken < len(frame):
-            self._seal_macro_block()
-            taken += self._builder.put(id, frame[taken:], CONTINUATION)
-        return address
-
-    def _seal_macro_block(self) -> None:
-        """Write the open macro block and the address pages it filled."""
-        if self._builder.is_empty:
-            return
-        behind = (self._place.offset + self._builder.length()) // STRIDE
-        pages = self._tree.take_pages(behind)
-        following = behind + len(pages) * (page_length(self._tree.fanout) // STRIDE)
-        self._place = self._builder.seal(self._file, self._place, following)
-        for page in pages:
-            self._place = page.write(self._file, self._place)
 
     # -- commits --------------------------------------------------------------------------------------------------
 
     def _write_commit(self, meta: bytes, moved: Mapping[int, int]) -> Commit:
         """Write the record of a commit that includes the relocations ``moved``; not synced."""
-        self._seal_macro_block()
         before = self._last_with_relocations
         if moved and self._chain_length >= _LONGEST_CHAIN:
             moved, before, self._chain_length = self._relocations, NIL, 0
-        commit = write_commit(
-            self._file,
-            self._place,
+        self._written = self._placement.commit(
             number=self._written.number + 1,
-            next_id=self._tree.next_id,
-            last_page=self._tree.last_page,
-            scan_from=self._tree.first_position(self._place.offset // STRIDE),
             rows=self._rows,
             dead_bytes=self._dead_bytes,
             relocations_before=before,
@@ -430,11 +330,9 @@ class Container:
             meta=meta,
         )
         if moved:
-            self._last_with_relocations = commit.position
+            self._last_with_relocations = self._written.position
             self._chain_length += 1
-        self._place = commit.place
-        self._written = commit
-        return commit
+        return self._written
 
     def _make_durable(self, commit: Commit) -> None:
         self._file.sync()
@@ -446,7 +344,7 @@ class Container:
 
         Pending relocations are left out: they belong to the next flush.
         """
-        if self._place.offset - self._written.end < self._options.commit_every:
+        if self._placement.place.offset - self._written.end < self._options.commit_every:
             return
         if self._syncing is not None and not self._syncing.done():
             return
@@ -467,7 +365,7 @@ class Container:
         """A reader pinned to the newest durable commit, sharing this container's file and cache."""
         with self._mutex, self._guard():
             self._wait_for_sync()
-            translation: Translation = self._tree.freeze()
+            translation: Translation = self._placement.tree.freeze()
             return ContainerReader(
                 self._file,
                 self._preface,
@@ -495,7 +393,7 @@ class Container:
     ) -> Iterator[pa.RecordBatch]:
         """The leaves appended before this call, durable or not; see :meth:`ContainerReader.scan`."""
         with self._mutex, self._guard():
-            last = self._next_id if last is None else min(last, self._next_id)
+            last = self.blocks if last is None else min(last, self.blocks)
             first = max(first, 0)
             if first < last:
                 self._settle(first, last)
@@ -507,20 +405,20 @@ class Container:
 
     def _settle_existing(self, id: int) -> None:
         with self._mutex, self._guard():
-            if not 0 <= id < self._next_id:
-                raise NotFoundError(f"no block {id}: the ids are 0 to {self._next_id - 1}")
+            if not 0 <= id < self.blocks:
+                raise NotFoundError(f"no block {id}: the ids are 0 to {self.blocks - 1}")
             self._settle(id, id + 1)
 
     def _settle(self, first: int, last: int) -> None:
         """See to it that the blocks of a range of ids can be read from the file."""
-        if last > self._tree.next_id:
-            self._drain()
-        if self._builder.holds_any(first, last):
-            self._seal_macro_block()
+        if last > self._placement.tree.next_id:
+            self._line.drain()
+        if self._placement.holds_any(first, last):
+            self._placement.seal()
 
     def _addresses(self, first: int, last: int) -> Addresses:
         with self._mutex:
-            addresses = self._tree.lookup(first, last)
+            addresses = self._placement.tree.lookup(first, last)
             moved = (
                 [id for id in self._relocations if first <= id < last]
                 if last - first > 1
@@ -543,6 +441,12 @@ class Container:
                 "close the container and open it again"
             ) from self._failure
         return _Guard(self)
+
+    def _check_leaf(self, batch: pa.RecordBatch) -> None:
+        self._check_batch(batch)
+        if not batch.num_rows:
+            raise InputError("a leaf without rows was given; expected at least one row")
+        _check_leaf_size(batch)
 
     def _check_batch(self, batch: pa.RecordBatch) -> None:
         if batch.schema is not self.schema and not batch.schema.equals(self.schema):

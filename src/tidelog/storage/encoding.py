@@ -1,0 +1,112 @@
+"""Blocks on their way through the encoding threads: in order, and a few runs at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.storage import block, workers
+from tidelog.storage.codec import Ints
+
+RUN_ROWS = 1 << 18
+"""Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
+
+_RUN_BYTES = 16 << 20
+"""Raw bytes of a run: few enough for several in memory, enough for Python's share in its cost to be small."""
+
+
+class EncodingLine:
+    """Gives out ids, encodes on other threads, and delivers frames in the order of their ids.
+
+    Frames are delivered in the thread that adds or drains, so that only a few runs are ever in memory. The caller sees
+    to it that calls take turns.
+    """
+
+    def __init__(self, next_id: int, run_rows: int, deliver: Callable[[block.Frames], None]) -> None:
+        self.next_id = next_id
+        self._run_rows = run_rows
+        self._deliver = deliver
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
+        self._running: deque[Future[block.Frames]] = deque()
+        self._spare_words: list[block.Words] = []
+
+    @property
+    def running(self) -> int:
+        """How many runs are encoded, or being encoded, and not delivered."""
+        return len(self._running)
+
+    def add_leaf(self, batch: pa.RecordBatch) -> int:
+        """One block of a few rows; such blocks are gathered and encoded together."""
+        self._gathered.append(batch)
+        self._gathered_rows += batch.num_rows
+        self._gathered_bytes += batch.nbytes
+        self.next_id += 1
+        if self._gathered_rows >= self._run_rows or self._gathered_bytes >= _RUN_BYTES:
+            self._encode_gathered()
+        return self.next_id - 1
+
+    def add_leaves(self, batch: pa.RecordBatch, leaf_rows: int) -> range:
+        """A batch cut into blocks of ``leaf_rows`` rows."""
+        self._encode_gathered()
+        first = self.next_id
+        average = max(1, batch.nbytes // batch.num_rows)
+        run = max(1, min(self._run_rows, _RUN_BYTES // average) // leaf_rows) * leaf_rows
+        for start in range(0, batch.num_rows, run):
+            part = batch.slice(start, run)
+            cuts = np.append(np.arange(0, part.num_rows, leaf_rows, dtype=np.int64), part.num_rows)
+            self._submit(partial(self._encode_leaves, part, cuts, self.next_id))
+            self.next_id += len(cuts) - 1
+        return range(first, self.next_id)
+
+    def add_node(self, content: bytes) -> int:
+        """One block of bytes."""
+        self._encode_gathered()
+        self._submit(partial(block.encode_node, content, self.next_id))
+        self.next_id += 1
+        return self.next_id - 1
+
+    def drain(self) -> None:
+        """Encode and deliver everything added so far."""
+        self._encode_gathered()
+        while self._running:
+            self._deliver_next()
+
+    def cancel(self) -> None:
+        """Give up what is not encoded yet."""
+        for future in self._running:
+            future.cancel()
+
+    def _encode_gathered(self) -> None:
+        if not self._gathered:
+            return
+        batches, self._gathered = self._gathered, []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
+        cuts = np.cumsum([0, *(batch.num_rows for batch in batches)], dtype=np.int64)
+        whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        self._submit(partial(self._encode_leaves, whole, cuts, self.next_id - len(batches)))
+
+    def _encode_leaves(self, batch: pa.RecordBatch, cuts: Ints, first_id: int) -> block.Frames:
+        try:
+            words = self._spare_words.pop()
+        except IndexError:  # several threads may be after the last one
+            words = None
+        return block.encode_leaves(batch, cuts, first_id, words)
+
+    def _submit(self, job: Callable[[], block.Frames]) -> None:
+        self._running.append(workers.submit(job))
+        while len(self._running) > workers.THREADS + 1:
+            self._deliver_next()
+
+    def _deliver_next(self) -> None:
+        frames = self._running.popleft().result()
+        self._deliver(frames)
+        if len(self._spare_words) <= workers.THREADS:
+            self._spare_words.append(frames.words)

@@ -1,0 +1,73 @@
+"""The growing end of a container file: frames go into macro blocks, these and the pages they fill into the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.storage.commit import Commit, write_commit
+from tidelog.storage.macroblock import CONTINUATION, DATA, SMALLEST_FRAGMENT, MacroBuilder, address_of
+from tidelog.storage.media import File
+from tidelog.storage.translation import TranslationTree, page_length
+from tidelog.storage.units import STRIDE, Place
+
+
+class Placement:
+    """Writes units one behind the other (spec/event-store.md 2.5); the caller sees to it that calls take turns."""
+
+    def __init__(self, file: File, macro_size: int, place: Place, tree: TranslationTree) -> None:
+        """``place``: where the next unit goes; ``tree``: the addresses of the blocks placed so far."""
+        self._file = file
+        self._builder = MacroBuilder(macro_size)
+        self.place = place
+        self.tree = tree
+
+    def put(self, id: int, frame: memoryview, kind: int) -> int:
+        """Put a frame into the open macro block, over several if need be; returns its address.
+
+        The frame of a new block (kind DATA) enters the address tree; its id must be the next one there.
+        """
+        room = self._builder.room()
+        if room < len(frame) and room < SMALLEST_FRAGMENT:
+            self.seal()
+        position = self.place.offset // STRIDE
+        taken = self._builder.put(id, frame, kind)
+        address = address_of(position, self._builder.last_slot)
+        if kind == DATA:
+            self.tree.add(address)
+        while taken < len(frame):
+            self.seal()
+            taken += self._builder.put(id, frame[taken:], CONTINUATION)
+        return address
+
+    def holds_any(self, first: int, last: int) -> bool:
+        """Whether a part of a block with an id from ``first`` to ``last`` (exclusive) is not in the file yet."""
+        return self._builder.holds_any(first, last)
+
+    def has_grown_since(self, commit: Commit) -> bool:
+        """Whether anything was put or written behind a commit."""
+        return not self._builder.is_empty or self.place != commit.place
+
+    def seal(self) -> None:
+        """Write the open macro block, however full it is, and the address pages it completes."""
+        if self._builder.is_empty:
+            return
+        behind = (self.place.offset + self._builder.length()) // STRIDE
+        pages = self.tree.take_pages(behind)
+        following = behind + len(pages) * (page_length(self.tree.fanout) // STRIDE)
+        self.place = self._builder.seal(self._file, self.place, following)
+        for page in pages:
+            self.place = page.write(self._file, self.place)
+
+    def commit(self, **fields: Any) -> Commit:
+        """Write the record of a commit of everything put so far (not synced); ``fields``: what the tree cannot tell."""
+        self.seal()
+        commit = write_commit(
+            self._file,
+            self.place,
+            next_id=self.tree.next_id,
+            last_page=self.tree.last_page,
+            scan_from=self.tree.first_position(self.place.offset // STRIDE),
+            **fields,
+        )
+        self.place = commit.place
+        return commit
