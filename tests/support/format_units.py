@@ -122,19 +122,17 @@ def macro_block(unit: Unit) -> MacroBlock:
     """A macro block with an intact payload."""
     demand(unit.kind == "macro block", f"a {unit.kind} at {unit.offset}, a macro block expected")
     cursor = Cursor(unit.data, 32)
-    count, payload_length, payload_hash, continues_at, zero = cursor.fields("IIQQQ")
-    demand(zero == 0, "the end of a macro block's head")
-    directory = [cursor.fields("QII") for _ in range(count)]
+    count, payload_length, continues_at = cursor.fields("IIQ")
+    directory = [cursor.fields("QIIQ") for _ in range(count)]
     demand(cursor.at == unit.head_length, f"a head of {unit.head_length} bytes, {cursor.at} expected")
-    demand(
-        hash64(unit.data[cursor.at : cursor.at + payload_length]) == payload_hash, f"hash of macro block {unit.ordinal}"
-    )
-    demand(sum(length for _, length, _ in directory) == payload_length, "the slots are not the payload")
+    demand(sum(length for _, length, _, _ in directory) == payload_length, "the slots are not the payload")
     slots = []
-    for index, (id, length, kind) in enumerate(directory):
+    for index, (id, length, kind, digest) in enumerate(directory):
         demand(length % 8 == 0 and kind <= MOVED, f"slot of {length} bytes and kind {kind}")
         demand(kind != CONTINUATION or index == 0, f"a continuation in slot {index}")
-        slots.append(Slot(id, kind, cursor.bytes(length)))
+        content = cursor.bytes(length)
+        demand(hash64(content) == digest, f"hash of slot {index} of macro block {unit.ordinal}")
+        slots.append(Slot(id, kind, content))
     zeros(unit.data[cursor.at :], "what follows a payload")
     return MacroBlock(slots, continues_at)
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage import kernels
-from tidelog.storage.codec import Arena, Bytes, Ints, decode_column, encode_column
+from tidelog.storage.codec import Arena, Bytes, Ints, decode_columns, encode_column
 from tidelog.storage.codec.arena import align
 from tidelog.storage.summary import SUMMARY, summarise
 
@@ -56,6 +56,8 @@ class Frames:
     bounds: list[int]
     first_id: int
     rows: int
+    digests: list[int]
+    """The hash of each frame."""
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -90,6 +92,7 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
     bounds = np.zeros(blocks + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     words = _room(words, int(bounds[-1]))
+    digests = np.empty(blocks, np.uint64)
     kernels.assemble_frames(
         arena.data,
         offsets,
@@ -99,8 +102,9 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
         np.arange(first_id, first_id + blocks, dtype=np.int64),
         bounds,
         words,
+        digests,
     )
-    return Frames(words, bounds.tolist(), first_id, batch.num_rows)
+    return Frames(words, bounds.tolist(), first_id, batch.num_rows, digests.tolist())
 
 
 def encode_node(content: bytes | memoryview, id: int) -> Frames:
@@ -120,25 +124,12 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
     _ENTRY.pack_into(view, kernels.HEAD, head, len(piece), int(kernels.hash64(words, first, len(words) - first)))
     _HEAD.pack_into(view, 0, 0, id, length, head, 0, 1, NODE)
     words[0] = kernels.hash64(words, 1, head // 8 - 1)
-    return Frames(words, [0, length], id, 0)
+    return Frames(words, [0, length], id, 0, [int(kernels.hash64(words, 0, len(words)))])
 
 
 def head_length(columns: int) -> int:
     """Bytes of the head of a leaf with so many columns."""
     return kernels.HEAD + columns * (kernels.ENTRY + kernels.SUMMARY)
-
-
-def piece_places(head: Bytes, columns: Sequence[int]) -> list[tuple[int, int]]:
-    """Offset and padded length of pieces in a frame, by its head, which is not verified; none for a node."""
-    if len(head) < kernels.HEAD or _HEAD.unpack_from(head.data)[6] != LEAF:
-        return []
-    found = []
-    for column in columns:
-        at = kernels.HEAD + column * kernels.ENTRY
-        if at + kernels.ENTRY <= len(head):
-            offset, length, _ = _ENTRY.unpack_from(head.data, at)
-            found.append((offset, align(length)))
-    return found
 
 
 @dataclass(slots=True)
@@ -184,28 +175,27 @@ def decode_leaves(
     the block's row count.
     """
     words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
-    offsets = np.empty(len(frames.offsets), np.int64)
+    offsets = np.empty((len(columns), len(frames.offsets)), np.int64)
     lengths = np.empty_like(offsets)
-    arrays = []
-    for column in columns:
-        bad = int(kernels.locate_pieces(words, frames.offsets, column, offsets, lengths))
-        if bad != kernels.OK:
-            raise CorruptionError(
-                f"column {schema.names[column]!r} of block {int(frames.ids[bad])} is damaged: "
-                "its checksum is not the one written"
-            )
-        arrays.append(decode_column(schema.types[column], frames.buffer, offsets, lengths, starts, stops))
-    return arrays
+    bad = int(kernels.locate_pieces(words, frames.offsets, np.array(columns, np.int64), offsets, lengths))
+    if bad != kernels.OK:
+        column, frame = divmod(bad, len(frames.offsets))
+        raise CorruptionError(
+            f"column {schema.names[columns[column]]!r} of block {int(frames.ids[frame])} is damaged: "
+            "its checksum is not the one written"
+        )
+    return decode_columns([schema.types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
 
 
 def decode_node(frames: OpenFrames, index: int) -> bytes:
     """The bytes of a node."""
-    offset = np.empty(1, np.int64)
-    length = np.empty(1, np.int64)
+    offset = np.empty((1, 1), np.int64)
+    length = np.empty((1, 1), np.int64)
+    only = np.zeros(1, np.int64)
     words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
-    if kernels.locate_pieces(words, frames.offsets[index : index + 1], 0, offset, length) != kernels.OK:
+    if kernels.locate_pieces(words, frames.offsets[index : index + 1], only, offset, length) != kernels.OK:
         raise CorruptionError(f"node {int(frames.ids[index])} is damaged: its checksum is not the one written")
-    start, stop = int(offset[0]), int(offset[0] + length[0])
+    start, stop = int(offset[0, 0]), int(offset[0, 0] + length[0, 0])
     codec, size = _NODE_HEAD.unpack_from(frames.buffer.data, start)
     body = frames.buffer.data[start + _NODE_HEAD.size : stop]
     if codec == 0:

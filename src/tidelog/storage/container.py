@@ -283,7 +283,7 @@ class Container:
             else:
                 frames = block.encode_node(content, id)
             old_size, old_rows = self._source.size_and_rows(id)
-            address = self._placement.put(id, frames.frame(0), MOVED)
+            address = self._placement.put(id, frames.frame(0), MOVED, frames.digests[0])
             self._relocations[id] = self._moved.addresses[id] = address
             self._moved.dead_bytes += old_size
             self._moved.rows += frames.rows - old_rows
@@ -310,7 +310,8 @@ class Container:
     def _place(self, frames: block.Frames) -> None:
         """Take the frames of a run, the next ones, into the file."""
         for index in range(len(frames)):
-            self._placement.put(frames.first_id + index, frames.frame(index), DATA)
+            self._placement.put(frames.first_id + index, frames.frame(index), DATA, frames.digests[index])
+        self._placement.settle()
         self._rows += frames.rows
         self._commit_in_background()
 
@@ -397,7 +398,8 @@ class Container:
             first = max(first, 0)
             if first < last:
                 self._settle(first, last)
-            return self._source.scan(first, last, columns, self._source.blocks_per_task(self._written, columns))
+            blocks = self._source.blocks_per_task(self._written, columns, last - first)
+            return self._source.scan(first, last, columns, blocks)
 
     def check(self) -> list[Finding]:
         """Walk every structure up to the newest durable commit; an empty list means that all is well."""

@@ -101,15 +101,17 @@ def hash64(words: Any, start: Any, count: Any) -> Any:
         array_in(i64),
         array_in(i64),
         array_out(u64),
+        array_out(u64),
     )
 )
 def assemble_frames(
-    arena: Any, offsets: Any, lengths: Any, summaries: Any, rows: Any, ids: Any, frames: Any, out: Any
+    arena: Any, offsets: Any, lengths: Any, summaries: Any, rows: Any, ids: Any, frames: Any, out: Any, digests: Any
 ) -> Any:
     """Build the frames of a run of leaves from the pieces of its columns.
 
     ``offsets``/``lengths`` say, by column and block, where the pieces stand in ``arena``; ``frames`` are the byte
-    offsets of the frames in ``out``, with one more for the end. Bytes between pieces are zero.
+    offsets of the frames in ``out``, with one more for the end. Bytes between pieces are zero. ``digests`` receives the
+    hash of each whole frame.
     """
     columns, blocks = offsets.shape
     words = arena[: arena.size & ~7].view(np.uint64)
@@ -150,6 +152,7 @@ def assemble_frames(
                     word |= np.uint64(summaries[c, b, 8 * i + k]) << np.uint64(8 * k)
                 out[summary + 6 * c + i] = word
         out[base] = _hash(out, base + 1, (head >> 3) - 1)
+        digests[b] = _hash(out, base, at - base)
     return OK
 
 
@@ -174,26 +177,27 @@ def open_frames(words: Any, frames: Any, lengths: Any, ids: Any, rows: Any) -> A
     return OK
 
 
-@kernel(i64(array_in(u64), array_in(i64), i64, array_out(i64), array_out(i64)))
-def locate_pieces(words: Any, frames: Any, column: Any, offsets: Any, lengths: Any) -> Any:
-    """Find and verify the pieces of one column in opened frames; fills byte offsets and lengths.
+@kernel(i64(array_in(u64), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
+def locate_pieces(words: Any, frames: Any, columns: Any, offsets: Any, lengths: Any) -> Any:
+    """Find and verify the pieces of some columns in opened frames; fills byte offsets and lengths, by column and frame.
 
-    Returns the index of the first frame whose piece is missing or damaged, or ``OK``.
+    Returns the number, counting column by column, of the first piece that is missing or damaged, or ``OK``.
     """
     halves = words.view(np.uint32)
     shorts = words.view(np.uint16)
-    for b in range(frames.size):
-        base = frames[b] >> 3
-        if column >= np.int64(shorts[4 * base + 14]):
-            return b
-        entry = base + 4 + 2 * column
-        offset = np.int64(halves[2 * entry])
-        length = np.int64(halves[2 * entry + 1])
-        total = np.int64(halves[2 * base + 4])
-        if offset & 7 or offset < HEAD or offset + ((length + 7) & ~7) > total:
-            return b
-        if _hash(words, (frames[b] + offset) >> 3, (length + 7) >> 3) != words[entry + 1]:
-            return b
-        offsets[b] = frames[b] + offset
-        lengths[b] = length
+    for c in range(columns.size):
+        for b in range(frames.size):
+            base = frames[b] >> 3
+            if columns[c] >= np.int64(shorts[4 * base + 14]):
+                return c * frames.size + b
+            entry = base + 4 + 2 * columns[c]
+            offset = np.int64(halves[2 * entry])
+            length = np.int64(halves[2 * entry + 1])
+            total = np.int64(halves[2 * base + 4])
+            if offset & 7 or offset < HEAD or offset + ((length + 7) & ~7) > total:
+                return c * frames.size + b
+            if _hash(words, (frames[b] + offset) >> 3, (length + 7) >> 3) != words[entry + 1]:
+                return c * frames.size + b
+            offsets[c, b] = frames[b] + offset
+            lengths[c, b] = length
     return OK

@@ -4,15 +4,15 @@ Behind the common unit header (``units``) the head of a macro block is::
 
     32  u32 slots
     36  u32 bytes of payload, a multiple of 8
-    40  u64 hash of the payload (``kernels.hash64``)
-    48  u64 position, in strides, of the next macro block if the last slot continues there, else NIL
-    56  u64 zero
-    64  directory: for each slot  u64 block id, u32 bytes, u32 kind (0 data, 1 continuation, 2 moved)
+    40  u64 position, in strides, of the next macro block if the last slot continues there, else NIL
+    48  directory: for each slot  u64 block id, u32 bytes, u32 kind (0 data, 1 continuation, 2 moved),
+        u64 hash of its bytes (``kernels.hash64``)
 
 and the payload follows directly: the slots' bytes one behind the other, then zeros up to the unit's length. A
-frame that does not fit is split: its rest is slot 0 of the next macro block, and so on (spec/event-store.md
-2.3, M2). The kind ``moved`` marks the new image of an updated block. An address is the macro block's position in
-strides (48 bits) and the slot (16 bits); byte positions follow from the directory.
+frame too long for one macro block is split: its rest is slot 0 of the next one, and so on (spec/event-store.md
+2.3, M2); one that would fit into an empty macro block is not split, so that a reader finds it in one piece. The kind
+``moved`` marks the new image of an updated block. An address is the macro block's position in strides (48 bits) and the
+slot (16 bits); byte positions follow from the directory.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ MAGIC = b"TLMB"
 
 DATA, CONTINUATION, MOVED = 0, 1, 2
 
-_HEAD = struct.Struct("<IIQQQ")
+_HEAD = struct.Struct("<IIQ")
 _HEAD_SIZE = HEADER_SIZE + _HEAD.size
-_SLOT = np.dtype([("id", "<u8"), ("size", "<u4"), ("kind", "<u4")])
+_SLOT = np.dtype([("id", "<u8"), ("size", "<u4"), ("kind", "<u4"), ("hash", "<u8")])
 _SLOT_SIZE = _SLOT.itemsize
 _MOST_SLOTS = 1 << 16
 
-SMALLEST_FRAGMENT = 512
-"""A frame is not begun in a macro block with less room than this."""
+_WORTH_WRITING = 1 << 19
+"""Bytes of payload from which on a macro block is written rather than copied to wait for more."""
 
 
 def address_of(position: int, slot: int) -> int:
@@ -68,9 +68,9 @@ class Directory:
     sizes: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     """File offset of each slot."""
+    hashes: npt.NDArray[np.uint64]
     next: int
     payload_size: int
-    payload_hash: int
 
     @property
     def payload_offset(self) -> int:
@@ -82,15 +82,17 @@ def parse_directory(unit: Unit) -> Directory:
     """The directory of a macro block whose head was verified; raises InvalidUnit if it makes no sense."""
     if unit.magic != MAGIC or len(unit.head) < _HEAD_SIZE:
         raise InvalidUnit(f"the unit at offset {unit.offset} is not a macro block")
-    slots, payload, digest, following, _ = _HEAD.unpack_from(unit.head, HEADER_SIZE)
+    slots, payload, following = _HEAD.unpack_from(unit.head, HEADER_SIZE)
     if len(unit.head) != _HEAD_SIZE + slots * _SLOT_SIZE or len(unit.head) + payload > unit.length:
         raise InvalidUnit(f"the macro block at offset {unit.offset} has an impossible directory")
     table = np.frombuffer(unit.head, _SLOT, slots, _HEAD_SIZE)
     sizes = table["size"].astype(np.int64)
-    if int(sizes.sum()) != payload or payload & 7:
+    if int(sizes.sum()) != payload or (sizes & 7).any():
         raise InvalidUnit(f"the macro block at offset {unit.offset} has slots of {int(sizes.sum())} bytes in {payload}")
     starts = np.cumsum(sizes) - sizes + (unit.offset + len(unit.head))
-    return Directory(unit.offset, unit.end, table["id"], table["kind"], sizes, starts, following, payload, digest)
+    return Directory(
+        unit.offset, unit.end, table["id"], table["kind"], sizes, starts, table["hash"], following, payload
+    )
 
 
 def read_directory(file: File, position: int, limit: int) -> Directory:
@@ -104,18 +106,28 @@ def read_directory(file: File, position: int, limit: int) -> Directory:
 def payload_is_intact(file: File, directory: Directory) -> bool:
     """Whether the bytes behind the directory are the ones written."""
     words = np.empty(directory.payload_size // 8, np.uint64)
-    read = file.read_into(directory.payload_offset, words.view(np.uint8).data)
-    return read == words.nbytes and int(kernels.hash64(words, 0, len(words))) == directory.payload_hash
+    if file.read_into(directory.payload_offset, words.view(np.uint8).data) < words.nbytes:
+        return False
+    counts = directory.sizes // 8
+    firsts = np.cumsum(counts) - counts
+    found = [kernels.hash64(words, first, count) for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)]
+    return bool((np.array(found, np.uint64) == directory.hashes).all())
 
 
 class MacroBuilder:
-    """The open macro block: frames are put in until it is full, then it is sealed and written."""
+    """The open macro block: frames are put in until it is full, then it is sealed and written.
+
+    What is put in is not copied before :meth:`keep`, so that most frames go straight from the memory they were encoded
+    in to the file.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._payload = np.empty(size // 8, np.uint64)
-        self._bytes = self._payload.view(np.uint8).data
-        self._slots: list[tuple[int, int, int]] = []
+        self._slots: list[tuple[int, int, int, int]] = []
+        self._parts: list[memoryview] = []
+        """What was put in and not copied."""
+        self._copied = bytearray()
+        """What was put in before that."""
         self._used = 0
         self._continues = False
 
@@ -125,33 +137,48 @@ class MacroBuilder:
         return not self._slots
 
     @property
-    def used(self) -> int:
-        """Bytes of payload so far."""
-        return self._used
+    def is_worth_writing(self) -> bool:
+        """Whether so much is in it that copying it would cost more than a shorter macro block does."""
+        return self._used >= _WORTH_WRITING
 
     def holds_any(self, first: int, last: int) -> bool:
         """Whether it holds a part of a block with an id from ``first`` to ``last`` (exclusive)."""
-        return any(first <= id < last for id, _, _ in self._slots)
+        return any(first <= id < last for id, _, _, _ in self._slots)
 
     def room(self) -> int:
         """Payload bytes the next slot may have."""
         if len(self._slots) == _MOST_SLOTS:
             return 0
-        return self._size - _HEAD_SIZE - _SLOT_SIZE * (len(self._slots) + 1) - self._used
+        return (self._size - _HEAD_SIZE - _SLOT_SIZE * (len(self._slots) + 1) - self._used) & ~7
 
-    def put(self, id: int, part: memoryview, kind: int) -> int:
-        """Add as much of ``part`` as fits as the next slot; returns how many bytes that was."""
-        taken = min(len(part), self.room() & ~7)
-        self._bytes[self._used : self._used + taken] = part[:taken]
-        self._slots.append((id, taken, kind))
-        self._used += taken
+    def put(self, id: int, part: memoryview, kind: int, digest: int) -> None:
+        """Add a frame that fits as the next slot; ``digest`` is its hash. It must not change before :meth:`keep`."""
+        self._add(id, part, kind, digest)
+        self._continues = False
+
+    def put_first_part(self, id: int, part: memoryview, kind: int) -> int:
+        """Add as much of a frame as fits, the rest of which goes to the next macro block; returns how many bytes."""
+        taken = min(len(part), self.room())
+        words = np.frombuffer(part[:taken], np.uint64)
+        self._add(id, part[:taken], kind, int(kernels.hash64(words, 0, len(words))))
         self._continues = taken < len(part)
         return taken
+
+    def _add(self, id: int, part: memoryview, kind: int, digest: int) -> None:
+        self._parts.append(part)
+        self._slots.append((id, len(part), kind, digest))
+        self._used += len(part)
 
     @property
     def last_slot(self) -> int:
         """The number of the slot put in last."""
         return len(self._slots) - 1
+
+    def keep(self) -> None:
+        """Copy what was put in and not written: its memory is used for something else from now on."""
+        for part in self._parts:
+            self._copied += part
+        self._parts.clear()
 
     def length(self) -> int:
         """Bytes the unit will have when sealed now."""
@@ -161,14 +188,15 @@ class MacroBuilder:
         """Write the macro block at ``place`` and start an empty one; returns the place behind it."""
         length = self.length()
         head = bytearray(_HEAD_SIZE + _SLOT_SIZE * len(self._slots))
-        digest = int(kernels.hash64(self._payload, 0, self._used // 8))
         following = next_position if self._continues else NIL
-        _HEAD.pack_into(head, HEADER_SIZE, len(self._slots), self._used, digest, following, 0)
+        _HEAD.pack_into(head, HEADER_SIZE, len(self._slots), self._used, following)
         head[_HEAD_SIZE:] = np.array(self._slots, _SLOT).tobytes()
         crc = seal_head(head, MAGIC, length, place)
         padding = bytes(length - len(head) - self._used)
-        file.write(place.offset, head, self._bytes[: self._used], padding)
+        file.write(place.offset, head, self._copied, *self._parts, padding)
         self._slots.clear()
+        self._parts.clear()
+        self._copied.clear()
         self._used = 0
         self._continues = False
         return Place(place.offset + length, place.ordinal + 1, crc)

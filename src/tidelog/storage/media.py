@@ -83,10 +83,13 @@ def check_name(name: str) -> str:
 class FileMedium(Medium):
     """The files below the directory ``root``; with ``mapped``, views of files are memory maps.
 
-    ``root`` need not exist until something is written: ``make_directory("")`` creates it.
+    Maps save a copy of everything read, which is a third of the time of a scan. Turn them off where files may be cut
+    off by others, or where the device or network may fail to deliver: such a failure is an error of a read, but kills
+    a process that touches a map (see :meth:`File.view`). ``root`` need not exist until something is written:
+    ``make_directory("")`` creates it.
     """
 
-    def __init__(self, root: Path | str, *, mapped: bool = False) -> None:
+    def __init__(self, root: Path | str, *, mapped: bool = True) -> None:
         self.root = Path(os.path.abspath(root))  # names keep their meaning when the process changes directory
         self.mapped = mapped
 

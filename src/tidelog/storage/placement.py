@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.storage.commit import Commit, write_commit
-from tidelog.storage.macroblock import CONTINUATION, DATA, SMALLEST_FRAGMENT, MacroBuilder, address_of
+from tidelog.storage.macroblock import CONTINUATION, DATA, MacroBuilder, address_of
 from tidelog.storage.media import File
 from tidelog.storage.translation import TranslationTree, page_length
 from tidelog.storage.units import STRIDE, Place
@@ -21,23 +21,35 @@ class Placement:
         self.place = place
         self.tree = tree
 
-    def put(self, id: int, frame: memoryview, kind: int) -> int:
-        """Put a frame into the open macro block, over several if need be; returns its address.
+    def put(self, id: int, frame: memoryview, kind: int, digest: int) -> int:
+        """Put a frame, whose hash is ``digest``, into the open macro block; returns its address.
 
-        The frame of a new block (kind DATA) enters the address tree; its id must be the next one there.
+        It goes into the next one if there is not enough room, and over several if it is longer than a macro block. The
+        frame of a new block (kind DATA) enters the address tree; its id must be the next one there. The frame's memory
+        must not change before :meth:`settle`.
         """
-        room = self._builder.room()
-        if room < len(frame) and room < SMALLEST_FRAGMENT:
+        if self._builder.room() < len(frame):
             self.seal()
         position = self.place.offset // STRIDE
-        taken = self._builder.put(id, frame, kind)
+        if len(frame) <= self._builder.room():
+            self._builder.put(id, frame, kind, digest)
+            taken = len(frame)
+        else:
+            taken = self._builder.put_first_part(id, frame, kind)
         address = address_of(position, self._builder.last_slot)
         if kind == DATA:
             self.tree.add(address)
         while taken < len(frame):
             self.seal()
-            taken += self._builder.put(id, frame[taken:], CONTINUATION)
+            taken += self._builder.put_first_part(id, frame[taken:], CONTINUATION)
         return address
+
+    def settle(self) -> None:
+        """Write or copy what was put: the memory of the frames may be used again."""
+        if self._builder.is_worth_writing:
+            self.seal()
+        else:
+            self._builder.keep()
 
     def holds_any(self, first: int, last: int) -> bool:
         """Whether a part of a block with an id from ``first`` to ``last`` (exclusive) is not in the file yet."""

@@ -141,7 +141,9 @@ class ContainerReader:
         Lazy: a few batches are decoded ahead on other threads. An abandoned iterator frees everything.
         """
         last = self.blocks if last is None else min(last, self.blocks)
-        return self._source.scan(max(first, 0), last, columns, self._source.blocks_per_task(self.commit, columns))
+        first = max(first, 0)
+        blocks = self._source.blocks_per_task(self.commit, columns, last - first)
+        return self._source.scan(first, last, columns, blocks)
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""

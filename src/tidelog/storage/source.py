@@ -24,20 +24,24 @@ from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.units import NIL, STRIDE
 
-_TASK_BYTES = 8 << 20
-"""Decoded bytes a scan aims at in one task: enough for Python's share in its cost to be small."""
+_TASK_BYTES = 24 << 20
+"""Decoded bytes a scan aims at in one task. Between kernel calls a task holds the interpreter lock, and with several
+threads at work every call waits for it: with tasks of 8 MiB a scan of five columns takes half as long again."""
 
-_TASK_STORED_BYTES = 8 << 20
-"""Stored bytes a scan reads in one task at the most, unless a single block has more."""
+_TASK_ROWS = 1 << 20
+"""Rows of a task at the most, so that scans of few columns are many tasks too."""
+
+_TASK_STORED_BYTES = 24 << 20
+"""Stored bytes a scan copies in one task at the most, unless a single block has more."""
+
+_TASKS_PER_THREAD = 3
+_SMALLEST_TASK = 8
+"""A scan of few blocks is cut into so many tasks for each thread, but not into tasks of fewer blocks than this."""
 
 _TEXT_BYTES = 32
 """What a text value is taken to have."""
 
 _CACHED_DIRECTORIES = 4 << 20
-_WORTH_SKIPPING = 256 << 10
-"""Bytes of a frame, for each thing asked for, from which on the rest is skipped. Copying less costs less than
-asking twice: the copy runs beside other threads, while asking holds the interpreter."""
-
 _KEPT_BUFFER = 64 << 20
 """A thread's read buffer is kept for the next read up to this size."""
 
@@ -101,7 +105,7 @@ class BlockSource:
         def leaf() -> block.OpenFrames:
             nonlocal opened
             if opened is None:
-                opened = self._open(id, id + 1, indexes)
+                opened = self._open(id, id + 1)
                 if opened.kind(0) != block.LEAF:
                     raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
             return opened
@@ -134,20 +138,26 @@ class BlockSource:
             raise InputError(f"block {id} is a leaf, not a node; use read")
         return block.decode_node(frames, 0)
 
-    def blocks_per_task(self, commit: Commit, columns: Sequence[str] | None) -> int:
-        """How many blocks make a good unit of work for a scan, from the averages of what is stored."""
+    def blocks_per_task(self, commit: Commit, columns: Sequence[str] | None, blocks: int) -> int:
+        """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored."""
         if not commit.next_id:
             return 1
         types = [self._schema.types[index] for index in self.column_indexes(columns)]
         width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
-        stored = max(1, commit.end // commit.next_id)
-        return max(1, min(_TASK_BYTES // (rows * max(width, 1)), _TASK_STORED_BYTES // stored, 1 << 14))
+        most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
+        if not self._file.maps:
+            most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
+        share = -(-blocks // (_TASKS_PER_THREAD * workers.THREADS))
+        return max(1, min(most, max(share, _SMALLEST_TASK)))
 
     def scan(
         self, first: int, last: int, columns: Sequence[str] | None, blocks_per_task: int
     ) -> Iterator[pa.RecordBatch]:
-        """The leaves with ids from ``first`` to ``last`` (exclusive) as batches of several blocks, with read-ahead."""
+        """The leaves with ids from ``first`` to ``last`` (exclusive) as batches of several blocks, with read-ahead.
+
+        A batch has at most ``blocks_per_task`` blocks.
+        """
         indexes = self.column_indexes(columns)
         jobs = (
             partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
@@ -162,7 +172,7 @@ class BlockSource:
         rows: list[Ints] = []
         tables: list[npt.NDArray[np.void]] = []
         for start in range(first, last, 256):
-            frames = self._open(start, min(start + 256, last), [])
+            frames = self._open(start, min(start + 256, last))
             leaves = np.flatnonzero(frames.rows)
             ids.append(frames.ids[leaves])
             rows.append(frames.rows[leaves])
@@ -174,11 +184,11 @@ class BlockSource:
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""
         extents = self._extents(id, id + 1)
-        return int(extents.lengths()[0]), int(self._open(id, id + 1, []).rows[0])
+        return int(extents.lengths()[0]), int(self._open(id, id + 1).rows[0])
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
-        frames = self._open(first, last, indexes)
+        frames = self._open(first, last)
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
             return []
@@ -201,31 +211,20 @@ class BlockSource:
             return pa.RecordBatch.from_struct_array(rowless)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _open(self, first: int, last: int, columns: list[int] | None = None) -> block.OpenFrames:
-        """Read and open the frames of a run of blocks, in a buffer the calling thread uses again.
+    def _open(self, first: int, last: int) -> block.OpenFrames:
+        """Open the frames of a run of blocks, where they stand if the file is mapped and none of them is split.
 
-        With ``columns`` only the pieces of these need be there; the rest is skipped where that saves time.
+        Otherwise they are read into a buffer the calling thread uses again.
         """
         extents = self._extents(first, last)
         lengths = extents.lengths()
         low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
-        dense = high - low <= 2 * int(extents.sizes.sum()) + (1 << 16)
-        skipping = columns is not None and len(columns) < len(self._schema)
-        if skipping and int(lengths.sum()) > _WORTH_SKIPPING * (1 + len(columns or ())) * len(lengths):
-            offsets = np.cumsum(lengths) - lengths
-            used = int(lengths.sum())
-            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
-            for index, (at, start, size) in enumerate(_rows(offsets, extents.starts, extents.sizes)):
-                if index in extents.rests:
-                    self._fill(start, buffer[at : at + size])
-                else:
-                    self._fill_pieces(start, buffer[at : at + size], columns or [])
-        elif dense and not extents.rests and self._file.maps:
-            offsets, used = extents.starts - low, high - low
-            buffer = np.frombuffer(self._file.view(low, used), np.uint8)
-            if len(buffer) < used:
-                raise self._cut_off(low + len(buffer), high)
-        elif dense:
+        if self._file.maps and not extents.rests:
+            frames = np.frombuffer(self._file.view(low, high - low), np.uint8)
+            if len(frames) < high - low:
+                raise self._cut_off(low + len(frames), high)
+            return block.open_frames(frames, extents.starts - low, lengths, np.arange(first, last, dtype=np.int64))
+        if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
             offsets, used = extents.starts - low, high - low
             buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
             self._fill(low, buffer[:used])
@@ -244,17 +243,6 @@ class BlockSource:
                 self._fill(start, buffer[used : used + size])
                 used += size
         return block.open_frames(buffer[:used], offsets, lengths, np.arange(first, last, dtype=np.int64))
-
-    def _fill_pieces(self, start: int, frame: Bytes, columns: list[int]) -> None:
-        """Read the head of the frame at ``start`` and some of its pieces to their places in ``frame``.
-
-        A damaged head may send this anywhere within the frame; the checksums tell afterwards.
-        """
-        head = min(block.head_length(len(self._schema)), len(frame))
-        self._fill(start, frame[:head])
-        for offset, length in block.piece_places(frame[:head], columns):
-            if offset + length <= len(frame):
-                self._fill(start + offset, frame[offset : offset + length])
 
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)

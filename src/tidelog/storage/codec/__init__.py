@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
-from tidelog.storage.codec.numeric import decode_numbers, encode_numbers
+from tidelog.storage.codec.numeric import decode_number_columns, encode_numbers
 from tidelog.storage.codec.text import decode_text, encode_text
 
 
@@ -26,12 +28,24 @@ def encode_column(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
     return encode_numbers(array, cuts, arena)
 
 
-def decode_column(
-    type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
-) -> pa.Array:
-    """Rows ``starts[i]`` to ``stops[i]`` of the pieces of a column that stand in ``buffer``, as one array."""
-    decode = decode_text if is_text(type) else decode_numbers
-    return decode(type, buffer, offsets, lengths, starts, stops)
+def decode_columns(
+    types: Sequence[pa.DataType], buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
+) -> list[pa.Array]:
+    """Rows ``starts[i]`` to ``stops[i]`` of block ``i``, of some columns whose pieces stand in ``buffer``.
+
+    ``offsets`` and ``lengths`` have a row for each column and a column for each block.
+    """
+    arrays: list[pa.Array] = [None] * len(types)
+    numbers = [c for c, type in enumerate(types) if not is_text(type)]
+    if numbers:
+        some = [types[c] for c in numbers]
+        decoded = decode_number_columns(some, buffer, offsets[numbers], lengths[numbers], starts, stops)
+        for c, array in zip(numbers, decoded, strict=True):
+            arrays[c] = array
+    for c, type in enumerate(types):
+        if is_text(type):
+            arrays[c] = decode_text(type, buffer, offsets[c], lengths[c], starts, stops)
+    return arrays
 
 
-__all__ = ["Arena", "Bytes", "Ints", "Pieces", "decode_column", "encode_column", "is_text"]
+__all__ = ["Arena", "Bytes", "Ints", "Pieces", "decode_columns", "encode_column", "is_text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.codec.numeric.columns import DTYPES, Column, column_of, values_of
-from tidelog.storage.codec.numeric.decoder import HAS_LEFT, HAS_NULLS, decode_blocks
+from tidelog.storage.codec.numeric.decoder import HAS_LEFT, HAS_NULLS, decode_pieces
 from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_blocks
 from tidelog.storage.codec.numeric.halves import decode_halves, encode_halves
 from tidelog.storage.codec.numeric.repeats import decode_dictionaries, decode_runs, encode_repeats
 from tidelog.storage.codec.numeric.shuffle import decode_shuffled, encode_shuffled
 from tidelog.storage.codec.piece import Encoding, Heads, read_heads
 from tidelog.storage.codec.validity import decode_validity, encode_validity
+
+_ALIGNMENT = 64
+"""Of the values of a column in memory, as Arrow advises."""
 
 
 def encode_numbers(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
@@ -51,22 +55,55 @@ def decode_numbers(
     vectors of these rows are decoded (a SHUFFLED piece is decompressed as a whole). Raises
     :class:`CorruptionError` when the bytes contradict themselves, the type or the rows asked for.
     """
-    column = column_of(type)
-    rows = sum(stops.tolist()) - sum(starts.tolist())
-    memory, owner = allocate(rows * column.width)
-    left, remarks = decode_blocks(column, buffer, offsets, lengths, starts, stops, memory)
-    bitmap, nulls = None, 0
-    if remarks:
-        heads = read_heads(buffer, offsets, lengths)
-        if remarks & HAS_LEFT:
-            _decode_left(column, buffer, offsets, lengths, heads, starts, stops, left, memory)
-        if remarks & HAS_NULLS:
-            bitmap, nulls = decode_validity(buffer, offsets, heads, starts, stops)
-    if column.boolean:
-        bits = np.packbits(memory, bitorder="little")
-        memory, owner = allocate(len(bits))
-        memory[:] = bits
-    return pa.Array.from_buffers(type, rows, [bitmap, owner], nulls)
+    return decode_number_columns([type], buffer, offsets[None, :], lengths[None, :], starts, stops)[0]
+
+
+def decode_number_columns(
+    types: Sequence[pa.DataType], buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
+) -> list[pa.Array]:
+    """The same rows of several columns, see :func:`decode_numbers`; a row of ``offsets`` and ``lengths`` for each.
+
+    The columns share one stretch of memory, which is free again when all of them are gone.
+    """
+    columns = [column_of(type) for type in types]
+    counts = stops - starts
+    befores = np.cumsum(counts) - counts
+    rows, pieces = int(counts.sum()), len(starts)
+    widths = np.array([column.width for column in columns], np.int64)
+    sizes = (widths * rows + (_ALIGNMENT - 1)) & -_ALIGNMENT
+    bases = np.cumsum(sizes) - sizes
+    memory, owner = allocate(int(sizes.sum()))
+    remarks, outcome = decode_pieces(
+        np.repeat(np.array([column.floats for column in columns], np.uint8), pieces),
+        np.repeat(widths, pieces),
+        (bases[:, None] + widths[:, None] * befores).ravel(),
+        buffer,
+        np.ascontiguousarray(offsets).ravel(),
+        np.ascontiguousarray(lengths).ravel(),
+        np.tile(starts, len(columns)),
+        np.tile(stops, len(columns)),
+        memory,
+        {column.word for column in columns},
+    )
+    arrays = []
+    for i, (type, column, base) in enumerate(zip(types, columns, bases.tolist(), strict=True)):
+        size = column.width * rows
+        content = owner.slice(base, size)
+        bitmap, nulls = None, 0
+        if outcome and (own := remarks[i * pieces : (i + 1) * pieces]).any():
+            heads = read_heads(buffer, offsets[i], lengths[i])
+            part = memory[base : base + size]
+            left: Bytes = own & np.uint8(HAS_LEFT)
+            if left.any():
+                _decode_left(column, buffer, offsets[i], lengths[i], heads, starts, stops, left, part)
+            if (own & HAS_NULLS).any():
+                bitmap, nulls = decode_validity(buffer, offsets[i], heads, starts, stops)
+        if column.boolean:
+            bits = np.packbits(memory[base : base + size], bitorder="little")
+            packed, content = allocate(len(bits))
+            packed[:] = bits
+        arrays.append(pa.Array.from_buffers(type, rows, [bitmap, content], nulls))
+    return arrays
 
 
 def _decode_left(

@@ -42,23 +42,50 @@ def decode_integers(buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, s
     ``out`` is contiguous and has room for exactly all of them. Raises :class:`CorruptionError` when the bytes
     contradict themselves or the values asked for.
     """
-    left, remarks = decode_blocks(INT64, buffer, offsets, lengths, starts, stops, out.view(np.uint8))
+    pieces, remarks = decode_blocks(INT64, buffer, offsets, lengths, starts, stops, out.view(np.uint8))
     if remarks:
-        what = f"encoding {int(buffer[offsets[np.argmax(left)]])}" if remarks & HAS_LEFT else "nulls"
+        what = f"encoding {int(buffer[offsets[np.argmax(pieces & HAS_LEFT)]])}" if remarks & HAS_LEFT else "nulls"
         raise CorruptionError(f"an integer stream has {what}; streams are packed or raw, without nulls")
 
 
 def decode_blocks(
     column: Column, buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints, out: Bytes
 ) -> tuple[Bytes, int]:
-    """Decode rows of RAW, PACKED, DECIMAL and ORDERED pieces into ``out``, one behind the other.
+    """Decode rows of the pieces of one column into ``out``, one behind the other; see :func:`decode_pieces`."""
+    counts = stops - starts
+    ends = np.cumsum(counts) * column.width
+    if (int(ends[-1]) if len(ends) else 0) != len(out):
+        raise CorruptionError(
+            f"{len(offsets)} pieces hold {int(counts.sum())} rows, but there is room for {len(out)} bytes"
+        )
+    kinds = np.full(len(offsets), column.floats, np.uint8)
+    widths = np.full(len(offsets), column.width, np.int64)
+    return decode_pieces(
+        kinds, widths, ends - counts * column.width, buffer, offsets, lengths, starts, stops, out, {column.word}
+    )
 
-    Rows of pieces with another encoding stay as they are and are marked in the first result; the second says
-    whether there are any and whether some piece has nulls. Raises :class:`CorruptionError`.
+
+def decode_pieces(
+    floats: Bytes,
+    widths: Ints,
+    targets: Ints,
+    buffer: Bytes,
+    offsets: Ints,
+    lengths: Ints,
+    starts: Ints,
+    stops: Ints,
+    out: Bytes,
+    words_used: set[int],
+) -> tuple[Bytes, int]:
+    """Decode rows of RAW, PACKED, DECIMAL and ORDERED pieces of any columns, each to its target, a byte of ``out``.
+
+    ``words_used`` are the bytes of the machine words of all columns. Rows of pieces with another encoding stay as they
+    are. The first result has remarks on each piece (``HAS_NULLS``, ``HAS_LEFT``), the second all of them together.
+    Raises :class:`CorruptionError`.
     """
     words = aligned(buffer[: len(buffer) & ~7].view(np.uint64))
-    left = np.empty(len(offsets), np.uint8)
-    views: dict[int, npt.NDArray[Any]] = {**EMPTY, column.word: out.view(DTYPES[column.word])}
+    remarks = np.empty(len(offsets), np.uint8)
+    views: dict[int, npt.NDArray[Any]] = {word: out.view(DTYPES[word]) for word in words_used}
     outcome: int = kernels.decode_run(
         words.view(np.uint8),
         words,
@@ -66,16 +93,17 @@ def decode_blocks(
         lengths,
         starts,
         stops,
-        column.floats,
-        column.width,
+        floats,
+        widths,
+        targets,
         out,
-        views[2],
-        views[4],
-        views[8],
+        views.get(2, EMPTY[2]),
+        views.get(4, EMPTY[4]),
+        views.get(8, EMPTY[8]),
         _scratch.words,
-        left,
+        remarks,
     )
     if outcome < 0:
         piece, complaint = divmod(-outcome, 8)
         raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
-    return left, outcome
+    return remarks, outcome

@@ -1,4 +1,7 @@
-"""The decoding kernel: rows of the pieces of one column to their values, in one call.
+"""The decoding kernel: rows of the pieces of any number of columns to their values, in one call.
+
+One call, because every call gives the interpreter lock away and has to wait for it afterwards, which with several
+threads at work takes longer than decoding a few vectors.
 
 The layout it reads is described in :mod:`tidelog.storage.codec.numeric`. The bytes were verified by their
 hash, yet nothing here trusts them: every length and position is checked before it is used.
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, boolean, i64, inline, kernel, u8, u16, u32, u64
+from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u16, u32, u64
 
 U: Any = np.uint64
 I: Any = np.int64  # noqa: E741
@@ -234,7 +237,7 @@ def _apply_patches(
 @kernel(
     i64(
         *(array_in(u8), array_in(u64), array_in(i64), array_in(i64), array_in(i64), array_in(i64)),
-        *(boolean, i64),
+        *(array_in(u8), array_in(i64), array_in(i64)),
         *(array_out(u8), array_out(u16), array_out(u32), array_out(u64)),
         *(array_out(u64), array_out(u8)),
     )
@@ -246,8 +249,9 @@ def decode_run(
     lengths: Any,
     starts: Any,
     stops: Any,
-    floats: Any,
-    width: Any,
+    kinds: Any,
+    widths: Any,
+    targets: Any,
     out8: Any,
     out16: Any,
     out32: Any,
@@ -255,19 +259,22 @@ def decode_run(
     scratch: Any,
     left: Any,
 ) -> Any:
-    """Decode rows ``starts[i]`` to ``stops[i]`` of every piece, one behind the other, into the output.
+    """Decode rows ``starts[i]`` to ``stops[i]`` of every piece to byte ``targets[i]`` of the output.
 
-    ``octets`` and ``words`` are the buffer the pieces stand in at byte ``offsets``, ``out8`` to ``out64`` the
-    output as words of each width, of which only bytes and those of the column need to be there. ``left[i]`` is set
-    for a piece of another encoding, whose rows stay unwritten. Returns ``HAS_NULLS | HAS_LEFT`` as it
-    applies, or ``-8 * i - what`` for piece i and what is wrong with it.
+    ``octets`` and ``words`` are the buffer the pieces stand in at byte ``offsets``; ``kinds[i]`` is 1 for floats;
+    ``widths[i]`` are the bytes of a value, and divide the target. ``out8`` to ``out64`` are the output as words of each
+    width, of which only bytes and those of the widths that occur need to be there. ``left[i]`` receives ``HAS_NULLS``
+    for a piece with nulls and ``HAS_LEFT`` for one of another encoding, whose rows stay unwritten. Returns all of these
+    together, or ``-8 * i - what`` for piece i and what is wrong with it.
     """
     outs = (out8, out16, out32, out64)
     r = scratch[0:VECTOR]
     v = scratch[VECTOR : 2 * VECTOR]
-    done, remarks = I(0), 0
+    remarks = 0
     for piece in range(len(offsets)):
         left[piece] = 0
+        floats, width = kinds[piece] != 0, widths[piece]
+        done = targets[piece] // width
         offset, length = offsets[piece], lengths[piece]
         if offset < 0 or offset & 7 or length < 16 or length > 8 * len(words) - offset:
             return -8 * piece - BAD_PLACE
@@ -286,9 +293,10 @@ def decode_run(
         if stop & (VECTOR - 1) and stop != rows:
             return -8 * piece - BAD_RANGE
         count = stop - start
-        if count * width > len(out8) - done * width:
+        if done < 0 or count * width > len(out8) - done * width:
             return -8 * piece - BAD_ROOM
         if kind != 0:
+            left[piece] |= HAS_NULLS
             remarks |= HAS_NULLS
         if kind == ALL_NULL:
             for i in range(done * width, (done + count) * width):
@@ -302,7 +310,7 @@ def decode_run(
             for i in range(count * width):
                 out8[target + U(i)] = octets[source + U(i)]
         elif encoding > ORDERED:
-            left[piece] = 1
+            left[piece] |= HAS_LEFT
             remarks |= HAS_LEFT
         else:
             if floats != (encoding != PACKED) or parameter >= len(POWERS) or width > 8:
@@ -325,7 +333,4 @@ def decode_run(
                     _store(encoding, width, POWERS[parameter], v, n, outs, row)
             if floats and not _apply_patches(words, body, end, rows, start, stop, width, out32, out64, done):
                 return -8 * piece - BAD_BODY
-        done += count
-    if done * width != len(out8):
-        return -8 * len(offsets) - BAD_ROOM
     return remarks
