@@ -81,7 +81,7 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
     for c, column in enumerate(batch.columns):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
-        summaries[c] = summarise(column, cuts)
+        summaries[c] = summarise(column, cuts, pieces.distinct)
     sizes = head_length(columns) + ((lengths + 7) & ~7).sum(axis=0)
     if sizes.max(initial=0) > LARGEST_FRAME:
         rows = int(np.diff(cuts)[int(sizes.argmax())])

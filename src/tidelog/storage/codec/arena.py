@@ -23,11 +23,25 @@ def align(size: int) -> int:
 
 
 @dataclass(frozen=True)
+class DistinctTexts:
+    """The distinct valid values of each block of a text column; valid until the thread encodes the next column."""
+
+    data: Bytes
+    """The values, one after the other."""
+    offsets: Ints
+    """Where each value starts, and the last ends."""
+    cuts: Ints
+    """Values ``cuts[i]`` to ``cuts[i + 1]`` are those of block ``i``."""
+
+
+@dataclass(frozen=True)
 class Pieces:
     """Where the encoded pieces of one column stand in an arena, one per block."""
 
     offsets: Ints
     lengths: Ints
+    distinct: DistinctTexts | None = None
+    """What encoding a text column has found, unless some block has too many values to tell."""
 
 
 class Arena:

@@ -13,7 +13,7 @@ from tidelog.storage.summary import kernels
 from tidelog.storage.summary.record import SUMMARY
 
 if TYPE_CHECKING:  # only names of array types: summaries do not need the codecs
-    from tidelog.storage.codec.arena import Bytes, Ints
+    from tidelog.storage.codec.arena import Bytes, DistinctTexts, Ints
 
 _SIGN = -(1 << 63)
 _NO_MASK: Bytes = np.empty(0, np.uint8)
@@ -33,10 +33,10 @@ class _Kind(Enum):
     OTHER = auto()
 
 
-def summarise(array: pa.Array, cuts: Ints) -> npt.NDArray[np.void]:
+def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None) -> npt.NDArray[np.void]:
     """Summaries of the blocks of a column: of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``.
 
-    ``cuts`` ascends within ``0 .. len(array)``; a block may be empty, and holds fewer than 2**32 rows.
+    The bounds of text are taken from its ``distinct`` values if they are known. ``cuts`` ascends within ``0 .. len(array)``; a block may be empty, and holds fewer than 2**32 rows.
     """
     cuts = np.ascontiguousarray(cuts, np.int64)
     if len(cuts) == 0 or cuts[0] < 0 or cuts[-1] > len(array) or (cuts[1:] < cuts[:-1]).any():
@@ -50,8 +50,12 @@ def summarise(array: pa.Array, cuts: Ints) -> npt.NDArray[np.void]:
             floats = _values(array, dtype).astype(np.float64, copy=False)
         kernels.summarise_floats(floats, floats.view(np.int64), mask, cuts, words)
     elif kind is _Kind.TEXT or kind is _Kind.FIXED_TEXT:
-        data, offsets = _text(array, dtype) if kind is _Kind.TEXT else _fixed_text(array)
-        kernels.summarise_text(data, offsets, mask, cuts, words)
+        if distinct is not None:
+            kernels.summarise_text(distinct.data, distinct.offsets, _NO_MASK, distinct.cuts, words)
+            summaries["nulls"] = _nulls(mask, cuts)
+        else:
+            data, offsets = _text(array, dtype) if kind is _Kind.TEXT else _fixed_text(array)
+            kernels.summarise_text(data, offsets, mask, cuts, words)
         words[:, 2:4] = words[:, 2:4].byteswap()  # compared as big-endian words, kept in the order of the text
     elif kind is _Kind.WIDE_DECIMAL:
         kernels.summarise_decimals(_values(array, dtype, 2), mask, cuts, words)
@@ -61,10 +65,17 @@ def summarise(array: pa.Array, cuts: Ints) -> npt.NDArray[np.void]:
         flip = _SIGN if kind is _Kind.UNSIGNED else 0
         keep_sum = kind is not _Kind.INSTANT
         kernels.summarise_integers(integers, mask, cuts, flip, keep_sum, words)
-    elif len(mask):
-        before = np.concatenate(([0], np.cumsum(mask == 0)))
-        summaries["nulls"] = before[cuts[1:]] - before[cuts[:-1]]
+    else:
+        summaries["nulls"] = _nulls(mask, cuts)
     return summaries
+
+
+def _nulls(mask: Bytes, cuts: Ints) -> Ints | int:
+    """The nulls of each block."""
+    if not len(mask):
+        return 0
+    before = np.concatenate(([0], np.cumsum(mask == 0)))
+    return before[cuts[1:]] - before[cuts[:-1]]
 
 
 _UNKNOWN = (_Kind.OTHER, np.dtype(np.uint8))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import InputError
-from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, Ints, Pieces, align
+from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, DistinctTexts, Ints, Pieces, align
 from tidelog.storage.codec.numeric import encode_integers
 from tidelog.storage.codec.piece import VECTOR, Encoding, body_offset, write_head
 from tidelog.storage.codec.text.compression import Compressor
@@ -71,7 +71,7 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
             target[end:at] = 0
         arena.commit(start, size)
         offsets[block], lengths[block] = start, size
-    return Pieces(offsets, lengths)
+    return Pieces(offsets, lengths, run.distinct)
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ class _Run:
     """Indexes of a DICTIONARY block, lengths of a PLAIN one."""
     sizes: list[memoryview]
     """The stream of the lengths of the distinct values."""
+    distinct: DistinctTexts | None
+    """The distinct values of all blocks, if no block is PLAIN."""
 
     def dictionary(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
         """Encoding, parameter and parts of the body of a DICTIONARY or CONSTANT block."""
@@ -193,7 +195,16 @@ def _survey(array: pa.Array, cuts: Ints) -> _Run:
         _sliced(values, np.cumsum(value_bytes) - value_bytes, value_bytes),
         streams[: len(rows)],
         streams[len(rows) :],
+        None if (kinds == kernels.PLAIN).any() else _distinct(values, numbers[streams_end:sizes_end], entries),
     )
+
+
+def _distinct(values: Bytes, sizes: Ints, entries: Ints) -> DistinctTexts:
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    cuts = np.zeros(len(entries) + 1, np.int64)
+    np.cumsum(entries, out=cuts[1:])
+    return DistinctTexts(values, offsets, cuts)
 
 
 def _sliced(memory: Bytes, offsets: Ints, lengths: Ints) -> list[memoryview]:
