@@ -47,7 +47,7 @@ LEAF_ROWS = 8192
 """Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
 
 MACRO_SIZE = 1 << 20
-COMMIT_EVERY = 32 << 20
+COMMIT_EVERY = 16 << 20
 """Bytes written after which a commit is made in the background."""
 
 _LEAF_BYTES = 8 << 20

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, DistinctTexts, Ints, Pieces, align
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.piece import VECTOR, Encoding, body_offset, write_head
+from tidelog.storage.codec.piece import HEAD, VECTOR, Encoding, body_offset, write_head
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.encoder import kernels
 from tidelog.storage.codec.text.layout import (
@@ -22,7 +22,7 @@ from tidelog.storage.codec.text.layout import (
     PLAIN_HEAD,
 )
 from tidelog.storage.codec.text.scratch import scratch
-from tidelog.storage.codec.validity import encode_validity, valid_bits
+from tidelog.storage.codec.validity import Validity, encode_validity, valid_bits
 
 _SEGMENT_BYTES = 1 << 17
 """About the longest segment of several vectors: Zstandard finds hardly more in a longer one (a single vector of log
@@ -52,6 +52,8 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
         return Pieces(offsets, lengths)
     validity = encode_validity(array, cuts)
     run = _survey(array, cuts)
+    if run.has_only_short_dictionaries():
+        return Pieces(*run.write_dictionaries(validity, arena), run.distinct)
     for block, kind in enumerate(run.kinds):
         if kind == kernels.PLAIN:
             encoding, parameter, parts = run.plain(block, compressor)
@@ -84,27 +86,54 @@ class _Run:
     cuts: Ints
     rows: list[int]
     kinds: list[int]
-    entries: list[int]
     text_bytes: list[int]
-    values: list[memoryview]
-    """The distinct values of a DICTIONARY or CONSTANT block, one after the other."""
-    streams: list[memoryview]
-    """Indexes of a DICTIONARY block, lengths of a PLAIN one."""
-    sizes: list[memoryview]
-    """The stream of the lengths of the distinct values."""
+    layout: Ints
+    """Where the parts of each block stand: a row for each, columns as ``kernels.assemble_dictionaries`` takes them."""
+    values: Bytes
+    """The distinct values of DICTIONARY and CONSTANT blocks, one after the other."""
+    streams: Bytes
+    """Streams of integers: the indexes of a DICTIONARY block, the lengths of a PLAIN one, the sizes of values."""
     distinct: DistinctTexts | None
     """The distinct values of all blocks, if no block is PLAIN."""
 
+    def has_only_short_dictionaries(self) -> bool:
+        """Whether every block is a DICTIONARY whose values are too few to be compressed."""
+        lengths = self.layout[:, kernels.VALUES_LENGTH]
+        return all(kind == kernels.DICTIONARY for kind in self.kinds) and bool((lengths < _WORTH_COMPRESSING).all())
+
+    def write_dictionaries(self, validity: Validity, arena: Arena) -> tuple[Ints, Ints]:
+        """Write the pieces of all blocks, short dictionaries, at once; returns their offsets and lengths."""
+        parts = self.layout[:, [kernels.INDEXES_LENGTH, kernels.SIZES_LENGTH, kernels.VALUES_LENGTH]]
+        bits = np.diff(validity.bounds)
+        lengths: Ints = HEAD + DICTIONARY_HEAD.size + ((bits + 7) & -8) + ((parts + 7) & -8).sum(axis=1)
+        total = int(lengths.sum())
+        start = arena.reserve(total)
+        offsets = start + np.cumsum(lengths) - lengths
+        kernels.assemble_dictionaries(
+            self.layout,
+            self.streams,
+            self.values,
+            validity.kinds,
+            validity.content,
+            validity.bounds,
+            int(Encoding.TEXT_DICTIONARY),
+            offsets,
+            arena.data,
+        )
+        arena.commit(start, total)
+        return offsets, lengths
+
     def dictionary(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
         """Encoding, parameter and parts of the body of a DICTIONARY or CONSTANT block."""
-        values = self.values[block]
-        stored = compressor.shorter(values) if len(values) >= _WORTH_COMPRESSING else values
-        count, compression = self.entries[block], compressor.compression
+        _, count, at, size, *streams = self.layout[block].tolist()
+        values = self.values[at : at + size].data
+        stored = compressor.shorter(values) if size >= _WORTH_COMPRESSING else values
+        compression = compressor.compression
         if self.kinds[block] == kernels.CONSTANT:
-            head = DICTIONARY_HEAD.pack(count, len(values), len(stored), compression, 0, 0)
+            head = DICTIONARY_HEAD.pack(count, size, len(stored), compression, 0, 0)
             return Encoding.TEXT_CONSTANT, 0, [head, stored]
-        indexes, sizes = self.streams[block], self.sizes[block]
-        head = DICTIONARY_HEAD.pack(count, len(values), len(stored), compression, len(indexes), len(sizes))
+        indexes, sizes = (self.streams[at : at + length].data for at, length in (streams[:2], streams[2:]))
+        head = DICTIONARY_HEAD.pack(count, size, len(stored), compression, len(indexes), len(sizes))
         return Encoding.TEXT_DICTIONARY, 0, [_joined(head, indexes, sizes), stored]
 
     def plain(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
@@ -118,7 +147,8 @@ class _Run:
             ends.append(bounds[-1])
         segments = [compressor.shorter(content[start:end]) for start, end in pairwise(ends)]
         sizes = [end - start for start, end in pairwise(bounds)] + [len(segment) for segment in segments]
-        stream = self.streams[block]
+        at, length = self.layout[block, [kernels.INDEXES_AT, kernels.INDEXES_LENGTH]].tolist()
+        stream = self.streams[at : at + length].data
         head = PLAIN_HEAD.pack(len(stream), compressor.compression) + np.array(sizes, DIRECTORY_ENTRY).tobytes()
         return Encoding.TEXT_PLAIN, per_segment, [_joined(head, stream), *segments]
 
@@ -182,7 +212,17 @@ def _survey(array: pa.Array, cuts: Ints) -> _Run:
     kernels.copy_values(data, offsets, found[: sizes_end - streams_end], values, numbers[streams_end:sizes_end])
     scratch.streams.reset()
     images = encode_integers(numbers[:sizes_end], number_cuts, scratch.streams)
-    streams = _sliced(scratch.streams.data, images.offsets, images.lengths)
+    layout = np.empty((len(rows), kernels.LAYOUT_FIELDS), np.int64)
+    layout[:, kernels.ROWS] = rows
+    layout[:, kernels.VALUES_COUNT] = entries
+    layout[:, kernels.VALUES_AT] = np.cumsum(value_bytes) - value_bytes
+    layout[:, kernels.VALUES_LENGTH] = value_bytes
+    for first, at, length in (
+        (0, kernels.INDEXES_AT, kernels.INDEXES_LENGTH),
+        (len(rows), kernels.SIZES_AT, kernels.SIZES_LENGTH),
+    ):
+        layout[:, at] = images.offsets[first : first + len(rows)]
+        layout[:, length] = images.lengths[first : first + len(rows)]
     return _Run(
         data,
         offsets,
@@ -190,11 +230,10 @@ def _survey(array: pa.Array, cuts: Ints) -> _Run:
         cuts,
         rows.tolist(),
         kinds.tolist(),
-        entries.tolist(),
         text_bytes.tolist(),
-        _sliced(values, np.cumsum(value_bytes) - value_bytes, value_bytes),
-        streams[: len(rows)],
-        streams[len(rows) :],
+        layout,
+        values,
+        scratch.streams.data,
         None if (kinds == kernels.PLAIN).any() else _distinct(values, numbers[streams_end:sizes_end], entries),
     )
 
@@ -205,11 +244,6 @@ def _distinct(values: Bytes, sizes: Ints, entries: Ints) -> DistinctTexts:
     cuts = np.zeros(len(entries) + 1, np.int64)
     np.cumsum(entries, out=cuts[1:])
     return DistinctTexts(values, offsets, cuts)
-
-
-def _sliced(memory: Bytes, offsets: Ints, lengths: Ints) -> list[memoryview]:
-    view = memory.data
-    return [view[start : start + size] for start, size in zip(offsets.tolist(), lengths.tolist(), strict=True)]
 
 
 def _memory(array: pa.Array) -> tuple[Bytes, Ints]:

@@ -22,8 +22,16 @@ KIND, ENTRIES, VALUE_BYTES, TEXT_BYTES, FIELDS = 0, 1, 2, 3, 4
 """Columns of what :func:`find_distinct` tells about a block: kind, distinct values (0 if PLAIN), their bytes, bytes
 of all valid values."""
 
+ROWS, VALUES_COUNT, VALUES_AT, VALUES_LENGTH, INDEXES_AT, INDEXES_LENGTH, SIZES_AT, SIZES_LENGTH, LAYOUT_FIELDS = range(
+    9
+)
+"""Columns of the layout of the parts of blocks; lengths are bytes."""
+
 SMALL_DICTIONARY = 1 << 16
 """Bytes of distinct values that any block may have; they are read whole for the smallest part of the block."""
+
+_UNCOMPRESSED = 2
+"""Values that are as long as stored are what they are, whatever compression is named beside them."""
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -299,3 +307,62 @@ def copy_values(data: Any, offsets: Any, rows: Any, out: Any, sizes: Any) -> int
                 out[at + k] = data[start + k]
         at += size
     return at
+
+
+@inline
+def _put_half(out: Any, at: Any, number: Any) -> None:
+    """Write a number of 32 bits."""
+    for k in range(4):
+        out[at + k] = np.uint8((number >> (8 * k)) & 255)
+
+
+@inline
+def _put_part(out: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+    """Copy a part and pad it with zeros to a multiple of 8; returns where the next one goes."""
+    whole = size & -8
+    for k in range(0, whole, 8):
+        _copy(out, at + k, source, start + k)
+    for k in range(whole, size):
+        out[at + k] = source[start + k]
+    end = at + ((size + 7) & -8)
+    for k in range(at + size, end):
+        out[k] = 0
+    return end
+
+
+@kernel(
+    void(
+        *(array_in(i64, 2), array_in(u8), array_in(u8)),
+        *(array_in(u8), array_in(u8), array_in(i64)),
+        *(i64, array_in(i64), array_out(u8)),
+    )
+)
+def assemble_dictionaries(
+    layout: Any,
+    streams: Any,
+    values: Any,
+    validity_kinds: Any,
+    validity: Any,
+    validity_bounds: Any,
+    encoding: Any,
+    offsets: Any,
+    out: Any,
+) -> None:
+    """Write the pieces of blocks, dictionaries that are not compressed, to ``offsets`` of ``out``."""
+    for b in range(len(layout)):
+        at = offsets[b]
+        bits = validity_bounds[b + 1] - validity_bounds[b]
+        _put_half(out, at, encoding | np.int64(validity_kinds[b]) << 8)
+        _put_half(out, at + 4, layout[b, ROWS])
+        _put_half(out, at + 8, bits)
+        _put_half(out, at + 12, 16 + ((bits + 7) & -8))
+        at = _put_part(out, at + 16, validity, validity_bounds[b], bits)
+        _put_half(out, at, layout[b, VALUES_COUNT])
+        _put_half(out, at + 4, layout[b, VALUES_LENGTH])
+        _put_half(out, at + 8, layout[b, VALUES_LENGTH])
+        _put_half(out, at + 12, _UNCOMPRESSED)
+        _put_half(out, at + 16, layout[b, INDEXES_LENGTH])
+        _put_half(out, at + 20, layout[b, SIZES_LENGTH])
+        at = _put_part(out, at + 24, streams, layout[b, INDEXES_AT], layout[b, INDEXES_LENGTH])
+        at = _put_part(out, at, streams, layout[b, SIZES_AT], layout[b, SIZES_LENGTH])
+        _put_part(out, at, values, layout[b, VALUES_AT], layout[b, VALUES_LENGTH])
