@@ -1,0 +1,170 @@
+"""INTERVAL: months, days and time kept apart, as in DuckDB; arithmetic with instants.
+
+In memory an interval is Arrow's record of months, days and nanoseconds. DuckDB counts microseconds, so nanoseconds
+here are always a multiple of 1,000.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.expr.errors import EvaluationError
+from tidelog.expr.types import DATE, INTERVAL, is_integer, kind
+from tidelog.expr.vectors import INTERVAL_DTYPE, Mask, Numbers, all_valid, broadcast, made, numbers, refuse
+
+Longs = npt.NDArray[np.int64]
+
+MICROS_PER_DAY = 86_400_000_000
+DAYS_PER_MONTH = 30
+_MICROS_PER_MONTH = DAYS_PER_MONTH * MICROS_PER_DAY
+_LARGEST = 2**63 - 1
+_OUT_OF_RANGE = "the result is out of the range of TIMESTAMP"
+
+
+def parts(value: Any) -> tuple[Longs, Longs, Longs]:
+    """Months, days and microseconds of an interval value."""
+    records = numbers(value)
+    return records["months"].astype(np.int64), records["days"].astype(np.int64), records["nanos"] // 1000
+
+
+def from_parts(months: Numbers, days: Numbers, micros: Numbers, valid: Mask | None) -> pa.Array:
+    """An interval array. Raises :class:`EvaluationError` where a part is too large."""
+    months, days, micros = np.broadcast_arrays(months, days, micros)
+    too_large = (np.abs(months) > 2**31 - 1) | (np.abs(days) > 2**31 - 1) | (np.abs(micros) > _LARGEST // 1000)
+    refuse(too_large, valid, "the result is out of the range of INTERVAL")
+    records = np.zeros(len(months), INTERVAL_DTYPE)
+    keep = ~too_large  # null rows may hold anything
+    records["months"][keep] = months[keep]
+    records["days"][keep] = days[keep]
+    records["nanos"][keep] = micros[keep] * 1000
+    return made(records, valid, INTERVAL)
+
+
+def order_keys(value: Any) -> tuple[Longs, Longs]:
+    """Two keys by which intervals compare: full months, and microseconds of the rest; a month has 30 days."""
+    months, days, micros = parts(value)
+    total = days * MICROS_PER_DAY + micros
+    more, rest = np.divmod(total, _MICROS_PER_MONTH)
+    return months + more, rest
+
+
+def add(left: Any, right: Any, result: pa.DataType) -> Any:
+    """The sum of two intervals, of a date and days, or of an instant and an interval, in either order."""
+    valid = all_valid([left, right])
+    if kind(left.type) == "INTERVAL" and kind(right.type) == "INTERVAL":
+        return from_parts(*(a + b for a, b in zip(parts(left), parts(right), strict=True)), valid)
+    if result == DATE:
+        days = numbers(left).astype(np.int64) + numbers(right).astype(np.int64)
+        return _date(days, valid)
+    instant, interval = (right, left) if kind(left.type) == "INTERVAL" else (left, right)
+    return shifted(instant, parts(interval), valid, result)
+
+
+def subtract(left: Any, right: Any, result: pa.DataType) -> Any:
+    """The difference of two intervals, dates or instants, or an instant moved back."""
+    valid = all_valid([left, right])
+    if is_integer(result):
+        return made(numbers(left).astype(np.int64) - numbers(right), valid, result)
+    if result == DATE:
+        return _date(numbers(left).astype(np.int64) - numbers(right).astype(np.int64), valid)
+    if result == INTERVAL and kind(left.type) != "INTERVAL":
+        before, after = numbers(right), numbers(left)
+        with np.errstate(over="ignore"):
+            gap = after - before
+        wrapped = (after.astype(np.float64) - before.astype(np.float64)) / 2.0**63
+        refuse(np.abs(wrapped) >= 1.0, valid, "overflow in subtraction of timestamps")
+        days = np.sign(gap) * (np.abs(gap) // MICROS_PER_DAY)
+        return from_parts(np.zeros_like(days), days, gap - days * MICROS_PER_DAY, valid)
+    negative = tuple(-part for part in parts(right))
+    if kind(left.type) == "INTERVAL":
+        return from_parts(*(a + b for a, b in zip(parts(left), negative, strict=True)), valid)
+    return shifted(left, negative, valid, result)
+
+
+def negate(value: Any) -> Any:
+    """An interval of the opposite direction."""
+    return from_parts(*(-part for part in parts(value)), all_valid([value]))
+
+
+def multiply(left: Any, right: Any) -> Any:
+    """An interval times a number, in either order."""
+    interval, factor = (left, right) if kind(left.type) == "INTERVAL" else (right, left)
+    valid = all_valid([left, right])
+    if pa.types.is_integer(factor.type):
+        factors = numbers(factor)
+        scaled = []
+        for part in parts(interval):
+            product = part.astype(np.float64) * factors
+            refuse(np.abs(product) > float(_LARGEST) / 1000, valid, "the result is out of the range of INTERVAL")
+            with np.errstate(over="ignore"):
+                scaled.append(part * factors)
+        return from_parts(scaled[0], scaled[1], scaled[2], valid)
+    return _scaled(interval, numbers(factor), valid)
+
+
+def divide(interval: Any, divisor: Any) -> Any:
+    """An interval divided by a DOUBLE."""
+    valid = all_valid([interval, divisor])
+    numbers_ = numbers(divisor)
+    refuse(np.broadcast_to(numbers_ == 0, np.broadcast_shapes(numbers_.shape, numbers(interval).shape)), valid,
+           "division by zero in /; use NULLIF(divisor, 0) to get NULL instead")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _scaled(interval, 1.0 / numbers_, valid)
+
+
+def _scaled(interval: Any, factors: Numbers, valid: Mask | None) -> Any:
+    """Months times a fraction spill into days, days into time."""
+    months, days, micros = (part.astype(np.float64) for part in parts(interval))
+    with np.errstate(all="ignore"):
+        exact_months = months * factors
+        whole_months = np.trunc(exact_months)
+        exact_days = days * factors + (exact_months - whole_months) * DAYS_PER_MONTH
+        whole_days = np.trunc(np.round(exact_days, 9))
+        exact_micros = micros * factors + (exact_days - whole_days) * MICROS_PER_DAY
+        whole_micros = np.rint(exact_micros)
+    total = np.stack(np.broadcast_arrays(whole_months, whole_days, whole_micros))
+    refuse(~np.isfinite(total).all(axis=0) | (np.abs(total) > 9e15).any(axis=0), valid,
+           "the result is out of the range of INTERVAL")
+    clean = np.where(np.isfinite(total) & (np.abs(total) <= 9e15), total, 0).astype(np.int64)
+    return from_parts(clean[0], clean[1], clean[2], valid)
+
+
+def shifted(instant: Any, by: tuple[Longs, Longs, Longs], valid: Mask | None, result: pa.DataType) -> Any:
+    """An instant moved by months (to the last day where the month is too short), days and microseconds."""
+    ticks = numbers(instant).astype(np.int64)
+    months, days, micros = by
+    if instant.type == DATE:
+        ticks = ticks * MICROS_PER_DAY
+    count = max(len(ticks), len(months))
+    ticks = broadcast(ticks, count)
+    months, days, micros = (broadcast(part, count) for part in by)
+    if months.any():
+        day, time = np.divmod(ticks, MICROS_PER_DAY)
+        ticks = added_months(day, months) * MICROS_PER_DAY + time
+    estimate = ticks.astype(np.float64) + days.astype(np.float64) * MICROS_PER_DAY + micros
+    refuse(np.abs(estimate) >= 2.0**63, valid, _OUT_OF_RANGE)
+    with np.errstate(over="ignore"):
+        return made(ticks + days * MICROS_PER_DAY + micros, valid, result)
+
+
+def added_months(days: Longs, months: Longs) -> Longs:
+    """Days since 1970-01-01 moved by months, at the end of the month at latest."""
+    dates = days.astype("datetime64[D]")
+    first = dates.astype("datetime64[M]")
+    day_of_month = (dates - first.astype("datetime64[D]")).astype(np.int64)
+    target = (first.astype(np.int64) + months).astype("datetime64[M]")
+    start = target.astype("datetime64[D]").astype(np.int64)
+    length = (target + 1).astype("datetime64[D]").astype(np.int64) - start
+    moved = start + np.minimum(day_of_month, length - 1)
+    if (np.abs(moved) > _LARGEST // MICROS_PER_DAY).any():
+        raise EvaluationError(_OUT_OF_RANGE)
+    return moved
+
+
+def _date(days: Numbers, valid: Mask | None) -> pa.Array:
+    refuse(np.abs(days) > 2**31 - 2, valid, "the result is out of the range of DATE")
+    return made(days, valid, DATE)

@@ -1,0 +1,39 @@
+"""What can go wrong with an expression: its text, its types, or the values it meets."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import InputError
+
+
+class ExpressionError(InputError):
+    """A text is no expression that can be evaluated over the columns at hand.
+
+    ``text`` is the whole text and ``position`` the place in it that the message is about, counted in characters
+    from 0, where one is known. The message shows both: the line with a caret under the place.
+    """
+
+    def __init__(self, message: str, *, text: str = "", position: int | None = None, column: str | None = None) -> None:
+        super().__init__(message + _marked(text, position), column=column)
+        self.text = text
+        self.position = position
+
+
+class EvaluationError(ExpressionError):
+    """Values of a batch have no result under an expression: an overflow, a cast that fails, a division by zero."""
+
+
+class UnsupportedError(ExpressionError):
+    """DuckDB knows this, tidelog does not; docs/expressions.md lists such cases."""
+
+
+def _marked(text: str, position: int | None) -> str:
+    """The line of ``text`` around ``position`` with a caret below, to follow a message."""
+    if not text:
+        return ""
+    if position is None:
+        return f"\n  {text}"
+    position = min(position, len(text))
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start : len(text) if end < 0 else end]
+    return f"\n  {line}\n  {' ' * (position - start)}^"

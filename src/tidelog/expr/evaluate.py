@@ -1,0 +1,167 @@
+"""Evaluation of a tree over a record batch: column by column, constants kept as scalars until the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.expr.casts import cast
+from tidelog.expr.comparison import chosen
+from tidelog.expr.errors import EvaluationError, ExpressionError
+from tidelog.expr.library import FUNCTIONS
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Value
+from tidelog.expr.types import INTERVAL, NULL, sql_name, sql_type
+from tidelog.expr.vectors import as_array, is_scalar, numbers
+from tidelog.model.errors import did_you_mean
+
+
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    """See :meth:`Expression.evaluate`."""
+    return as_array(value_of(expression, batch), batch.num_rows)
+
+
+def constant_value(expression: Expression) -> pa.Scalar:
+    """The value of an expression without columns. Raises :class:`EvaluationError` as evaluation would."""
+    return value_of(expression, _NO_COLUMNS)
+
+
+_NO_COLUMNS = pa.RecordBatch.from_arrays([pa.nulls(1)], ["_"])
+
+
+def value_of(node: Expression, batch: pa.RecordBatch) -> Value:
+    """The value of a node for each row: an array, or a scalar where it is the same for all."""
+    try:
+        return _value(node, batch)
+    except ExpressionError:
+        raise
+    except (pa.ArrowException, OverflowError) as error:
+        raise EvaluationError(f"{node} cannot be evaluated: {error}", text=str(node)) from error
+
+
+def _value(node: Expression, batch: pa.RecordBatch) -> Value:
+    if isinstance(node, Column):
+        return column_values(node, batch)
+    if isinstance(node, Literal):
+        return pa.scalar(node.value, node.type)
+    if isinstance(node, Cast):
+        return _cast(node, batch)
+    if isinstance(node, Case):
+        return _case(node, batch)
+    assert isinstance(node, Call)
+    if node.name == "coalesce" and not all(never_raises(argument) for argument in node.arguments[1:]):
+        return _coalesce(node, batch)
+    return _call(node, batch)
+
+
+def column_values(node: Column, batch: pa.RecordBatch) -> pa.Array:
+    """The column a node names, as the SQL type it has in expressions. Raises :class:`ExpressionError`."""
+    index = batch.schema.get_field_index(node.name)
+    if index < 0:
+        raise ExpressionError(
+            f"the batch has no column {node.name!r}; {did_you_mean(node.name, batch.schema.names)}", column=node.name
+        )
+    array = batch.column(index)
+    if array.type == node.type:
+        return array
+    if sql_type(array.type) != node.type:
+        raise ExpressionError(
+            f"column {node.name!r} of the batch is {array.type}, expected {sql_name(node.type)} as in the schema the "
+            "expression was made for",
+            column=node.name,
+        )
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return pc.cast(array, node.type)
+
+
+def _call(node: Call, batch: pa.RecordBatch) -> Value:
+    function = FUNCTIONS[node.name]
+    if node.type == NULL:
+        return pa.scalar(None, NULL)
+    values = [value_of(argument, batch) for argument in node.arguments]
+    if function.strict and any(is_scalar(value) and not value.is_valid for value in values):
+        return pa.scalar(None, node.type)
+    try:
+        if all(is_scalar(value) for value in values):
+            columns = [as_array(values[0], 1), *values[1:]] if values else [pa.nulls(1)]
+            return _scalar(function.run(columns, node.type))
+        return function.run(values, node.type)
+    except EvaluationError as error:
+        if error.text:
+            raise
+        raise EvaluationError(str(error), text=str(node)) from error
+
+
+def _scalar(array: pa.Array) -> pa.Scalar:
+    return array[0]
+
+
+def _cast(node: Cast, batch: pa.RecordBatch) -> Value:
+    value = value_of(node.operand, batch)
+    try:
+        if is_scalar(value):
+            return _scalar(cast(as_array(value, 1), node.type, lenient=node.lenient))
+        return cast(value, node.type, lenient=node.lenient)
+    except EvaluationError as error:
+        if error.text:
+            raise
+        raise EvaluationError(str(error), text=str(node)) from error
+
+
+def _case(node: Case, batch: pa.RecordBatch) -> Value:
+    if batch.num_rows == 0:
+        return pa.array([], node.type) if node.type != INTERVAL else as_array(pa.scalar(None, INTERVAL), 0)
+    left = np.ones(batch.num_rows, np.bool_)
+    choices: list[tuple[pa.Array, Expression]] = []
+    for condition, value in node.branches:
+        taken = _rows(condition, batch, left) & left
+        choices.append((pa.array(taken), value))
+        left &= ~taken
+    result = _where(node.otherwise, batch, pa.array(left), node.type)
+    for mask, value in choices:
+        result = chosen(mask, _where(value, batch, mask, node.type), result)
+    return result
+
+
+def _rows(condition: Expression, batch: pa.RecordBatch, among: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """Where a condition is true, looked at only among some rows."""
+    found = _where(condition, batch, pa.array(among), condition.type)
+    return numbers(found.fill_null(False))
+
+
+def _where(node: Expression, batch: pa.RecordBatch, mask: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values of a node in the rows of a mask, anything elsewhere. Other rows cannot make it raise."""
+    wanted = mask.true_count
+    if wanted == 0:
+        return as_array(pa.scalar(None, type_), len(mask))
+    if wanted == len(mask) or never_raises(node):
+        return evaluate(node, batch)
+    if not batch.schema.names:
+        return evaluate(node, batch)
+    rows = numbers(mask)
+    part = evaluate(node, batch.filter(mask))
+    places = np.zeros(len(rows), np.int64)
+    places[rows] = np.arange(wanted)
+    return part.take(pa.array(places))
+
+
+def _coalesce(node: Call, batch: pa.RecordBatch) -> Value:
+    result = evaluate(node.arguments[0], batch)
+    for argument in node.arguments[1:]:
+        if result.null_count == 0:
+            break
+        missing = pc.is_null(result)
+        result = chosen(missing, _where(argument, batch, missing, node.type), result)
+    return result
+
+
+def never_raises(node: Expression) -> bool:
+    """Whether no values of columns can make the evaluation of a node raise."""
+    for each in node.walk():
+        if isinstance(each, Cast) and not each.lenient:
+            if each.operand.type != each.type and not (isinstance(each.operand, Literal) and each.operand.value is None):
+                return False
+        elif isinstance(each, Call) and not FUNCTIONS[each.name].total:
+            return False
+    return True

@@ -1,0 +1,187 @@
+"""From SQL text to a typed tree.
+
+sqlglot reads the text (:mod:`tidelog.expr.grammar`); here names are looked up, types worked out, and every
+conversion that DuckDB would make unasked is written into the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidelog.expr.casts import cast, is_castable
+from tidelog.expr.comparison import meeting_type
+from tidelog.expr.errors import ExpressionError, UnsupportedError
+from tidelog.expr.library import ALIASES, FUNCTIONS, choose, function_named
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
+from tidelog.expr.types import BOOLEAN, NULL, VARCHAR, sql_name, sql_type
+from tidelog.model.errors import did_you_mean
+from tidelog.model.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+AGGREGATES = frozenset(
+    "count sum min max avg mean var_samp var_pop variance stddev stddev_samp stddev_pop first last median mode "
+    "quantile quantile_cont string_agg list array_agg any_value arg_min arg_max bool_and bool_or product".split()
+)
+"""Aggregate functions of DuckDB, to tell them from unknown names; only some can be computed."""
+
+
+def parse(text: str, schema: Schema | pa.Schema) -> Expression:
+    """The expression that ``text`` says, over columns of ``schema``, with DuckDB's types.
+
+    Raises :class:`ExpressionError` for a syntax error, unknown columns and functions, and operands of types that do
+    not fit.
+    """
+    from tidelog.expr.grammar import read
+
+    return Binder(text, schema).bind(read(text))
+
+
+class Binder:
+    """Turns what sqlglot has read of one text into a typed tree."""
+
+    def __init__(self, text: str, schema: Schema | pa.Schema) -> None:
+        self.text = text
+        self._schema = schema.arrow if isinstance(schema, Schema) else schema
+        self._positions = {name: index for index, name in enumerate(self._schema.names)}
+        self._lower: dict[str, list[str]] = {}
+        for name in self._schema.names:
+            self._lower.setdefault(name.lower(), []).append(name)
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """The typed tree of a node."""
+        from tidelog.expr.grammar import translate
+
+        return translate(self, node)
+
+    def error(self, message: str, node: exp.Expression | None = None, *, column: str | None = None) -> ExpressionError:
+        """An error at the place of a node."""
+        from tidelog.expr.grammar import position_of
+
+        place = None if node is None else position_of(node)
+        return ExpressionError(message, text=self.text, position=place, column=column)
+
+    def unsupported(self, what: str, node: exp.Expression) -> UnsupportedError:
+        """An error about something that DuckDB would understand."""
+        from tidelog.expr.grammar import position_of
+
+        message = f"{what} is not supported in expressions; docs/expressions.md lists what is"
+        return UnsupportedError(message, text=self.text, position=position_of(node))
+
+    def column(self, name: str, node: exp.Expression) -> Column:
+        """A column by name; as in DuckDB, case does not matter, unless it tells two columns apart."""
+        if name in self._positions:
+            found = name
+        else:
+            candidates = self._lower.get(name.lower(), [])
+            if len(candidates) > 1:
+                raise self.error(f"{name!r} may be any of {', '.join(map(repr, candidates))}; write it as it is", node)
+            if not candidates:
+                hint = did_you_mean(name, self._schema.names)
+                raise self.error(f"there is no column {name!r}; {hint}", node, column=name)
+            found = candidates[0]
+        field = self._schema.field(self._positions[found])
+        type_ = sql_type(field.type)
+        if type_ is None:
+            raise self.error(
+                f"column {found!r} is of type {field.type}, which expressions cannot use; cast it before it is stored",
+                node,
+                column=found,
+            )
+        return Column(type_, found, self._positions[found], field.nullable)
+
+    def call(self, name: str, arguments: Sequence[Expression], node: exp.Expression) -> Expression:
+        """An operator or a function applied to arguments, converted to what it takes."""
+        lowered = name.lower()
+        special = _SPECIAL.get(lowered)
+        if special is not None:
+            return special(self, list(arguments), node)
+        function = function_named(lowered)
+        if function is None:
+            if lowered in AGGREGATES:
+                raise self.error(f"{name} is an aggregate; expected an expression of a single row", node)
+            raise self.error(f"there is no function {name!r}; {did_you_mean(name, _known_names())}", node)
+        for index in function.constants:
+            if index < len(arguments) and not arguments[index].is_constant:
+                raise self.unsupported(f"argument {index + 1} of {lowered} that depends on columns", node)
+        try:
+            casts, result = choose(function, arguments)
+        except UnsupportedError as error:
+            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+        fitted = [
+            argument if type_ is None else self.fitted(argument, type_, node)
+            for argument, type_ in zip(arguments, casts, strict=True)
+        ]
+        return Call(result, function.name, tuple(fitted))
+
+    def _place(self, node: exp.Expression) -> int | None:
+        from tidelog.expr.grammar import position_of
+
+        return position_of(node)
+
+    def fitted(self, argument: Expression, type_: pa.DataType, node: exp.Expression) -> Expression:
+        """An argument converted to a type, without anybody having asked for it."""
+        if argument.type == type_:
+            return argument
+        if not is_castable(argument.type, type_):
+            raise self.error(f"{sql_name(argument.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}", node)
+        if isinstance(argument, Literal) and argument.is_loose_string:
+            try:  # better now, with a place, than at every evaluation
+                cast(pa.array([argument.value], VARCHAR), type_)
+            except ExpressionError:
+                raise self.error(f"'{argument.value}' cannot be read as {sql_name(type_)}", node) from None
+        return Cast(type_, argument, implicit=True)
+
+    def cast(self, argument: Expression, type_: pa.DataType, node: exp.Expression, *, lenient: bool) -> Expression:
+        """A conversion that was asked for."""
+        if not is_castable(argument.type, type_):
+            raise self.error(f"there is no cast from {sql_name(argument.type)} to {sql_name(type_)}", node)
+        return Cast(type_, argument, lenient)
+
+    def case(
+        self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression, node: exp.Expression
+    ) -> Expression:
+        """CASE: conditions become booleans, values meet in one type."""
+        values = [otherwise, *(value for _, value in branches)]
+        try:
+            type_ = meeting_type(values, "CASE")
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+        fitted = tuple(
+            (self.fitted(condition, BOOLEAN, node), self.fitted(value, type_, node)) for condition, value in branches
+        )
+        return Case(type_, fitted, self.fitted(otherwise, type_, node))
+
+
+def _nullif(binder: Binder, arguments: list[Expression], node: exp.Expression) -> Expression:
+    if len(arguments) != 2:
+        raise binder.error(f"nullif takes two arguments, found {len(arguments)}", node)
+    first, second = arguments
+    return binder.case([(binder.call("=", [first, second], node), Literal(NULL, None))], first, node)
+
+
+def _if(binder: Binder, arguments: list[Expression], node: exp.Expression) -> Expression:
+    if len(arguments) not in (2, 3):
+        raise binder.error(f"if takes two or three arguments, found {len(arguments)}", node)
+    otherwise = arguments[2] if len(arguments) == 3 else Literal(NULL, None)
+    return binder.case([(arguments[0], arguments[1])], otherwise, node)
+
+
+def _date_add(binder: Binder, arguments: list[Expression], node: exp.Expression) -> Expression:
+    if len(arguments) != 2:
+        raise binder.error(f"date_add takes a date and an interval, found {len(arguments)} arguments", node)
+    return binder.call("+", arguments, node)
+
+
+_SPECIAL = {"nullif": _nullif, "if": _if, "date_add": _date_add}
+"""Functions that are another form of something else."""
+
+
+def _known_names() -> list[str]:
+    return [name for name in (*FUNCTIONS, *ALIASES, *_SPECIAL) if name[0].isalpha() and " " not in name]

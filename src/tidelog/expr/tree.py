@@ -1,0 +1,169 @@
+"""The typed tree of an expression.
+
+Trees are made by :func:`tidelog.expr.parse`, which inserts every conversion that DuckDB would make unasked, so that
+operands have exactly the types their operator works on. Nodes are immutable and compare by structure.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A value for every row of a batch. ``str()`` gives SQL text that parses back to an equal expression."""
+
+    type: pa.DataType
+    """The Arrow type of the result; what DuckDB would export the result's SQL type as."""
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[Expression, ...]:
+        """The nodes right below this one."""
+
+    def walk(self) -> Iterator[Expression]:
+        """This node and all below it, each before its operands."""
+        waiting: list[Expression] = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.operands))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns used, in the order of the schema, each once."""
+        found = {node.position: node.name for node in self.walk() if isinstance(node, Column)}
+        return tuple(found[position] for position in sorted(found))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether no column is used, so that the value is the same for every row."""
+        return not any(isinstance(node, Column) for node in self.walk())
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the result may be NULL; true when that is not known."""
+        from tidelog.expr.nullability import may_be_null
+
+        return may_be_null(self)
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """The value for each row of ``batch``, an array of :attr:`type` and of the batch's length.
+
+        The batch has the columns used, in any order, of the types in the schema. Raises
+        :class:`EvaluationError` where DuckDB raises: on overflow, on casts that fail, on integer division by zero.
+        """
+        from tidelog.expr.evaluate import evaluate
+
+        return evaluate(self, batch)
+
+    def __str__(self) -> str:
+        from tidelog.expr.render import render
+
+        return render(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expression):
+    """A column, by the name it has in the schema."""
+
+    name: str
+    position: int
+    """Its place in the schema."""
+    nullable_column: bool = True
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """None."""
+        return ()
+
+    __str__ = Expression.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A constant as written: NULL, a boolean, an integer, a decimal, a double or a string.
+
+    Integers (but not decimals) and strings are *loose*: next to other types they take on the type needed, the
+    integer if its value fits.
+    """
+
+    value: None | bool | int | float | str | Decimal
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """None."""
+        return ()
+
+    @property
+    def is_loose_integer(self) -> bool:
+        """Whether this is an integer written without a type."""
+        return isinstance(self.value, int) and not isinstance(self.value, bool)
+
+    @property
+    def is_loose_string(self) -> bool:
+        """Whether this is a string, which may be read as a value of any type."""
+        return isinstance(self.value, str)
+
+    __str__ = Expression.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expression):
+    """A conversion of ``operand`` to ``type``; where it fails, an error, or NULL if ``lenient`` (TRY_CAST)."""
+
+    operand: Expression
+    lenient: bool = False
+    implicit: bool = False
+    """Whether nobody wrote it: it is not shown, and parsing inserts it again."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """What is converted."""
+        return (self.operand,)
+
+    __str__ = Expression.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """An operator or a function by its one name in the registry, applied to operands of the types it works on."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """The arguments."""
+        return self.arguments
+
+    __str__ = Expression.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expression):
+    """The value of the first branch whose condition is true, else ``otherwise``.
+
+    A branch is evaluated only for the rows that take it, so an error in it does not hurt the others.
+    """
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """Conditions and values in turn, and the last value."""
+        flat = [node for branch in self.branches for node in branch]
+        return (*flat, self.otherwise)
+
+    __str__ = Expression.__str__
+
+
+Value = Any
+"""What evaluation passes around: a :class:`pyarrow.Array`, or a :class:`pyarrow.Scalar` for a constant."""
