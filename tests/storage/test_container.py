@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import gc
+import json
 import multiprocessing
 import os
 import threading
@@ -28,6 +29,7 @@ from tidelog.model.errors import (
     LockedError,
     NotFoundError,
     SchemaError,
+    StorageError,
 )
 from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, workers
 from tidelog.storage.codec.text import TextOverflowError
@@ -445,3 +447,33 @@ def test_split_frames_are_read_like_whole_ones(tmp_path: Path, mapped: bool) -> 
             assert pa.Table.from_batches(reader.scan(columns=columns)).equals(expected.select(columns))
             assert reader.read(3, columns).equals(rows(3 * 4096, 4096).select(columns))
         assert reader.summaries()[1].sum() == 100_000
+
+
+def test_nodes_made_later_know_all_leaves_before_them(container: Container) -> None:
+    seen: list[tuple[int, list[int], int]] = []
+    container.on_leaves = lambda first, counts, table: seen.append((first, counts.tolist(), len(table)))
+    ids = []
+    for start in range(0, 60_000, 20_000):
+        container.extend(rows(start, 20_000))
+        ids.append(container.append_later(lambda: json.dumps(seen).encode()))
+    container.flush()
+    reader = container.snapshot()
+    leaves = 0
+    for number, id in enumerate(ids):
+        told = json.loads(reader.read_node(id))
+        leaves += sum(len(counts) for _, counts, _ in told[number:])
+        assert id == leaves + number
+        assert sum(sum(counts) for _, counts, _ in told) == 20_000 * (number + 1)
+        assert all(len(counts) == records for _, counts, records in told)
+    assert pa.Table.from_batches(reader.scan()).equals(pa.Table.from_batches([rows(0, 60_000)]))
+
+
+def test_a_node_that_cannot_be_made_poisons_the_container(container: Container) -> None:
+    def fail() -> bytes:
+        raise RuntimeError("no such node")
+
+    container.append_later(fail)
+    with pytest.raises(RuntimeError, match="no such node"):
+        container.flush()
+    with pytest.raises(StorageError, match="failed write before"):
+        container.append(b"more")

@@ -58,6 +58,10 @@ class Frames:
     rows: int
     digests: list[int]
     """The hash of each frame."""
+    leaf_rows: Ints
+    """Rows of each block if these are leaves, else empty."""
+    summaries: npt.NDArray[np.void]
+    """By leaf and column."""
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -75,18 +79,20 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
     """
     arena = _thread_arena()
     columns, blocks = batch.num_columns, len(cuts) - 1
+    rows = np.diff(cuts)
     offsets = np.empty((columns, blocks), np.int64)
     lengths = np.empty((columns, blocks), np.int64)
-    summaries = np.empty((columns, blocks), SUMMARY)
+    summaries = np.empty((blocks, columns), SUMMARY)
     for c, column in enumerate(batch.columns):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
-        summaries[c] = summarise(column, cuts, pieces.distinct)
+        summaries[:, c] = summarise(column, cuts, pieces.distinct)
     sizes = head_length(columns) + ((lengths + 7) & ~7).sum(axis=0)
     if sizes.max(initial=0) > LARGEST_FRAME:
-        rows = int(np.diff(cuts)[int(sizes.argmax())])
+        longest = int(sizes.argmax())
         raise InputError(
-            f"a block of {rows} rows takes {int(sizes.max())} bytes encoded, at most {LARGEST_FRAME} are possible; "
+            f"a block of {int(rows[longest])} rows takes {int(sizes[longest])} bytes encoded, at most {LARGEST_FRAME} "
+            "are possible; "
             "append fewer rows at a time, or store such large values outside the stream"
         )
     bounds = np.zeros(blocks + 1, np.int64)
@@ -97,14 +103,14 @@ def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words
         arena.data,
         offsets,
         lengths,
-        summaries.view(np.uint8).reshape(columns, blocks, kernels.SUMMARY),
-        np.diff(cuts),
+        summaries.view(np.uint64).reshape(blocks, columns, SUMMARY.itemsize // 8),
+        rows,
         np.arange(first_id, first_id + blocks, dtype=np.int64),
         bounds,
         words,
         digests,
     )
-    return Frames(words, bounds.tolist(), first_id, batch.num_rows, digests.tolist())
+    return Frames(words, bounds.tolist(), first_id, batch.num_rows, digests.tolist(), rows, summaries)
 
 
 def encode_node(content: bytes | memoryview, id: int) -> Frames:
@@ -124,7 +130,8 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
     _ENTRY.pack_into(view, kernels.HEAD, head, len(piece), int(kernels.hash64(words, first, len(words) - first)))
     _HEAD.pack_into(view, 0, 0, id, length, head, 0, 1, NODE)
     words[0] = kernels.hash64(words, 1, head // 8 - 1)
-    return Frames(words, [0, length], id, 0, [int(kernels.hash64(words, 0, len(words)))])
+    digest = int(kernels.hash64(words, 0, len(words)))
+    return Frames(words, [0, length], id, 0, [digest], np.empty(0, np.int64), np.empty((0, 0), SUMMARY))
 
 
 def head_length(columns: int) -> int:

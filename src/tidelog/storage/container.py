@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import (
@@ -23,6 +24,7 @@ from tidelog.model.errors import (
 from tidelog.storage import block
 from tidelog.storage.cache import Cache
 from tidelog.storage.check import Finding
+from tidelog.storage.codec import Ints
 from tidelog.storage.commit import (
     Commit,
     Preface,
@@ -107,6 +109,9 @@ class Container:
         self._options = options
         self.recovery = recovery
         self.schema: pa.Schema = schema_of(preface)
+        self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
+        """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
+        column. Called by a thread that appends, flushes or reads; must not use the container."""
         self._mutex = threading.RLock()
         self._closed = False
         self._failure: BaseException | None = None
@@ -261,12 +266,25 @@ class Container:
             self._check_batch(batch)
             if not batch.num_rows:
                 return range(self.blocks, self.blocks)
-            average = max(1, batch.nbytes // batch.num_rows)
-            rows = max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
+            rows = self.leaf_rows(batch)
             if batch.nbytes > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     _check_leaf_size(batch.slice(start, rows))
             return self._line.add_leaves(batch, rows)
+
+    def append_later(self, make: Callable[[], bytes]) -> int:
+        """Append a node whose bytes are not known yet; returns its id.
+
+        ``make`` is called when every block before it has been encoded and placed, by a thread that appends, flushes or
+        reads; it must not use the container.
+        """
+        with self._mutex, self._guard():
+            return self._line.add_later(make)
+
+    def leaf_rows(self, batch: pa.RecordBatch) -> int:
+        """Rows of the leaves that :meth:`extend` would cut a batch into."""
+        average: int = max(1, batch.nbytes // max(1, batch.num_rows))
+        return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
 
     def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
         """Replace a block: append a new image under the same id. Readers of earlier commits keep the old one.
@@ -312,6 +330,8 @@ class Container:
         for index in range(len(frames)):
             self._placement.put(frames.first_id + index, frames.frame(index), DATA, frames.digests[index])
         self._placement.settle()
+        if self.on_leaves is not None and len(frames.leaf_rows):
+            self.on_leaves(frames.first_id, frames.leaf_rows, frames.summaries)
         self._rows += frames.rows
         self._commit_in_background()
 

@@ -34,7 +34,8 @@ class EncodingLine:
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
-        self._running: deque[Future[block.Frames]] = deque()
+        self._running: deque[Future[block.Frames] | Callable[[], block.Frames]] = deque()
+        """Runs in order: being encoded, or to be made when their turn comes."""
         self._spare_words: list[block.Words] = []
 
     @property
@@ -72,6 +73,14 @@ class EncodingLine:
         self.next_id += 1
         return self.next_id - 1
 
+    def add_later(self, make: Callable[[], bytes]) -> int:
+        """One block of bytes, which ``make`` is asked for when every block before it has been delivered."""
+        self._encode_gathered()
+        id = self.next_id
+        self.next_id += 1
+        self._running.append(lambda: block.encode_node(make(), id))
+        return id
+
     def drain(self) -> None:
         """Encode and deliver everything added so far."""
         self._encode_gathered()
@@ -80,8 +89,9 @@ class EncodingLine:
 
     def cancel(self) -> None:
         """Give up what is not encoded yet."""
-        for future in self._running:
-            future.cancel()
+        for run in self._running:
+            if isinstance(run, Future):
+                run.cancel()
 
     def _encode_gathered(self) -> None:
         if not self._gathered:
@@ -106,7 +116,8 @@ class EncodingLine:
             self._deliver_next()
 
     def _deliver_next(self) -> None:
-        frames = self._running.popleft().result()
+        run = self._running.popleft()
+        frames = run.result() if isinstance(run, Future) else run()
         self._deliver(frames)
         if len(self._spare_words) <= workers.THREADS:
             self._spare_words.append(frames.words)

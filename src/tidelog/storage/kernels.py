@@ -96,7 +96,7 @@ def hash64(words: Any, start: Any, count: Any) -> Any:
         array_in(u8),
         array_in(i64, 2),
         array_in(i64, 2),
-        array_in(u8, 3),
+        array_in(u64, 3),
         array_in(i64),
         array_in(i64),
         array_in(i64),
@@ -109,9 +109,9 @@ def assemble_frames(
 ) -> Any:
     """Build the frames of a run of leaves from the pieces of its columns.
 
-    ``offsets``/``lengths`` say, by column and block, where the pieces stand in ``arena``; ``frames`` are the byte
-    offsets of the frames in ``out``, with one more for the end. Bytes between pieces are zero. ``digests`` receives the
-    hash of each whole frame.
+    ``offsets``/``lengths`` say, by column and block, where the pieces stand in ``arena``; ``summaries`` are the words
+    of the summaries by block and column; ``frames`` are the byte offsets of the frames in ``out``, with one more for
+    the end. Bytes between pieces are zero. ``digests`` receives the hash of each whole frame.
     """
     columns, blocks = offsets.shape
     words = arena[: arena.size & ~7].view(np.uint64)
@@ -146,11 +146,8 @@ def assemble_frames(
             at += count
         summary = base + 4 + 2 * columns
         for c in range(columns):
-            for i in range(6):
-                word = np.uint64(0)
-                for k in range(8):
-                    word |= np.uint64(summaries[c, b, 8 * i + k]) << np.uint64(8 * k)
-                out[summary + 6 * c + i] = word
+            for i in range(SUMMARY // 8):
+                out[summary + SUMMARY // 8 * c + i] = summaries[b, c, i]
         out[base] = _hash(out, base + 1, (head >> 3) - 1)
         digests[b] = _hash(out, base, at - base)
     return OK
