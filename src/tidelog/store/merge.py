@@ -1,0 +1,151 @@
+"""Merging sorted runs of rows by (time, ``_seq``), as whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.store.rows import Ints, integers, is_sorted
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class _Run:
+    """One sorted sequence of batches, and how far it has been taken."""
+
+    def __init__(self, batches: Batches, time_index: int, seq_index: int) -> None:
+        self._batches = batches
+        self._time_index = time_index
+        self._seq_index = seq_index
+        self._rest: pa.RecordBatch | None = None
+        self.times: Ints
+        self.is_over = False
+        self.advance()
+
+    def advance(self) -> None:
+        """Go to the next batch that has rows."""
+        for batch in self._batches:
+            if batch.num_rows:
+                self._set(batch)
+                return
+        self.is_over = True
+        self._rest = None
+
+    def _set(self, batch: pa.RecordBatch) -> None:
+        self._rest = batch
+        self.times = integers(batch.column(self._time_index))
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Time and number of the next row."""
+        assert self._rest is not None
+        number = self._rest.column(self._seq_index)[0].as_py()
+        return int(self.times[0]), number
+
+    @property
+    def last_time(self) -> int:
+        """The time of the last row at hand."""
+        return int(self.times[-1])
+
+    def take_before(self, time: int) -> pa.RecordBatch | None:
+        """The rows at hand before a time, if there are any."""
+        return self._take(int(np.searchsorted(self.times, time)))
+
+    def take_until(self, time: int) -> list[pa.RecordBatch]:
+        """All rows up to and at a time, from further batches too if need be."""
+        taken = []
+        while not self.is_over and self.times[0] <= time:
+            batch = self._take(int(np.searchsorted(self.times, time, side="right")))
+            if batch is not None:
+                taken.append(batch)
+        return taken
+
+    def take_all(self) -> pa.RecordBatch:
+        """All rows at hand."""
+        batch = self._take(len(self.times))
+        assert batch is not None
+        return batch
+
+    def _take(self, count: int) -> pa.RecordBatch | None:
+        batch = self._rest
+        if count == 0 or batch is None:
+            return None
+        if count == batch.num_rows:
+            self.advance()
+            return batch
+        self._set(batch.slice(count))
+        return batch.slice(0, count)
+
+
+def merged(runs: Sequence[Batches], time_index: int, seq_index: int) -> Batches:
+    """Runs, each in the order of (time, ``_seq``), as one in that order.
+
+    All batches have the same schema, with the times and numbers at the given positions. A batch of one run that no
+    other run reaches into is passed on as it is. Lazy; when abandoned, the runs are closed.
+    """
+    if len(runs) == 1:
+        yield from runs[0]
+        return
+    try:
+        active = [run for run in (_Run(batches, time_index, seq_index) for batches in runs) if not run.is_over]
+        while active:
+            active.sort(key=lambda run: run.first)
+            yield from _step(active, time_index, seq_index)
+            active = [run for run in active if not run.is_over]
+    finally:
+        for batches in runs:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+
+def _step(active: list[_Run], time_index: int, seq_index: int) -> Batches:
+    front, others = active[0], active[1:]
+    if not others:
+        yield front.take_all()
+        return
+    bound = others[0].first[0]
+    if front.last_time < bound:
+        yield front.take_all()
+        return
+    alone = front.take_before(bound)
+    if alone is not None:
+        yield alone
+        return
+    # Several runs have rows at hand that interleave.
+    limit = min(run.last_time for run in active)
+    parts = [part for run in active if (part := run.take_before(limit)) is not None]
+    if not parts:  # every row at hand of some run has this very time
+        parts = [part for run in active for part in run.take_until(limit)]
+    yield in_order(pa.concat_batches(parts), time_index, seq_index)
+
+
+def in_order(batch: pa.RecordBatch, time_index: int, seq_index: int) -> pa.RecordBatch:
+    """Rows in the order of (time, ``_seq``); fast if they consist of a few sorted stretches."""
+    times, numbers = integers(batch.column(time_index)), integers(batch.column(seq_index))
+    order = np.argsort(times, kind="stable")  # linear for sorted stretches
+    sorted_times, sorted_numbers = times[order], numbers[order]
+    ties = sorted_times[1:] == sorted_times[:-1]
+    if ties.any() and (ties & (sorted_numbers[1:] < sorted_numbers[:-1])).any():
+        order = np.lexsort((numbers, times))
+    elif is_sorted(order):
+        return batch
+    return batch.take(pa.array(order))
+
+
+def chained(parts: Sequence[tuple[int, int, Callable[[], Batches]]], time_index: int, seq_index: int) -> Batches:
+    """Parts given as (first time, last time, how to read it), merged where their times overlap, else in turn.
+
+    A part is opened when its turn comes.
+    """
+    ordered = sorted(parts, key=lambda part: part[:2])
+    start = 0
+    while start < len(ordered):
+        stop, reach = start + 1, ordered[start][1]
+        while stop < len(ordered) and ordered[stop][0] <= reach:
+            reach = max(reach, ordered[stop][1])
+            stop += 1
+        yield from merged([read() for _, _, read in ordered[start:stop]], time_index, seq_index)
+        start = stop

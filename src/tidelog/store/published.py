@@ -1,0 +1,91 @@
+"""The tail record: what the writer of a stream's tail has published for readers in other processes.
+
+A small file with two slots, written in turn and never synced: it is only looked at while its writer is alive, and what
+it names was durable before it was written. A slot is::
+
+    0   u32 length of the text, u32 CRC-32 of number and text
+    8   u64 number of the publication, from 1
+    16  JSON
+
+Slot ``i`` starts at ``i * 4096``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import asdict, dataclass
+
+from tidelog.model.errors import NotFoundError, StorageError
+from tidelog.storage.media import File, Medium
+
+_SLOT = 4096
+_HEAD = struct.Struct("<IIQ")
+_NUMBER = struct.Struct("<Q")
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """A state of the tail: everything a reader needs to see exactly what was flushed."""
+
+    journal: str
+    """Name of the journal."""
+    records: int
+    """How many of its records count."""
+    split: str | None
+    """Name of the open split, if there is one."""
+    commit: int
+    """Position of the commit of its container (``Commit.position``)."""
+
+
+class Publisher:
+    """Writes tail records. One at a time, by the holder of the tail lock."""
+
+    def __init__(self, medium: Medium, name: str) -> None:
+        self._file = medium.open(name, writable=True) if medium.exists(name) else medium.create(name)
+        newest = _newest(self._file)
+        self._number = newest[0] if newest else 0
+
+    def publish(self, record: TailRecord) -> None:
+        """Let readers see a state that is durable."""
+        text = json.dumps(asdict(record)).encode()
+        self._number += 1
+        body = _NUMBER.pack(self._number) + text
+        if len(body) + 8 > _SLOT:
+            raise StorageError(f"a tail record of {len(text)} bytes does not fit a slot of {_SLOT}; use shorter names")
+        self._file.write((self._number % 2) * _SLOT, _HEAD.pack(len(text), zlib.crc32(body), self._number) + text)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_published(medium: Medium, name: str) -> TailRecord | None:
+    """The newest tail record, or None if nothing was ever published."""
+    try:
+        file = medium.open(name)
+    except NotFoundError:
+        return None
+    with file:
+        for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
+            newest = _newest(file)
+            if newest is not None:
+                return newest[1]
+    return None
+
+
+def _newest(file: File) -> tuple[int, TailRecord] | None:
+    found: tuple[int, TailRecord] | None = None
+    for slot in range(2):
+        head = file.read(slot * _SLOT, _HEAD.size)
+        if len(head) < _HEAD.size:
+            continue
+        length, crc, number = _HEAD.unpack(head)
+        if number == 0 or length > _SLOT - _HEAD.size or number % 2 != slot:
+            continue
+        text = file.read(slot * _SLOT + _HEAD.size, length)
+        if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found[0]):
+            found = number, TailRecord(**json.loads(text))
+    return found

@@ -1,0 +1,92 @@
+"""Stored rows: the user's columns and ``_seq``, in the order of (time, ``_seq``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.errors import SchemaError
+from tidelog.model.schema import Schema
+
+Ints = npt.NDArray[np.int64]
+
+SEQ = "_seq"
+"""The column that numbers the rows of a stream in the order of their arrival, from 0."""
+
+_SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)
+
+
+def stored_schema(schema: Schema) -> pa.Schema:
+    """The columns of a stream's files: those of its schema, then ``_seq``."""
+    if SEQ in schema:
+        raise SchemaError(
+            f"a column is called {SEQ!r}, which is the name of every stream's own sequence numbers; rename it"
+        )
+    return schema.arrow.append(_SEQ_FIELD)
+
+
+def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
+    """A batch of a stream's schema with sequence numbers from ``first`` on."""
+    numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+    return pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=stored)
+
+
+def integers(array: pa.Array) -> Ints:
+    """The values of a 64-bit column without nulls (integers or timestamps), not copied."""
+    content = array.buffers()[1]
+    if not len(array) or content is None:
+        return np.empty(0, np.int64)
+    return np.frombuffer(content, np.int64, len(array), array.offset * 8)
+
+
+def times(batch: pa.RecordBatch, schema: Schema) -> Ints:
+    """The event times of a batch, in ticks of the stream's clock."""
+    return integers(batch.column(schema.time_index))
+
+
+def seqs(batch: pa.RecordBatch) -> Ints:
+    """The sequence numbers of a batch of stored rows, which are its last column."""
+    return integers(batch.column(batch.num_columns - 1))
+
+
+def is_sorted(values: Ints) -> bool:
+    """Whether values never fall."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
+def sorted_rows(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Stored rows in the order of (time, ``_seq``)."""
+    at, numbers = times(batch, schema), seqs(batch)
+    if is_sorted(at) and (is_sorted(numbers) or _ties_are_sorted(at, numbers)):
+        return batch
+    return batch.take(pa.array(np.lexsort((numbers, at))))
+
+
+def _ties_are_sorted(at: Ints, numbers: Ints) -> bool:
+    return not ((at[1:] == at[:-1]) & (numbers[1:] < numbers[:-1])).any()
+
+
+def concatenated(batches: Sequence[pa.RecordBatch], stored: pa.Schema) -> pa.RecordBatch:
+    """Batches as one; an empty one if there are none."""
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in stored], schema=stored)
+    return pa.concat_batches(batches)
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy in memory of its own, for batches whose memory belongs to somebody who may write to it."""
+    copy: pa.RecordBatch = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
+    return copy
+
+
+def without(batch: pa.RecordBatch, present: Ints) -> pa.RecordBatch:
+    """The rows whose sequence numbers are not among ``present``."""
+    if not len(present):
+        return batch
+    keep = ~np.isin(seqs(batch), present)
+    return batch if keep.all() else batch.filter(pa.array(keep))

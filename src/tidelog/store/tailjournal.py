@@ -1,0 +1,210 @@
+"""The journal of a tail: rows that were flushed and are not in a split, and what else the tail must not forget.
+
+A record of the journal (:mod:`tidelog.storage.journal`) is::
+
+    0   u32 length of the head, u32 zero
+    8   head, JSON, padded with spaces to a multiple of 8
+    ..  rows, the Arrow IPC message of one record batch of the stored schema; nothing if there are none
+
+Journals are numbered. The first record of each is a *base*: it repeats everything that still counts of the journals
+before it, so a journal counts from the moment its base is whole, and the one before it may then go.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.storage.journal import Journal, read_journal
+from tidelog.storage.media import Medium
+
+_LENGTH = struct.Struct("<II")
+_PREFIX = "journal-"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a record says besides its rows."""
+
+    split: str | None
+    """The open split, if there is one."""
+    commit: int
+    """The commit of its container (``Commit.number``) that this record counts together with, and not without: the
+    other rows of the same appends are in there."""
+    next_seq: int
+    producers: Mapping[str, int] = field(default_factory=dict)
+    """The last append of each producer; those that changed, in a base all."""
+    base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record, read back."""
+
+    head: Head
+    rows: pa.RecordBatch | None
+
+
+def pack(head: Head, rows: pa.RecordBatch | None) -> bytes:
+    """The payload of a record."""
+    text = json.dumps(asdict(head)).encode()
+    text += b" " * (-len(text) % 8)
+    body = rows.serialize() if rows is not None and rows.num_rows else b""
+    return b"".join((_LENGTH.pack(len(text), 0), text, body))
+
+
+def unpack(payload: bytes, stored: pa.Schema) -> Entry:
+    """A record as it was packed."""
+    length, _ = _LENGTH.unpack_from(payload)
+    start = _LENGTH.size + length
+    try:
+        head = Head(**json.loads(payload[_LENGTH.size : start]))
+        rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
+    return Entry(head, rows)
+
+
+def journal_name(directory: str, number: int) -> str:
+    """The name of a journal."""
+    return f"{directory}/{_PREFIX}{number:012d}"
+
+
+def journal_numbers(medium: Medium, directory: str) -> list[int]:
+    """The numbers of all journals, ascending."""
+    prefix = f"{directory}/{_PREFIX}"
+    return sorted(int(name[len(prefix) :]) for name in medium.names(prefix) if name[len(prefix) :].isdigit())
+
+
+def read_entries(medium: Medium, name: str, stored: pa.Schema, records: int | None = None) -> list[Entry]:
+    """The entries of a journal, of its first ``records`` records only if given; none if it has no base."""
+    with read_journal(medium, name) as journal:
+        entries: list[Entry] = []
+        for record in journal.records():
+            if records is not None and record.number > records:
+                break
+            entry = unpack(record.payload, stored)
+            if not entries and not entry.head.base:
+                raise CorruptionError(f"{name}: the first record is not a base")
+            entries.append(entry)
+    if records is not None and len(entries) < records:
+        raise CorruptionError(f"{name} has {len(entries)} records, {records} were published")
+    return entries
+
+
+def newest_entries(medium: Medium, directory: str, stored: pa.Schema) -> tuple[int, list[Entry]] | None:
+    """The number and entries of the newest journal that has a base; None if there is none."""
+    for number in reversed(journal_numbers(medium, directory)):
+        try:
+            entries = read_entries(medium, journal_name(directory, number), stored)
+        except NotFoundError:  # replaced while we were looking
+            return newest_entries(medium, directory, stored)
+        if entries:
+            return number, entries
+    return None
+
+
+class TailJournal:
+    """The journal of a tail, open for writing by the holder of the tail lock."""
+
+    def __init__(self, medium: Medium, directory: str, base: Head, rows: pa.RecordBatch | None, number: int) -> None:
+        """Start journal ``number`` with a base; it is durable when this returns."""
+        self._medium = medium
+        self._directory = directory
+        self.number = number
+        self._journal = self._started(base, rows)
+
+    def _started(self, base: Head, rows: pa.RecordBatch | None) -> Journal:
+        name = journal_name(self._directory, self.number)
+        if self._medium.exists(name):  # of a writer that was killed before it had written the base
+            self._medium.remove(name)
+        journal = Journal.create(self._medium, name)
+        try:
+            journal.append(pack(base, rows))
+            journal.sync()
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @property
+    def name(self) -> str:
+        """The name of the journal in use."""
+        return journal_name(self._directory, self.number)
+
+    @property
+    def records(self) -> int:
+        """How many records it has."""
+        return self._journal.last
+
+    @property
+    def bytes(self) -> int:
+        """How long it is."""
+        return self._journal.counters.bytes
+
+    def append(self, head: Head, rows: pa.RecordBatch | None) -> int:
+        """Write a record; returns its number. Durable after :meth:`sync`."""
+        return self._journal.append(pack(head, rows))
+
+    def sync(self, number: int | None = None) -> None:
+        """Make the records up to a number, by default all, durable; threads that come together share one sync."""
+        self._journal.sync(number)
+
+    def replace(self, base: Head, rows: pa.RecordBatch | None) -> None:
+        """Go on with a new journal that starts with a base; the old one is still there, see :meth:`remove_older`."""
+        old = self._journal
+        self.number += 1
+        self._journal = self._started(base, rows)
+        old.close()
+
+    def remove_older(self) -> None:
+        """Remove journals that a newer one has replaced; readers that were about to read one look again."""
+        remove_journals(
+            self._medium,
+            self._directory,
+            [n for n in journal_numbers(self._medium, self._directory) if n < self.number],
+        )
+
+    def close(self) -> None:
+        """Make everything durable and close the file."""
+        self._journal.close()
+
+
+def remove_journals(medium: Medium, directory: str, numbers: Iterable[int]) -> None:
+    """Remove journals, as far as they are there."""
+    for number in numbers:
+        try:
+            medium.remove(journal_name(directory, number))
+        except NotFoundError:
+            continue
+
+
+def producers_of(entries: Iterable[Entry]) -> dict[str, int]:
+    """The last append of each producer."""
+    result: dict[str, int] = {}
+    for entry in entries:
+        result.update(entry.head.producers)
+    return result
+
+
+def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:
+    """The rows of all entries, in the order of their arrival."""
+    return [entry.rows for entry in entries if entry.rows is not None]
+
+
+def counted(entries: list[Entry], commits: Mapping[str, int]) -> list[Entry]:
+    """The entries up to the first one that counts only with a commit which is not there.
+
+    ``commits``: the number of the newest commit of each split at hand. A split that is not among them is closed, and
+    has all of its commits.
+    """
+    for index, entry in enumerate(entries):
+        head = entry.head
+        if head.split is not None and head.commit > commits.get(head.split, head.commit):
+            return entries[:index]
+    return entries

@@ -1,0 +1,95 @@
+"""Merging sorted runs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.profiles import scaled
+from tidelog.store.merge import chained, merged
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.string()), ("_seq", pa.int64())])
+Row = tuple[int, int]
+
+
+def batch_of(rows: list[Row]) -> pa.RecordBatch:
+    columns = [[time for time, _ in rows], [f"{time}/{seq}" for time, seq in rows], [seq for _, seq in rows]]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def rows_of(batches: Iterator[pa.RecordBatch]) -> list[Row]:
+    found = []
+    for batch in batches:
+        assert batch.num_rows
+        for row in batch.to_pylist():
+            assert row["value"] == f"{row['ts']}/{row['_seq']}"
+            found.append((row["ts"], row["_seq"]))
+    return found
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[list[pa.RecordBatch]]:
+    """Rows with many equal times dealt out to runs, each sorted and cut into batches, some of them empty."""
+    times = draw(st.lists(st.integers(0, draw(st.sampled_from([2, 10, 1000]))), max_size=60))
+    rows = [(time, seq) for seq, time in enumerate(draw(st.permutations(times)))]
+    count = draw(st.integers(1, 5))
+    dealt: list[list[Row]] = [[] for _ in range(count)]
+    for row in rows:
+        dealt[draw(st.integers(0, count - 1))].append(row)
+    result = []
+    for run in dealt:
+        run.sort()
+        cuts = sorted(draw(st.lists(st.integers(0, len(run)), max_size=4)))
+        bounds = [0, *cuts, len(run)]
+        result.append([batch_of(run[a:b]) for a, b in pairwise(bounds)])
+    return result
+
+
+@settings(max_examples=scaled(200))
+@given(runs())
+def test_merging_gives_every_row_once_in_order(given_runs: list[list[pa.RecordBatch]]) -> None:
+    expected = sorted((r["ts"], r["_seq"]) for run in given_runs for batch in run for r in batch.to_pylist())
+    found = rows_of(batch for batch in merged([iter(run) for run in given_runs], 0, 2) if batch.num_rows)
+    assert found == expected
+
+
+@settings(max_examples=scaled(100))
+@given(runs())
+def test_parts_are_chained_where_they_do_not_overlap(given_runs: list[list[pa.RecordBatch]]) -> None:
+    expected = sorted((r["ts"], r["_seq"]) for run in given_runs for batch in run for r in batch.to_pylist())
+    parts = []
+    for run in given_runs:
+        times = [r["ts"] for batch in run for r in batch.to_pylist()]
+        if times:
+            parts.append((times[0], times[-1], lambda run=run: iter(run)))
+    assert rows_of(b for b in chained(parts, 0, 2) if b.num_rows) == expected
+
+
+def test_batches_that_no_other_run_reaches_into_are_passed_on_as_they_are() -> None:
+    one = [batch_of([(1, 0), (2, 1)]), batch_of([(9, 2)])]
+    other = [batch_of([(4, 3), (5, 4)])]
+    found = list(merged([iter(one), iter(other)], 0, 2))
+    assert found[0] is one[0]
+    assert rows_of(iter(found)) == [(1, 0), (2, 1), (4, 3), (5, 4), (9, 2)]
+
+
+def test_abandoning_a_merge_closes_its_runs() -> None:
+    closed = []
+
+    def run(name: str) -> Iterator[pa.RecordBatch]:
+        try:
+            for time in range(100):
+                yield batch_of([(time, time)])
+        finally:
+            closed.append(name)
+
+    merging = merged([run("a"), run("b")], 0, 2)
+    next(merging)
+    merging.close()  # type: ignore[attr-defined]
+    assert sorted(closed) == ["a", "b"]
