@@ -68,6 +68,10 @@ class LockedError(StorageError):
     """Another writer holds the lock."""
 
 
+class ConflictError(StorageError):
+    """A commit was refused, because what it builds on was changed by someone else; nothing was committed."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause for the end of a message about an unknown name: the closest known one, or all of them."""
     names = list(known)
