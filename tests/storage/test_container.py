@@ -477,3 +477,26 @@ def test_a_node_that_cannot_be_made_poisons_the_container(container: Container) 
         container.flush()
     with pytest.raises(StorageError, match="failed write before"):
         container.append(b"more")
+
+
+def test_a_view_shows_what_is_not_durable_yet(container: Container) -> None:
+    container.extend(rows(0, 10_000))
+    container.flush()
+    container.extend(rows(10_000, 10_000))
+    view, durable = container.view(), container.snapshot()
+    container.extend(rows(20_000, 10_000))
+    assert pa.Table.from_batches(view.scan()).equals(pa.Table.from_batches([rows(0, 20_000)]))
+    assert view.rows == 20_000
+    assert pa.Table.from_batches(durable.scan()).equals(pa.Table.from_batches([rows(0, 10_000)]))
+
+
+def test_held_commits_are_made_by_flush_alone(tmp_path: Path) -> None:
+    with Container.create(FileMedium(tmp_path), NAME, SCHEMA, Options(commit_every=1000)) as container:
+        container.holds_commits = True
+        container.extend(rows(0, 100_000))
+        container.view()
+        assert container.snapshot().commit.number == 0
+        container.holds_commits = False
+        container.extend(rows(100_000, 100_000))
+        container.view()
+        assert container.snapshot().commit.number > 0

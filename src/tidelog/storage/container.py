@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -112,6 +112,8 @@ class Container:
         self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
         """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
         column. Called by a thread that appends, flushes or reads; must not use the container."""
+        self.holds_commits = False
+        """While set, commits are made by ``flush`` alone, so that no crash can leave a part of what was appended."""
         self._mutex = threading.RLock()
         self._closed = False
         self._failure: BaseException | None = None
@@ -365,7 +367,7 @@ class Container:
 
         Pending relocations are left out: they belong to the next flush.
         """
-        if self._placement.place.offset - self._written.end < self._options.commit_every:
+        if self.holds_commits or self._placement.place.offset - self._written.end < self._options.commit_every:
             return
         if self._syncing is not None and not self._syncing.done():
             return
@@ -386,16 +388,26 @@ class Container:
         """A reader pinned to the newest durable commit, sharing this container's file and cache."""
         with self._mutex, self._guard():
             self._wait_for_sync()
-            translation: Translation = self._placement.tree.freeze()
-            return ContainerReader(
-                self._file,
-                self._preface,
-                self._durable,
-                translation,
-                self._committed_relocations,
-                self._cache,
-                owns_file=False,
-            )
+            return self._reader(self._durable, self._committed_relocations)
+
+    def view(self) -> ContainerReader:
+        """A reader of everything appended and updated so far, durable or not, sharing this container's file and cache.
+
+        Its commit is none that was written: it has the number of the last one and ends where the file ends now.
+        """
+        with self._mutex, self._guard():
+            self._line.drain()
+            self._placement.seal()
+            end = self._placement.place
+            rows = self._rows + self._moved.rows
+            now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
+            return self._reader(now, self._relocations)
+
+    def _reader(self, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
+        translation: Translation = self._placement.tree.freeze()
+        return ContainerReader(
+            self._file, self._preface, commit, translation, relocations, self._cache, owns_file=False
+        )
 
     def read(
         self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
