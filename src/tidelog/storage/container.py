@@ -318,14 +318,27 @@ class Container:
             self._wait_for_sync()
             meta = self._written.meta if meta is None else meta
             moved = self._moved
-            changed = self._placement.has_grown_since(self._written) or bool(moved.addresses)
-            if changed or meta != self._written.meta or self._durable is not self._written:
+            if self._has_changed() or meta != self._written.meta or self._durable is not self._written:
                 self._moved = _Updates()
                 self._rows += moved.rows
                 self._dead_bytes += moved.dead_bytes
                 self._make_durable(self._write_commit(meta, moved.addresses))
                 self._committed_relocations = dict(self._relocations)
             return self._durable
+
+    def next_commit(self) -> int:
+        """The number of the commit that ``flush`` would make or return now, if nothing is appended before it.
+
+        Encodes and places everything appended so far.
+        """
+        with self._mutex, self._guard():
+            self._line.drain()
+            self._wait_for_sync()
+            return self._written.number + int(self._has_changed())
+
+    def _has_changed(self) -> bool:
+        """Whether there is something to commit."""
+        return self._placement.has_grown_since(self._written) or bool(self._moved.addresses)
 
     def _place(self, frames: block.Frames) -> None:
         """Take the frames of a run, the next ones, into the file."""
