@@ -1,0 +1,335 @@
+"""The manifest of a stream: which closed splits it has, which events are deleted, and what else is common knowledge.
+
+A :class:`Manifest` is a value, one for each commit; a :class:`Change` is what a commit does to it; :class:`ManifestLog`
+keeps them in the directory ``manifest`` of a stream, as a :class:`~tidelog.store.deltalog.DeltaLog`. There is one rule for
+those who add splits: the file is written, synced and its name synced *before* the commit that names it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidelog.model.errors import ConflictError, InputError, NotFoundError
+from tidelog.model.evolution import check_evolution
+from tidelog.model.interval import Interval
+from tidelog.model.schema import Schema
+from tidelog.storage.check import Finding
+from tidelog.storage.media import Medium
+from tidelog.store.deltalog import Clock, DeltaLog, Ledger
+from tidelog.store.filenames import check_plain_name, join, stem_of
+from tidelog.store.options import StreamOptions
+from tidelog.store.split_info import SplitInfo, SplitKind
+
+__all__ = ["Change", "Deletion", "Manifest", "ManifestLog", "SplitInfo", "SplitKind", "split_path"]
+
+MANIFESTS: Final = "manifest"
+SPLITS: Final = "splits"
+
+
+def split_path(directory: str, name: str) -> str:
+    """The name on the medium of a split's file; ``directory`` is the stream's."""
+    return join(directory, f"{SPLITS}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The events of a time interval whose sequence number is below ``below_seq`` are deleted."""
+
+    interval: Interval
+    below_seq: int
+
+    def __post_init__(self) -> None:
+        if self.interval.is_empty or self.below_seq < 0:
+            raise InputError(f"found a deletion of {self.interval} below number {self.below_seq}, which is of nothing")
+
+    def covers(self, split: SplitInfo) -> bool:
+        """Whether all events of a split are deleted by it."""
+        inside = self.interval.contains(split.time_min) and self.interval.contains(split.time_max)
+        return inside and split.seq_max < self.below_seq
+
+    def to_list(self) -> list[int | None]:
+        """The deletion as JSON values."""
+        return [self.interval.start, self.interval.end, self.below_seq]
+
+    @classmethod
+    def from_list(cls, values: Iterable[Any]) -> Deletion:
+        """The deletion that :meth:`to_list` described."""
+        start, end, below_seq = values
+        return cls(Interval(start, end), below_seq)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a commit does to a manifest; everything left out stays as it is."""
+
+    add: tuple[SplitInfo, ...] = ()
+    """New splits. Their sequence numbers count as given out."""
+    remove: tuple[str, ...] = ()
+    """Splits that leave; :class:`ConflictError` if one has left already. Their files stay for the grace period."""
+    condemn: tuple[str, ...] = ()
+    """Files that are no splits and never will be; they go like those of removed splits."""
+    forget: tuple[str, ...] = ()
+    """Removed files that are no longer on disk."""
+    schema: Schema | None = None
+    """The next version of the schema, which must have evolved from the last."""
+    options: StreamOptions | None = None
+    deleted_before: int | None = None
+    """Events before this instant are deleted, now and when they arrive later. Never moves back: a smaller one is ignored."""
+    delete: tuple[Deletion, ...] = ()
+    undelete: tuple[Deletion, ...] = ()
+    """Deletions that no longer matter because no event is left that they apply to."""
+    next_seq: int | None = None
+    """The smallest sequence number to be given out from now on. Never moves back: a smaller one is ignored."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """The number of the last transaction of some producers; :class:`ConflictError` if one was committed before."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        return self == Change()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a stream consists of, apart from its tail. Never changes; the mappings must not be written to."""
+
+    number: int = 0
+    at: float = 0.0
+    """When it was committed, in seconds since 1970."""
+    schemas: tuple[Schema, ...] = ()
+    """All versions of the schema, the current one last."""
+    options: StreamOptions = field(default_factory=StreamOptions)
+    splits: Mapping[str, SplitInfo] = field(default_factory=dict)
+    """Closed splits by name, in the order they were added in."""
+    deleted_before: int | None = None
+    deletions: tuple[Deletion, ...] = ()
+    next_seq: int = 0
+    """No split has this sequence number or a greater one."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """Of each producer (a writer, a streaming query) the number of its last committed transaction."""
+    removed: Mapping[str, float] = field(default_factory=dict)
+    """Files that left, and may still be on disk, with the time at which they did."""
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all splits, deleted ones included."""
+        return sum(split.rows for split in self.splits.values())
+
+    def changed(self, change: Change, number: int, at: float) -> Manifest:
+        """The manifest after a change that is committed at time ``at``; raises :class:`ConflictError` if it does not fit."""
+        splits, removed = dict(self.splits), dict(self.removed)
+        for name in change.remove:
+            if splits.pop(name, None) is None:
+                raise ConflictError(
+                    f"cannot remove split {name}: it is no longer in the manifest; start again without it"
+                )
+            removed[name] = at
+        for name in change.condemn:
+            if name in splits:
+                raise ConflictError(f"cannot give up {name}: it is a split of the stream")
+            removed.setdefault(check_plain_name(name), at)
+        for name in change.forget:
+            removed.pop(name, None)
+        gone = {stem_of(name) for name in removed}
+        for split in change.add:
+            if split.name in splits:
+                raise ConflictError(f"cannot add split {split.name}: it is in the manifest already")
+            if stem_of(split.name) in gone:
+                raise ConflictError(
+                    f"cannot add split {split.name}: its file was removed, or given up because it was not added in time; "
+                    "write it again"
+                )
+            splits[split.name] = split
+        numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
+        return Manifest(
+            number=number,
+            at=at,
+            schemas=self._schemas_with(change.schema),
+            options=self.options if change.options is None else change.options,
+            splits=splits,
+            deleted_before=_later(self.deleted_before, change.deleted_before),
+            deletions=self._deletions_after(change),
+            next_seq=max(numbers),
+            transactions=self._transactions_with(change.transactions),
+            removed=removed,
+        )
+
+    def _schemas_with(self, schema: Schema | None) -> tuple[Schema, ...]:
+        if schema is None or (self.schemas and schema == self.schema):
+            return self.schemas
+        if self.schemas:
+            check_evolution(self.schema, schema)
+        return (*self.schemas, schema)
+
+    def _deletions_after(self, change: Change) -> tuple[Deletion, ...]:
+        kept = [deletion for deletion in self.deletions if deletion not in change.undelete]
+        kept += [deletion for deletion in dict.fromkeys(change.delete) if deletion not in kept]
+        return tuple(kept)
+
+    def _transactions_with(self, new: Mapping[str, int]) -> Mapping[str, int]:
+        for producer, number in new.items():
+            last = self.transactions.get(producer)
+            if last is not None and number <= last:
+                raise ConflictError(
+                    f"transaction {number} of {producer!r} is not new: {last} was committed already; skip it"
+                )
+        return {**self.transactions, **new}
+
+
+def _later(old: int | None, new: int | None) -> int | None:
+    return max((each for each in (old, new) if each is not None), default=None)
+
+
+class ManifestLog:
+    """The manifests of the stream in ``directory``; safe for any number of threads and processes, without a lock.
+
+    ``clock`` tells the time of commits, in seconds since 1970.
+    """
+
+    def __init__(self, medium: Medium, directory: str, *, clock: Clock = time.time) -> None:
+        self.medium = medium
+        self.directory = directory
+        self.clock = clock
+        self._log = DeltaLog(medium, join(directory, MANIFESTS), _ManifestLedger(), clock=clock)
+
+    def create(self, schema: Schema, options: StreamOptions | None = None) -> Manifest:
+        """Make the directories and the first manifest of a stream; :class:`ExistsError` if it has one.
+
+        Options must fit the schema, see :meth:`StreamOptions.check`.
+        """
+        options = StreamOptions() if options is None else options
+        options.check(schema)
+        for name in (SPLITS, MANIFESTS):
+            self.medium.make_directory(join(self.directory, name))
+        return self._log.create(Change(schema=schema, options=options))
+
+    def exists(self) -> bool:
+        """Whether there is a manifest, and so a stream."""
+        return self._log.exists()
+
+    def load(self) -> Manifest:
+        """The newest manifest; contains every commit acknowledged before, by whichever process. Writes nothing.
+
+        Raises :class:`NotFoundError` if there is no stream, :class:`CorruptionError` if a file is damaged.
+        """
+        return self._log.load()
+
+    def commit(self, change: Callable[[Manifest], Change | None]) -> Manifest:
+        """Let ``change`` say what to change of the newest manifest and commit it durably; returns the new manifest.
+
+        Called again with a newer manifest whenever another commit came first. It returns None, or an empty change, to
+        change nothing, and raises to refuse. Raises :class:`ConflictError` if the change does not fit the manifest, and
+        :class:`NotFoundError` if the file of an added split is not there.
+        """
+        return self._log.commit(lambda manifest: self._checked(manifest, change(manifest)))
+
+    def _checked(self, manifest: Manifest, change: Change | None) -> Change | None:
+        if change is None or change.is_empty:
+            return None
+        if change.options is not None or change.schema is not None:
+            (change.options or manifest.options).check(change.schema or manifest.schema)
+        # A file given up by a sweep is in ``removed`` from before it leaves the disk until after. So one that is neither
+        # there nor missing here stays: to give it up now takes a commit, and ours would have to be rebased on that.
+        for split in change.add:
+            path = split_path(self.directory, split.name)
+            if stem_of(split.name) not in map(stem_of, manifest.removed) and not self.medium.exists(path):
+                raise NotFoundError(f"cannot add split {split.name}: there is no file {path}; write and sync it first")
+        return change
+
+    def prune(self, grace: float | None = None) -> list[str]:
+        """Remove files of manifests that no reader can need, see :meth:`DeltaLog.prune`; returns their names.
+
+        ``grace`` is the stream's own unless given.
+        """
+        return self._log.prune(self.load().options.grace if grace is None else grace)
+
+    def check(self) -> list[Finding]:
+        """Everything wrong with the manifests, and splits without a file; an empty list means that all is well."""
+        findings = self._log.check()
+        if not findings:
+            for name in self.load().splits:
+                path = split_path(self.directory, name)
+                # Looked up again: the split may have left, and its file with it, in the meantime.
+                if not self.medium.exists(path) and name in self.load().splits:
+                    findings.append(Finding(path, "is missing, but the manifest names it; restore it from a backup"))
+        return findings
+
+
+class _ManifestLedger(Ledger[Manifest, Change]):
+    """Manifests and changes as JSON values; what is empty or absent is left out."""
+
+    kind = "tidelog stream manifest"
+
+    def empty(self) -> Manifest:
+        return Manifest()
+
+    def apply(self, state: Manifest, change: Change, number: int, at: float) -> Manifest:
+        return state.changed(change, number, at)
+
+    def change_to_dict(self, change: Change) -> dict[str, Any]:
+        values = {
+            "add": [split.to_dict() for split in change.add],
+            "remove": list(change.remove),
+            "condemn": list(change.condemn),
+            "forget": list(change.forget),
+            "schema": None if change.schema is None else change.schema.to_dict(),
+            "options": None if change.options is None else change.options.to_dict(),
+            "deleted_before": change.deleted_before,
+            "delete": [deletion.to_list() for deletion in change.delete],
+            "undelete": [deletion.to_list() for deletion in change.undelete],
+            "next_seq": change.next_seq,
+            "transactions": dict(change.transactions),
+        }
+        return {name: value for name, value in values.items() if value not in (None, [], {})}
+
+    def change_from_dict(self, values: dict[str, Any]) -> Change:
+        schema, options = values.get("schema"), values.get("options")
+        return Change(
+            add=tuple(map(SplitInfo.from_dict, values.get("add", ()))),
+            remove=tuple(values.get("remove", ())),
+            condemn=tuple(values.get("condemn", ())),
+            forget=tuple(values.get("forget", ())),
+            schema=None if schema is None else Schema.from_dict(schema),
+            options=None if options is None else StreamOptions.from_dict(options),
+            deleted_before=values.get("deleted_before"),
+            delete=tuple(map(Deletion.from_list, values.get("delete", ()))),
+            undelete=tuple(map(Deletion.from_list, values.get("undelete", ()))),
+            next_seq=values.get("next_seq"),
+            transactions=values.get("transactions", {}),
+        )
+
+    def state_to_dict(self, state: Manifest) -> dict[str, Any]:
+        return {
+            "at": state.at,
+            "schemas": [schema.to_dict() for schema in state.schemas],
+            "options": state.options.to_dict(),
+            "splits": [split.to_dict() for split in state.splits.values()],
+            "deleted_before": state.deleted_before,
+            "deletions": [deletion.to_list() for deletion in state.deletions],
+            "next_seq": state.next_seq,
+            "transactions": dict(state.transactions),
+            "removed": dict(state.removed),
+        }
+
+    def state_from_dict(self, values: dict[str, Any], number: int) -> Manifest:
+        splits = map(SplitInfo.from_dict, values["splits"])
+        return Manifest(
+            number=number,
+            at=values["at"],
+            schemas=tuple(map(Schema.from_dict, values["schemas"])),
+            options=StreamOptions.from_dict(values["options"]),
+            splits={split.name: split for split in splits},
+            deleted_before=values["deleted_before"],
+            deletions=tuple(map(Deletion.from_list, values["deletions"])),
+            next_seq=values["next_seq"],
+            transactions=values["transactions"],
+            removed=values["removed"],
+        )

@@ -1,0 +1,108 @@
+"""What a manifest says about one closed split."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from tidelog.model.errors import InputError
+from tidelog.model.interval import Interval
+from tidelog.store.filenames import check_plain_name
+
+SplitKind: TypeAlias = Literal["regular", "late", "loaded"]
+"""Closed by the tail; written from late rows by the tail; written whole by somebody else."""
+
+Bytes: TypeAlias = bytes  # the class has a field of that name
+SPLIT_KINDS: Final = ("regular", "late", "loaded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitInfo:
+    """A closed split: its file, what is in it, where to begin reading. Bounds of times and numbers are inclusive."""
+
+    name: str
+    """The file, in the directory ``splits`` of the stream; made by :func:`tidelog.store.filenames.new_file_name`."""
+    rows: int
+    bytes: int
+    time_min: int
+    time_max: int
+    seq_min: int
+    seq_max: int
+    kind: SplitKind
+    boundary: Interval | None = None
+    """The regular interval of time that all its events are in; None if it has none."""
+    root: Bytes = b""
+    """Where its tree begins, as the tree itself writes it down."""
+    entry: Bytes = b""
+    """The entries of the root merged into one: rows, bounds and sums of every column."""
+    created_at: float
+    """Seconds since 1970."""
+
+    def __post_init__(self) -> None:
+        check_plain_name(self.name)
+        if self.kind not in SPLIT_KINDS:
+            raise InputError(f"split {self.name}: found kind {self.kind!r}; expected one of {', '.join(SPLIT_KINDS)}")
+        if self.rows < 1 or self.bytes < 0:
+            raise InputError(f"split {self.name}: found {self.rows} rows in {self.bytes} bytes; expected some rows")
+        if self.time_min > self.time_max or self.seq_min > self.seq_max or self.seq_min < 0:
+            raise InputError(
+                f"split {self.name}: found times {self.time_min} to {self.time_max} and sequence numbers "
+                f"{self.seq_min} to {self.seq_max}; expected each to ascend, and numbers from 0"
+            )
+        if self.seq_max - self.seq_min + 1 < self.rows:
+            raise InputError(
+                f"split {self.name}: found {self.rows} rows with sequence numbers {self.seq_min} to {self.seq_max}; "
+                "expected a number for each row"
+            )
+        inside = self.boundary is None or all(map(self.boundary.contains, (self.time_min, self.time_max)))
+        if not inside:
+            raise InputError(
+                f"split {self.name}: found times {self.time_min} to {self.time_max}, not all inside its "
+                f"boundary {self.boundary}"
+            )
+
+    @property
+    def interval(self) -> Interval:
+        """The smallest half-open interval of time that all its events are in."""
+        return Interval(self.time_min, self.time_max + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The split as JSON values."""
+        values: dict[str, Any] = {
+            "name": self.name,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "time": [self.time_min, self.time_max],
+            "seq": [self.seq_min, self.seq_max],
+            "kind": self.kind,
+            "created_at": self.created_at,
+        }
+        if self.boundary is not None:
+            values["boundary"] = [self.boundary.start, self.boundary.end]
+        for name, content in (("root", self.root), ("entry", self.entry)):
+            if content:
+                values[name] = base64.b64encode(content).decode("ascii")
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SplitInfo:
+        """The split that :meth:`to_dict` described."""
+        time_min, time_max = values["time"]
+        seq_min, seq_max = values["seq"]
+        boundary = values.get("boundary")
+        return cls(
+            name=values["name"],
+            rows=values["rows"],
+            bytes=values["bytes"],
+            time_min=time_min,
+            time_max=time_max,
+            seq_min=seq_min,
+            seq_max=seq_max,
+            kind=values["kind"],
+            boundary=None if boundary is None else Interval(*boundary),
+            root=base64.b64decode(values.get("root", ""), validate=True),
+            entry=base64.b64decode(values.get("entry", ""), validate=True),
+            created_at=values["created_at"],
+        )
