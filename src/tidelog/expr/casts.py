@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from tidelog.expr import decimals, text_casts
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.types import (
-    BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -28,9 +27,7 @@ from tidelog.expr.types import (
     is_decimal,
     is_float,
     is_instant,
-    is_integer,
     is_numeric,
-    kind,
     sql_name,
 )
 from tidelog.expr.vectors import Mask, Numbers, as_array, made, numbers, valid_rows
@@ -173,7 +170,8 @@ def _float_to_decimal(array: pa.Array, target: pa.DataType) -> Converted:
     values = numbers(array).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         exact = values * 10.0**target.scale
-        exact = exact + 1e-9 * np.sign(values)  # as DuckDB does, so that 1.15 * 10 rounds up
+        if target != HUGEINT:
+            exact = exact + 1e-9 * np.sign(values)  # as DuckDB does, so that 1.15 * 10 rounds up
         good = np.abs(exact) < 10.0**target.precision
     rounded = np.rint(np.where(good, exact, 0.0))
     valid = valid_rows(array)
@@ -256,6 +254,3 @@ def _instant_to_instant(array: pa.Array, target: pa.DataType) -> Converted:
     limit = (2**63 - 1) // factor
     bad = (ticks > limit) | (ticks < -limit)
     return made(np.where(bad, 0, ticks) * factor, valid, target), bad
-
-
-__all__ = ["BLOB", "HUGEINT", "cast", "is_castable", "is_integer", "kind"]

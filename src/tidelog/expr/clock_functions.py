@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from tidelog.expr import durations
 from tidelog.expr.calendar import civil, days_of
-from tidelog.expr.date_functions import day_and_time, part
+from tidelog.expr.date_functions import Longs, day_and_time, part
 from tidelog.expr.durations import MICROS_PER_DAY
 from tidelog.expr.errors import EvaluationError
 from tidelog.expr.signatures import register, same
 from tidelog.expr.tree import Value
 from tidelog.expr.types import DATE, TIMESTAMP, TIMESTAMP_NS, kind
-from tidelog.expr.vectors import all_valid, as_array, is_scalar, length_of, made, numbers, per_distinct, refuse
+from tidelog.expr.vectors import Mask, all_valid, as_array, is_scalar, length_of, made, numbers, per_distinct, refuse
 
 _THEME = "date and time"
 _POINTS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
@@ -44,13 +44,14 @@ def _register_epoch(name: str, per_tick: int, multiplied: int, kinds: Sequence[s
         else:
             days, time = day_and_time(value)
             ticks = days * MICROS_PER_DAY + time
-        return _scaled(made(np.floor_divide(ticks, per_tick), all_valid(values), pa.int64()), multiplied, result)
+            ticks = ticks + np.sign(ticks) * (per_tick // 2)  # to the nearest, halves away from zero
+        ticks = np.sign(ticks) * (np.abs(ticks) // per_tick)
+        return _scaled(made(ticks, all_valid(values), pa.int64()), multiplied, result)
 
 
 def _scaled(value: Value, factor: int, result: pa.DataType) -> pa.Array:
     ticks, valid = numbers(value), all_valid([value])
-    limit = (2**63 - 1) // factor
-    refuse((ticks > limit) | (ticks < -limit), valid, "the result is out of range")
+    refuse(durations.beyond(ticks, (2**63 - 1) // factor), valid, "the result is out of range")
     with np.errstate(over="ignore"):
         return made(ticks * factor, valid, result)
 
@@ -89,7 +90,7 @@ def _days(year: int, month: int, day: int) -> int:
 )
 def _make_timestamp(values: Sequence[Value], result: pa.DataType) -> Value:
     if len(values) == 1:
-        return made(numbers(values[0]), all_valid(values), result)
+        return _scaled(values[0], 1, result)
     return per_distinct(values, _ticks, pa.int64()).view(result)
 
 
@@ -111,9 +112,9 @@ def _make_timestamp_ms(values: Sequence[Value], result: pa.DataType) -> Value:
     return _scaled(values[0], 1000, result)
 
 
-@register("make_timestamp_ns", _THEME, "BIGINT -> TIMESTAMP_NS", total=True)
+@register("make_timestamp_ns", _THEME, "BIGINT -> TIMESTAMP_NS")
 def _make_timestamp_ns(values: Sequence[Value], result: pa.DataType) -> Value:
-    return made(numbers(values[0]), all_valid(values), result)
+    return _scaled(values[0], 1, result)
 
 
 @register("to_timestamp", _THEME, "DOUBLE -> TIMESTAMPTZ")
@@ -139,7 +140,8 @@ def _register_length(name: str, months: int, days: int, micros: int, kinds: Sequ
             return durations.from_parts(none, none, np.where(good, exact, 0).astype(np.int64), valid)
         amount = amount.astype(np.int64)
         largest = max(months, days, micros)
-        refuse(np.abs(amount) > (2**63 - 1) // (1000 * largest), valid, "the result is out of the range of INTERVAL")
+        limit = (2**63 - 1) // (1000 * largest)
+        refuse(durations.beyond(amount, limit), valid, "the result is out of the range of INTERVAL")
         with np.errstate(over="ignore"):
             return durations.from_parts(amount * months, amount * days, amount * micros, valid)
 
@@ -176,7 +178,8 @@ _register_name("monthname", _MONTH_NAMES, "month", 1)
 @register(
     "timezone",
     _THEME,
-    "VARCHAR, TIMESTAMP -> TIMESTAMPTZ; VARCHAR, TIMESTAMPTZ -> TIMESTAMP",
+    "VARCHAR, TIMESTAMP -> TIMESTAMPTZ; VARCHAR, TIMESTAMPTZ -> TIMESTAMP;"
+    "VARCHAR, TIMESTAMP_NS -> TIMESTAMPTZ_NS; VARCHAR, TIMESTAMPTZ_NS -> TIMESTAMP_NS",
     constants=(0,),
 )
 def _timezone(values: Sequence[Value], result: pa.DataType) -> Value:
@@ -186,32 +189,27 @@ def _timezone(values: Sequence[Value], result: pa.DataType) -> Value:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise EvaluationError(f"there is no time zone {name!r}; expected a name such as 'Europe/Berlin'") from None
     value = as_array(values[1], length_of(values))
-    if result == TIMESTAMP:
-        return pc.local_timestamp(value.cast(pa.timestamp("us", name)))
+    if result.tz is None:
+        return pc.local_timestamp(value.cast(pa.timestamp(result.unit, name)))
     # A time that clocks skip is moved on by what they skip; of two times of one name the later one is meant.
     placed = pc.assume_timezone(value, name, ambiguous="latest", nonexistent="latest")
     earlier = pc.assume_timezone(value, name, ambiguous="latest", nonexistent="earliest").cast(pa.int64())
     ticks = placed.cast(pa.int64())
     skipped = numbers(pc.not_equal(ticks, earlier).fill_null(False))
     if skipped.any():
-        ticks = pa.array(_after_gap(value, numbers(ticks), skipped, name), pa.int64(), mask=~_there(value))
-    return ticks.cast(pa.timestamp("us")).view(result)
+        moved = _after_gap(numbers(value), numbers(ticks), skipped, name, 10**9 if result.unit == "ns" else 10**6)
+        ticks = made(moved, all_valid([value]), pa.int64())
+    return ticks.view(result)
 
 
-def _there(value: pa.Array) -> np.ndarray:  # type: ignore[type-arg]
-    valid = all_valid([value])
-    return np.ones(len(value), np.bool_) if valid is None else valid
-
-
-def _after_gap(value: pa.Array, ticks: np.ndarray, skipped: np.ndarray, name: str) -> np.ndarray:  # type: ignore[type-arg]
+def _after_gap(local: Longs, ticks: Longs, skipped: Mask, name: str, per_second: int) -> Longs:
     zone = zoneinfo.ZoneInfo(name)
     moved = ticks.copy()
-    local = numbers(value)
     for row in np.flatnonzero(skipped):  # times inside the hour that clocks skip once a year
-        seconds = int(local[row]) // 1_000_000
+        seconds = int(local[row]) // per_second
         before = datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=zone).utcoffset()
         assert before is not None
-        moved[row] = int(local[row]) - int(before.total_seconds()) * 1_000_000
+        moved[row] = int(local[row]) - int(before.total_seconds()) * per_second
     return moved
 
 

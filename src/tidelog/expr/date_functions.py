@@ -142,7 +142,7 @@ def part(name: str, value: Value) -> npt.NDArray[Any]:
     """A part of each date, instant or interval, by its name in :data:`_PART_NAMES`."""
     if name == "epoch":
         return _epoch(value)
-    if name == "julian":
+    if name == "julian" and kind(value.type) != "INTERVAL":
         days, time = day_and_time(value)
         return days + 2_440_588.0 + time / float(MICROS_PER_DAY)
     if kind(value.type) == "INTERVAL":
@@ -286,6 +286,8 @@ def _interval_trunc(unit: str, value: Value) -> Value:
     months, days, micros = durations.parts(value)
     none = np.zeros_like(months)
     valid = all_valid([value])
+    if unit == "isoyear":
+        unit = "year"
     if unit in _MONTHS:
         return durations.from_parts(_truncated(months, _MONTHS[unit]) * _MONTHS[unit], none, none, valid)
     if unit == "week":

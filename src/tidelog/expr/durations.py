@@ -6,13 +6,13 @@ here are always a multiple of 1,000.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.expr.errors import EvaluationError
 from tidelog.expr.types import DATE, INTERVAL, is_integer, kind
 from tidelog.expr.vectors import INTERVAL_DTYPE, Mask, Numbers, all_valid, broadcast, made, numbers, refuse
 
@@ -22,6 +22,7 @@ MICROS_PER_DAY = 86_400_000_000
 DAYS_PER_MONTH = 30
 _MICROS_PER_MONTH = DAYS_PER_MONTH * MICROS_PER_DAY
 _LARGEST = 2**63 - 1
+_TOO_LONG = "the result is out of the range of INTERVAL"
 _OUT_OF_RANGE = "the result is out of the range of TIMESTAMP"
 
 
@@ -34,14 +35,19 @@ def parts(value: Any) -> tuple[Longs, Longs, Longs]:
 def from_parts(months: Numbers, days: Numbers, micros: Numbers, valid: Mask | None) -> pa.Array:
     """An interval array. Raises :class:`EvaluationError` where a part is too large."""
     months, days, micros = np.broadcast_arrays(months, days, micros)
-    too_large = (np.abs(months) > 2**31 - 1) | (np.abs(days) > 2**31 - 1) | (np.abs(micros) > _LARGEST // 1000)
-    refuse(too_large, valid, "the result is out of the range of INTERVAL")
+    too_large = beyond(months, 2**31) | beyond(days, 2**31) | beyond(micros, _LARGEST // 1000)
+    refuse(too_large, valid, _TOO_LONG)
     records = np.zeros(len(months), INTERVAL_DTYPE)
     keep = ~too_large  # null rows may hold anything
     records["months"][keep] = months[keep]
     records["days"][keep] = days[keep]
     records["nanos"][keep] = micros[keep] * 1000
     return made(records, valid, INTERVAL)
+
+
+def beyond(values: Numbers, limit: int) -> Mask:
+    """Which integers are below ``-limit`` or not below ``limit``; without their magnitudes, which may not exist."""
+    return (values < -limit) | (values >= limit)
 
 
 def order_keys(value: Any) -> tuple[Longs, Longs]:
@@ -94,61 +100,70 @@ def multiply(left: Any, right: Any) -> Any:
     """An interval times a number, in either order."""
     interval, factor = (left, right) if kind(left.type) == "INTERVAL" else (right, left)
     valid = all_valid([left, right])
-    if pa.types.is_integer(factor.type):
-        factors = numbers(factor)
-        scaled = []
-        for part in parts(interval):
-            product = part.astype(np.float64) * factors
-            refuse(np.abs(product) > float(_LARGEST) / 1000, valid, "the result is out of the range of INTERVAL")
-            with np.errstate(over="ignore"):
-                scaled.append(part * factors)
-        return from_parts(scaled[0], scaled[1], scaled[2], valid)
-    return _scaled(interval, numbers(factor), valid)
+    factors = numbers(factor)
+    if not pa.types.is_integer(factor.type):
+        return _scaled(interval, lambda part: part * factors, valid)
+    refuse(np.broadcast_to(beyond(factors, 2**31), _shape(interval, factor)), valid, "the factor is out of the range of INTEGER")
+    scaled = []
+    for part in parts(interval):
+        refuse(np.abs(part.astype(np.float64) * factors) > float(_LARGEST) / 1000, valid, _TOO_LONG)
+        with np.errstate(over="ignore"):
+            scaled.append(part * factors)
+    return from_parts(scaled[0], scaled[1], scaled[2], valid)
 
 
 def divide(interval: Any, divisor: Any) -> Any:
     """An interval divided by a DOUBLE."""
     valid = all_valid([interval, divisor])
-    numbers_ = numbers(divisor)
-    refuse(np.broadcast_to(numbers_ == 0, np.broadcast_shapes(numbers_.shape, numbers(interval).shape)), valid,
-           "division by zero in /; use NULLIF(divisor, 0) to get NULL instead")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return _scaled(interval, 1.0 / numbers_, valid)
+    divisors = numbers(divisor)
+    zero = np.broadcast_to(divisors == 0, _shape(interval, divisor))
+    refuse(zero, valid, "division by zero in /; use NULLIF(divisor, 0) to get NULL instead")
+    return _scaled(interval, lambda part: part / divisors, valid)
 
 
-def _scaled(interval: Any, factors: Numbers, valid: Mask | None) -> Any:
-    """Months times a fraction spill into days, days into time."""
+def _shape(left: Any, right: Any) -> tuple[int, ...]:
+    return np.broadcast_shapes(numbers(left).shape, numbers(right).shape)
+
+
+def _to_micro(values: Numbers) -> Numbers:
+    """Rounded to a millionth, where PostgreSQL and DuckDB end the noise of fractions."""
+    return np.rint(values * 1e6) / 1e6
+
+
+def _scaled(interval: Any, scale: Callable[[Numbers], Numbers], valid: Mask | None) -> Any:
+    """Parts times or by a number: fractions of months spill into days, fractions of days into time."""
     months, days, micros = (part.astype(np.float64) for part in parts(interval))
     with np.errstate(all="ignore"):
-        exact_months = months * factors
-        whole_months = np.trunc(exact_months)
-        exact_days = days * factors + (exact_months - whole_months) * DAYS_PER_MONTH
-        whole_days = np.trunc(np.round(exact_days, 9))
-        exact_micros = micros * factors + (exact_days - whole_days) * MICROS_PER_DAY
-        whole_micros = np.rint(exact_micros)
+        exact_months, exact_days = scale(months), scale(days)
+        whole_months, whole_days = np.trunc(exact_months), np.trunc(exact_days)
+        more_days = _to_micro((exact_months - whole_months) * DAYS_PER_MONTH)
+        seconds = _to_micro((exact_days - whole_days + more_days - np.trunc(more_days)) * 86_400.0)
+        carried = np.trunc(seconds / 86_400.0)
+        whole_days = whole_days + carried + np.trunc(more_days)
+        whole_micros = np.rint(scale(micros) + (seconds - carried * 86_400.0) * 1e6)
     total = np.stack(np.broadcast_arrays(whole_months, whole_days, whole_micros))
-    refuse(~np.isfinite(total).all(axis=0) | (np.abs(total) > 9e15).any(axis=0), valid,
-           "the result is out of the range of INTERVAL")
-    clean = np.where(np.isfinite(total) & (np.abs(total) <= 9e15), total, 0).astype(np.int64)
+    good = np.isfinite(total) & (np.abs(total) <= 9e15)
+    refuse(~good.all(axis=0), valid, _TOO_LONG)
+    clean = np.where(good, total, 0).astype(np.int64)
     return from_parts(clean[0], clean[1], clean[2], valid)
 
 
 def shifted(instant: Any, by: tuple[Longs, Longs, Longs], valid: Mask | None, result: pa.DataType) -> Any:
     """An instant moved by months (to the last day where the month is too short), days and microseconds."""
     ticks = numbers(instant).astype(np.int64)
-    months, days, micros = by
-    if instant.type == DATE:
-        ticks = ticks * MICROS_PER_DAY
-    count = max(len(ticks), len(months))
-    ticks = broadcast(ticks, count)
+    count = max(len(ticks), len(by[0]))
     months, days, micros = (broadcast(part, count) for part in by)
+    if instant.type == DATE:
+        day, time = broadcast(ticks, count), np.zeros(count, np.int64)
+    else:
+        day, time = np.divmod(broadcast(ticks, count), MICROS_PER_DAY)
     if months.any():
-        day, time = np.divmod(ticks, MICROS_PER_DAY)
-        ticks = added_months(day, months) * MICROS_PER_DAY + time
-    estimate = ticks.astype(np.float64) + days.astype(np.float64) * MICROS_PER_DAY + micros
+        day = added_months(day, months)
+    day = day + days
+    estimate = day.astype(np.float64) * MICROS_PER_DAY + time + micros
     refuse(np.abs(estimate) >= 2.0**63, valid, _OUT_OF_RANGE)
     with np.errstate(over="ignore"):
-        return made(ticks + days * MICROS_PER_DAY + micros, valid, result)
+        return made(day * MICROS_PER_DAY + time + micros, valid, result)
 
 
 def added_months(days: Longs, months: Longs) -> Longs:
@@ -159,10 +174,7 @@ def added_months(days: Longs, months: Longs) -> Longs:
     target = (first.astype(np.int64) + months).astype("datetime64[M]")
     start = target.astype("datetime64[D]").astype(np.int64)
     length = (target + 1).astype("datetime64[D]").astype(np.int64) - start
-    moved = start + np.minimum(day_of_month, length - 1)
-    if (np.abs(moved) > _LARGEST // MICROS_PER_DAY).any():
-        raise EvaluationError(_OUT_OF_RANGE)
-    return moved
+    return start + np.minimum(day_of_month, length - 1)
 
 
 def _date(days: Numbers, valid: Mask | None) -> pa.Array:

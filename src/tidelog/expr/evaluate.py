@@ -84,7 +84,8 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
         return pa.scalar(None, node.type)
     try:
         if all(is_scalar(value) for value in values):
-            columns = [as_array(values[0], 1), *values[1:]] if values else [pa.nulls(1)]
+            kept = function.constants
+            columns = [each if index in kept else as_array(each, 1) for index, each in enumerate(values)] or [pa.nulls(1)]
             return _scalar(function.run(columns, node.type))
         return function.run(values, node.type)
     except EvaluationError as error:

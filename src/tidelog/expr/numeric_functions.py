@@ -13,18 +13,15 @@ import pyarrow.compute as pc
 
 from tidelog.expr import decimals
 from tidelog.expr.arithmetic import NUMERIC
-from tidelog.expr.casts import cast
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.signatures import register, same
 from tidelog.expr.tree import Cast, Expression, Literal, Value
 from tidelog.expr.types import (
-    BIGINT,
     BOOLEAN,
     HUGEINT,
     INTEGER,
     INTEGERS,
     SIGNED,
-    UNSIGNED,
     decimal_type,
     is_decimal,
     is_float,
@@ -130,14 +127,28 @@ def _isnan(values: Sequence[Value], result: pa.DataType) -> Value:
     return made(np.isnan(numbers(values[0])), all_valid(values), result)
 
 
-@register("isinf", _REAL, same(_FLOATS, 1, "BOOLEAN"), total=True)
+_INSTANTS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+
+
+def _infinite(value: Value) -> Any:
+    """Infinite floats, and the largest and smallest counts, which stand for infinity in dates and timestamps."""
+    values = numbers(value)
+    if values.dtype.kind == "f":
+        return np.isinf(values)
+    largest = np.iinfo(values.dtype).max
+    return (values == largest) | (values == -largest)
+
+
+@register("isinf", _REAL, same((*_FLOATS, *_INSTANTS), 1, "BOOLEAN"), total=True)
 def _isinf(values: Sequence[Value], result: pa.DataType) -> Value:
-    return made(np.isinf(numbers(values[0])), all_valid(values), result)
+    return made(_infinite(values[0]), all_valid(values), result)
 
 
-@register("isfinite", _REAL, same(_FLOATS, 1, "BOOLEAN"), total=True)
+@register("isfinite", _REAL, same((*_FLOATS, *_INSTANTS), 1, "BOOLEAN"), total=True)
 def _isfinite(values: Sequence[Value], result: pa.DataType) -> Value:
-    return made(np.isfinite(numbers(values[0])), all_valid(values), result)
+    value = values[0]
+    finite = np.isfinite(numbers(value)) if is_float(value.type) else ~_infinite(value)
+    return made(finite, all_valid(values), result)
 
 
 @register("signbit", _REAL, same(_FLOATS, 1, "BOOLEAN"), total=True)
@@ -226,7 +237,7 @@ def _floats_rounded(values: Any, places: Any, to_whole: Callable[[Any], Any]) ->
         rounded = to_whole(scaled)
         result = np.where(places >= 0, rounded / factor, rounded * factor)
         lost = ~np.isfinite(result)
-        return np.where(lost, np.where(places >= 0, values, 0.0), result).astype(values.dtype)
+        return np.where(lost, np.where((places >= 0) | ~np.isfinite(values), values, 0.0), result).astype(values.dtype)
 
 
 def _register_round(name: str, kinds: Sequence[str], to_whole: Callable[[Any], Any], rounding: str) -> None:
@@ -260,8 +271,8 @@ def _integers_rounded(values: Sequence[Value], result: pa.DataType, rounding: st
     def compute(number: Any, places: int) -> Any:
         if places >= 0:
             return number
-        rounded = Decimal(int(number)).quantize(Decimal(10) ** -places, rounding=rounding, context=decimals.EXACT)
-        return rounded if result == HUGEINT else int(rounded)
+        rounded = decimals.rounded_to(Decimal(int(number)), places, rounding)
+        return Decimal(int(rounded)) if result == HUGEINT else int(rounded)
 
     try:
         return per_distinct(values, compute, result)
@@ -294,24 +305,10 @@ def _factorial(values: Sequence[Value], result: pa.DataType) -> Value:
     return per_distinct(values, lambda n: Decimal(math.factorial(n)), result)
 
 
-@register("bit_count", _REAL, same(SIGNED[:4], 1, "TINYINT"), total=True)
+@register("bit_count", _REAL, same(SIGNED, 1, "TINYINT"), total=True)
 def _bit_count(values: Sequence[Value], result: pa.DataType) -> Value:
+    if values[0].type == HUGEINT:
+        return per_distinct(values, lambda number: (int(number) % 2**128).bit_count(), result)
     array = numbers(values[0])
     bits = np.bitwise_count(array.view(f"u{array.dtype.itemsize}"))
     return made(bits, all_valid(values), result)
-
-
-@register("fdiv", _REAL, "DOUBLE, DOUBLE -> DOUBLE")
-def _fdiv(values: Sequence[Value], result: pa.DataType) -> Value:
-    with np.errstate(all="ignore"):
-        return made(np.floor(numbers(values[0]) / numbers(values[1])), all_valid(values), result)
-
-
-@register("fmod", _REAL, "DOUBLE, DOUBLE -> DOUBLE")
-def _fmod(values: Sequence[Value], result: pa.DataType) -> Value:
-    left, right = (numbers(value) for value in values)
-    with np.errstate(all="ignore"):
-        return made(left - right * np.floor(left / right), all_valid(values), result)
-
-
-__all__ = ["BIGINT", "UNSIGNED", "cast"]

@@ -179,7 +179,16 @@ def _date_add(binder: Binder, arguments: list[Expression], node: exp.Expression)
     return binder.call("+", arguments, node)
 
 
-_SPECIAL = {"nullif": _nullif, "if": _if, "date_add": _date_add}
+def _fdiv(binder: Binder, arguments: list[Expression], node: exp.Expression) -> Expression:
+    return binder.call("floor", [binder.call("/", arguments, node)], node)
+
+
+def _fmod(binder: Binder, arguments: list[Expression], node: exp.Expression) -> Expression:
+    whole = _fdiv(binder, arguments, node)
+    return binder.call("-", [arguments[0], binder.call("*", [arguments[1], whole], node)], node)
+
+
+_SPECIAL = {"nullif": _nullif, "if": _if, "date_add": _date_add, "fdiv": _fdiv, "fmod": _fmod}
 """Functions that are another form of something else."""
 
 

@@ -176,7 +176,7 @@ def _regexp_extract(values: Sequence[Value], result: pa.DataType) -> Value:
     named, count = _with_named_groups(pattern)
     empty = pc.if_else(pc.is_valid(value), pa.scalar("", result), pa.scalar(None, result))
     if group > count:
-        _run_regex(pattern, value.slice(0, 0), "match_substring_regex")  # refuses what is no regular expression
+        _run_regex(pattern, pa.array([""]), "match_substring_regex")  # refuses what is no regular expression
         return empty
     found = _run_regex(f"(?P<g0>{named})", value, "extract_regex")
     part = pc.struct_field(found, f"g{group}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.expr.errors import EvaluationError, ExpressionError
-from tidelog.expr.signatures import register
+from tidelog.expr.signatures import Shape, register
 from tidelog.expr.tree import Expression, Value
 from tidelog.expr.types import BIGINT, BLOB, NULL, VARCHAR
 from tidelog.expr.vectors import as_array, is_scalar, length_of, per_distinct
@@ -120,51 +120,51 @@ def _replace(values: Sequence[Value], result: pa.DataType) -> Value:
     return per_distinct(values, lambda text, old, new: text.replace(old, new) if old else text, result)
 
 
-def _concat_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
-    if not arguments:
-        raise ExpressionError("found no arguments, expected at least one")
+def _pipe_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
+    if any(argument.type == NULL for argument in arguments):
+        return [None, None], NULL
     type_ = BLOB if all(argument.type == BLOB for argument in arguments) else VARCHAR
     return [type_] * len(arguments), type_
 
 
-def _pipe_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
-    if any(argument.type == NULL for argument in arguments):
-        return [None, None], NULL
-    return _concat_shape(arguments)
-
-
-def _joined(values: Sequence[Value], separator: Value, missing: str) -> Value:
-    length = length_of([*values, separator])
-    arrays = [as_array(value, length) for value in values]
-    if len(arrays) == 1 and missing == "skip":
-        return pc.fill_null(arrays[0], pa.scalar("" if arrays[0].type == VARCHAR else b"", arrays[0].type))
-    return pc.binary_join_element_wise(*arrays, separator, null_handling=missing)
-
-
 @register("||", "operator", shape=_pipe_shape, total=True)
 def _pipe(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _joined(values, pa.scalar("", result) if result == VARCHAR else pa.scalar(b"", result), "emit_null")
+    arrays = [as_array(value, length_of(values)) for value in values]
+    return pc.binary_join_element_wise(*arrays, pa.scalar("" if result == VARCHAR else b"", result))
 
 
-@register("concat", _TEXT, shape=_concat_shape, strict=False, total=True)
-def _concat(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _joined(values, pa.scalar("", result) if result == VARCHAR else pa.scalar(b"", result), "skip")
+def _texts(name: str, least: int) -> Shape:
+    def shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
+        if len(arguments) < least:
+            raise ExpressionError(f"{name} takes at least {least} arguments, found {len(arguments)}")
+        return [VARCHAR] * len(arguments), VARCHAR
+
+    return shape
 
 
-def _concat_ws_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
-    if len(arguments) < 2:
-        raise ExpressionError("concat_ws takes a separator and at least one value")
-    return [VARCHAR] * len(arguments), VARCHAR
+@register("concat", _TEXT, shape=_texts("concat", 1), strict=False, total=True)
+def _concat(values: Sequence[Value], _result: pa.DataType) -> Value:
+    arrays = [pc.fill_null(as_array(value, length_of(values)), "") for value in values]
+    return pc.binary_join_element_wise(*arrays, "")
 
 
-@register("concat_ws", _TEXT, shape=_concat_ws_shape, strict=False, total=True)
+@register("concat_ws", _TEXT, shape=_texts("concat_ws", 2), strict=False, total=True)
 def _concat_ws(values: Sequence[Value], result: pa.DataType) -> Value:
     separator, *rest = values
     length = length_of(values)
-    if is_scalar(separator) and not separator.is_valid:
+    if not is_scalar(separator):
+        missing = pa.scalar(None, result)
+        parts = [_concat_ws([each, *rest], result) for each in pc.unique(separator)]  # a loop over distinct separators
+        joined = pa.nulls(length, result)
+        for each, part in zip(pc.unique(separator), parts, strict=True):
+            joined = pc.if_else(pc.equal(separator, each).fill_null(False), part, joined)
+        return pc.if_else(pc.is_valid(separator), joined, missing)
+    if not separator.is_valid:
         return pa.nulls(length, result)
-    joined = _joined([as_array(value, length) for value in rest], separator, "skip")
-    return joined if is_scalar(separator) else pc.if_else(pc.is_valid(separator), joined, pa.scalar(None, result))
+    # Arrow leaves out rows of nothing but nulls; a first part that is never null keeps them, and is cut off again.
+    arrays = [pa.repeat(pa.scalar("", result), length), *(as_array(value, length) for value in rest)]
+    joined = pc.binary_join_element_wise(*arrays, separator, null_handling="skip")
+    return pc.utf8_slice_codeunits(joined, len(separator.as_py()))
 
 
 def _register_search(name: str, kernel: Callable[..., Any], compute: Callable[[str, str], bool], aliases: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ _register_search("starts_with", pc.starts_with, str.startswith, ("prefix", "^@")
 _register_search("ends_with", pc.ends_with, str.endswith, ("suffix",))
 
 
-@register("strpos", _TEXT, "VARCHAR, VARCHAR -> BIGINT", aliases=("instr", "position"), total=True)
+@register("strpos", _TEXT, "VARCHAR, VARCHAR -> BIGINT", aliases=("instr",), total=True)
 def _strpos(values: Sequence[Value], result: pa.DataType) -> Value:
     if _all_constant(values) and pc.all(pc.string_is_ascii(values[0]), min_count=0).as_py() is not False:
         found = pc.find_substring(values[0], values[1].as_py())  # in bytes, which here are characters
