@@ -308,13 +308,13 @@ class DeltaLog(Generic[S, C]):
 
     # Keeping order. -------------------------------------------------------------------------------
 
-    def prune(self, grace: float) -> list[str]:
+    def prune(self, grace: float, now: float | None = None) -> list[str]:
         """Remove files that no reader can need any more; returns their names.
 
         These are files before the last checkpoint but one, once the checkpoint that stands in for them is older than
-        ``grace`` seconds, and what interrupted commits left behind that long ago.
+        ``grace`` seconds, and what interrupted commits left behind that long ago. ``now`` is the clock's unless given.
         """
-        limit = self.clock() - grace
+        limit = (self.clock() if now is None else now) - grace
         numbers = self._numbers()
         removed = []
         if numbers:

@@ -1,8 +1,8 @@
 """The manifest of a stream: which closed splits it has, which events are deleted, and what else is common knowledge.
 
 A :class:`Manifest` is a value, one for each commit; a :class:`Change` is what a commit does to it; :class:`ManifestLog`
-keeps them in the directory ``manifest`` of a stream, as a :class:`~tidelog.store.deltalog.DeltaLog`. There is one rule for
-those who add splits: the file is written, synced and its name synced *before* the commit that names it.
+keeps them in the directory ``manifest`` of a stream, as a :class:`~tidelog.store.deltalog.DeltaLog`. There is one rule
+for those who add splits: the file is written, synced and its name synced *before* the commit that names it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Change:
     """The next version of the schema, which must have evolved from the last."""
     options: StreamOptions | None = None
     deleted_before: int | None = None
-    """Events before this instant are deleted, now and when they arrive later. Never moves back: a smaller one is ignored."""
+    """Events before this instant are deleted, those still to come too. Never moves back: a smaller one is ignored."""
     delete: tuple[Deletion, ...] = ()
     undelete: tuple[Deletion, ...] = ()
     """Deletions that no longer matter because no event is left that they apply to."""
@@ -124,13 +124,11 @@ class Manifest:
         return sum(split.rows for split in self.splits.values())
 
     def changed(self, change: Change, number: int, at: float) -> Manifest:
-        """The manifest after a change that is committed at time ``at``; raises :class:`ConflictError` if it does not fit."""
+        """The manifest after a change committed at time ``at``; raises :class:`ConflictError` if it does not fit."""
         splits, removed = dict(self.splits), dict(self.removed)
         for name in change.remove:
             if splits.pop(name, None) is None:
-                raise ConflictError(
-                    f"cannot remove split {name}: it is no longer in the manifest; start again without it"
-                )
+                raise ConflictError(f"cannot remove split {name}: it is not in the manifest any more; go on without it")
             removed[name] = at
         for name in change.condemn:
             if name in splits:
@@ -144,8 +142,8 @@ class Manifest:
                 raise ConflictError(f"cannot add split {split.name}: it is in the manifest already")
             if stem_of(split.name) in gone:
                 raise ConflictError(
-                    f"cannot add split {split.name}: its file was removed, or given up because it was not added in time; "
-                    "write it again"
+                    f"cannot add split {split.name}: its file was removed, or given up because it was not added in "
+                    "time; write it again"
                 )
             splits[split.name] = split
         numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
@@ -236,20 +234,20 @@ class ManifestLog:
             return None
         if change.options is not None or change.schema is not None:
             (change.options or manifest.options).check(change.schema or manifest.schema)
-        # A file given up by a sweep is in ``removed`` from before it leaves the disk until after. So one that is neither
-        # there nor missing here stays: to give it up now takes a commit, and ours would have to be rebased on that.
+        # A file given up by a sweep is in ``removed`` from before it leaves the disk until after. So a file that exists
+        # and is not in ``removed`` stays: to give it up takes a commit, and ours would have to be rebased on that.
         for split in change.add:
             path = split_path(self.directory, split.name)
             if stem_of(split.name) not in map(stem_of, manifest.removed) and not self.medium.exists(path):
                 raise NotFoundError(f"cannot add split {split.name}: there is no file {path}; write and sync it first")
         return change
 
-    def prune(self, grace: float | None = None) -> list[str]:
+    def prune(self, now: float | None = None) -> list[str]:
         """Remove files of manifests that no reader can need, see :meth:`DeltaLog.prune`; returns their names.
 
-        ``grace`` is the stream's own unless given.
+        The grace period is the stream's own; ``now`` is the clock's unless given.
         """
-        return self._log.prune(self.load().options.grace if grace is None else grace)
+        return self._log.prune(self.load().options.grace, now)
 
     def check(self) -> list[Finding]:
         """Everything wrong with the manifests, and splits without a file; an empty list means that all is well."""

@@ -1,0 +1,354 @@
+"""The catalogue of a store: which streams there are, what they are called, and where each of them lives.
+
+.. code-block:: text
+
+    tidelog.json                the marker, made last: where it is, the rest is complete
+    catalogue/                  a delta log (tidelog.store.deltalog) that maps names to the ids of streams
+    streams/<id>/manifest/      a stream, see tidelog.store.manifest; its id never changes
+    streams/<id>/splits/
+    streams/<id>/...            the tail
+
+So renaming, dropping and creating again are commits to the catalogue and touch no stream. A new stream is complete on
+disk, its manifest included, before a commit gives it its name. A dropped one stays on disk for its grace period, for
+the sake of those who are reading it, and its name is free at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tidelog.model.errors import (
+    ConflictError,
+    ExistsError,
+    LockedError,
+    NotFoundError,
+    StorageError,
+    did_you_mean,
+)
+from tidelog.model.schema import Schema
+from tidelog.storage.check import Finding
+from tidelog.storage.media import Medium
+from tidelog.store.deltalog import Clock, DeltaLog, Ledger
+from tidelog.store.manifest import ManifestLog
+from tidelog.store.marker import MARKER, check_marker, sweep_markers, write_marker
+from tidelog.store.options import GRACE_SECONDS, StreamOptions
+from tidelog.store.retention import ORPHAN_AGE
+from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at
+
+CATALOGUE: Final = "catalogue"
+STREAMS: Final = "streams"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEntry:
+    """A stream as the catalogue knows it."""
+
+    name: str
+    id: str
+    """The name of its directory; the same for ever."""
+    created_at: float
+    """Seconds since 1970."""
+
+    @property
+    def directory(self) -> str:
+        """Where it lives on the medium."""
+        return f"{STREAMS}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedStream:
+    """A stream that is no longer in the catalogue, but still on disk."""
+
+    name: str | None
+    """What it was called; None for what is left of a creation that was interrupted."""
+    id: str
+    at: float
+    """When it was dropped, in seconds since 1970."""
+    grace: float
+    """How many seconds its files stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueChange:
+    """What a commit does to the catalogue."""
+
+    add: tuple[StreamEntry, ...] = ()
+    drop: tuple[tuple[str, float], ...] = ()
+    """Names of streams, and the seconds that their files stay."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """Old names and new ones."""
+    condemn: tuple[str, ...] = ()
+    """Ids of directories that no stream will ever have."""
+    forget: tuple[str, ...] = ()
+    """Ids of dropped streams that are no longer on disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueState:
+    """The catalogue after some commit. Never changes; the mappings must not be written to."""
+
+    number: int = 0
+    streams: Mapping[str, StreamEntry] = field(default_factory=dict)
+    """By name."""
+    dropped: Mapping[str, DroppedStream] = field(default_factory=dict)
+    """By id."""
+
+    def find(self, name: str) -> StreamEntry:
+        """The stream of a name; :class:`NotFoundError` if there is none."""
+        try:
+            return self.streams[name]
+        except KeyError:
+            raise NotFoundError(f"there is no stream {name!r}; {did_you_mean(str(name), self.streams)}") from None
+
+    def refuse_taken(self, name: str) -> None:
+        """Raise :class:`ExistsError` if a stream has that name."""
+        if name in self.streams:
+            raise ExistsError(f"there is a stream {name!r} already; open it, drop it, or choose another name")
+
+    def changed(self, change: CatalogueChange, number: int, at: float) -> CatalogueState:
+        """The catalogue after a change committed at time ``at``; raises if the change does not fit."""
+        streams, dropped = dict(self.streams), dict(self.dropped)
+        state = CatalogueState(number=number, streams=streams, dropped=dropped)  # sees what is changed below
+        for name, grace in change.drop:
+            entry = state.find(name)
+            del streams[name]
+            dropped[entry.id] = DroppedStream(name, entry.id, at, grace)
+        for id in change.condemn:
+            if any(entry.id == id for entry in streams.values()):
+                raise ConflictError(f"cannot give up the directory {id}: a stream lives in it")
+            dropped.setdefault(id, DroppedStream(None, id, at, GRACE_SECONDS))
+        for old, new in change.rename:
+            entry = state.find(old)
+            if new != old:
+                state.refuse_taken(new)
+            del streams[old]
+            streams[new] = StreamEntry(new, entry.id, entry.created_at)
+        for id in change.forget:
+            dropped.pop(id, None)
+        for entry in change.add:
+            state.refuse_taken(entry.name)
+            if entry.id in dropped:
+                raise ConflictError(f"creating stream {entry.name!r} took so long that it was given up; try again")
+            streams[entry.name] = entry
+        return state
+
+
+class Catalogue:
+    """The streams of the store on a medium; safe for any number of threads and processes, without a lock."""
+
+    def __init__(self, medium: Medium, *, clock: Clock = time.time) -> None:
+        self.medium = medium
+        self.clock = clock
+        self._log = DeltaLog(medium, CATALOGUE, _CatalogueLedger(), clock=clock)
+
+    @classmethod
+    def create(cls, medium: Medium, *, clock: Clock = time.time) -> Catalogue:
+        """The catalogue of the store on a medium, which is made if there is none. Several may do so at once."""
+        catalogue = cls(medium, clock=clock)
+        if not medium.exists(MARKER):
+            for name in ("", STREAMS, CATALOGUE):
+                medium.make_directory(name)
+            with suppress(ExistsError):
+                catalogue._log.create(CatalogueChange())
+            medium.sync_names(CATALOGUE)  # the first commit may be somebody else's, and not durable yet
+            write_marker(medium, clock())
+        check_marker(medium)
+        return catalogue
+
+    @classmethod
+    def open(cls, medium: Medium, *, clock: Clock = time.time) -> Catalogue:
+        """The catalogue of an existing store; writes nothing.
+
+        Raises :class:`NotFoundError` if the medium holds no store, :class:`StorageError` if a newer release made it.
+        """
+        check_marker(medium)
+        return cls(medium, clock=clock)
+
+    def load(self) -> CatalogueState:
+        """The newest state of the catalogue."""
+        return self._log.load()
+
+    def streams(self) -> list[StreamEntry]:
+        """All streams, by name."""
+        return sorted(self.load().streams.values(), key=lambda entry: entry.name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a stream of that name."""
+        return name in self.load().streams
+
+    def find(self, name: str) -> StreamEntry:
+        """The stream of that name; raises :class:`NotFoundError`, with the closest name, if there is none."""
+        return self.load().find(name)
+
+    def manifests(self, entry: StreamEntry) -> ManifestLog:
+        """The manifests of a stream, dropped ones included as long as they are on disk."""
+        return ManifestLog(self.medium, entry.directory, clock=self.clock)
+
+    def create_stream(self, name: str, schema: Schema, options: StreamOptions | None = None) -> StreamEntry:
+        """Create a stream, complete or not at all; raises :class:`ExistsError` if the name is taken."""
+        self.load().refuse_taken(check_stream_name(name))
+        now = self.clock()
+        entry = StreamEntry(name, new_stream_id(name, now), now)
+        manifests = self.manifests(entry)
+        manifests.create(schema, options)
+
+        def change(state: CatalogueState) -> CatalogueChange:
+            state.refuse_taken(name)
+            # Given up directories are known as such until they are gone, so one that is there and unknown stays.
+            if entry.id not in state.dropped and not manifests.exists():
+                raise ConflictError(f"creating stream {name!r} took so long that it was given up; try again")
+            return CatalogueChange(add=(entry,))
+
+        try:
+            self._log.commit(change)
+        except ExistsError:  # by the change, so nothing names our directory
+            self._remove_files(entry.id)
+            raise
+        return entry
+
+    def drop_stream(self, name: str) -> StreamEntry:
+        """Take a stream out of the catalogue; its files stay for its grace period. The name is free at once.
+
+        Returns what was dropped; raises :class:`NotFoundError` if there is no stream of that name.
+        """
+        found: list[StreamEntry] = []
+
+        def change(state: CatalogueState) -> CatalogueChange:
+            found[:] = [state.find(name)]
+            return CatalogueChange(drop=((name, self._grace(found[0])),))
+
+        self._log.commit(change)
+        return found[0]
+
+    def rename_stream(self, old: str, new: str) -> StreamEntry:
+        """Give a stream another name; those who are using it do not notice.
+
+        Raises :class:`NotFoundError` if there is no stream ``old``, :class:`ExistsError` if there is a stream ``new``.
+        """
+        check_stream_name(new)
+
+        def change(state: CatalogueState) -> CatalogueChange | None:
+            entry = state.find(old)
+            return None if entry.name == new else CatalogueChange(rename=((old, new),))
+
+        return self._log.commit(change).find(new)
+
+    def sweep(self, now: float, *, orphan_age: float = ORPHAN_AGE) -> list[str]:
+        """Remove what dropped streams and interrupted creations left on disk and may go at ``now``; returns the names.
+
+        Like files of a stream (:mod:`tidelog.store.retention`), what was never named by the catalogue is given up first
+        and removed when a grace period is over. Streams whose lock somebody holds stay until the next time.
+        Directories stay, empty: a medium does not remove them.
+        """
+        found = self._stream_ids()
+        state = self.load()
+        due = [each.id for each in state.dropped.values() if each.at + each.grace <= now]
+        removed: list[str] = []
+        forget = []
+        for id in due:
+            gone, all_gone = self._remove_files(id)
+            removed += gone
+            if all_gone:
+                forget.append(id)
+        lost = [id for id in found if (born := stream_born_at(id)) is not None and born + orphan_age <= now]
+
+        def change(newest: CatalogueState) -> CatalogueChange | None:
+            known = {entry.id for entry in newest.streams.values()} | {*newest.dropped, *state.dropped}
+            condemn = tuple(id for id in lost if id not in known)
+            done = tuple(id for id in forget if id in newest.dropped)
+            return CatalogueChange(condemn=condemn, forget=done) if condemn or done else None
+
+        self._log.commit(change)
+        removed += sweep_markers(self.medium, now - GRACE_SECONDS)
+        return removed + self._log.prune(GRACE_SECONDS, now)
+
+    def orphans(self) -> list[str]:
+        """Directories of streams, on the medium, that the catalogue does not know; one being created is among them."""
+        found = self._stream_ids()
+        state = self.load()
+        known = {entry.id for entry in state.streams.values()} | set(state.dropped)
+        return [f"{STREAMS}/{id}" for id in found if id not in known]
+
+    def check(self) -> list[Finding]:
+        """Everything wrong with the catalogue and with the manifests of its streams; empty when all is well."""
+        findings = self._log.check()
+        if not findings:
+            for entry in self.streams():
+                findings += self.manifests(entry).check()
+        return findings
+
+    def _stream_ids(self) -> list[str]:
+        prefix = f"{STREAMS}/"
+        paths = [name[len(prefix) :] for name in self.medium.names(prefix)]
+        return sorted({id for id, separator, _ in (path.partition("/") for path in paths) if separator})
+
+    def _grace(self, entry: StreamEntry) -> float:
+        try:
+            return self.manifests(entry).load().options.grace
+        except (StorageError, NotFoundError):  # a damaged stream must be possible to drop
+            return GRACE_SECONDS
+
+    def _remove_files(self, id: str) -> tuple[list[str], bool]:
+        """Remove the files of a stream, none if it has a writer; returns which, and whether that was all."""
+        names = self.medium.names(f"{STREAMS}/{id}/")
+        if any(name.endswith(".lock") and self.medium.is_locked(name) for name in names):
+            return [], False
+        removed = []
+        for name in names:
+            try:
+                self.medium.remove(name)
+                removed.append(name)
+            except NotFoundError:
+                continue
+            except LockedError:
+                return removed, False
+        for directory in sorted({name.rpartition("/")[0] for name in removed}):
+            self.medium.sync_names(directory)
+        return removed, True
+
+
+class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
+    """Catalogues and their changes as JSON values."""
+
+    kind = "tidelog catalogue"
+
+    def empty(self) -> CatalogueState:
+        return CatalogueState()
+
+    def apply(self, state: CatalogueState, change: CatalogueChange, number: int, at: float) -> CatalogueState:
+        return state.changed(change, number, at)
+
+    def change_to_dict(self, change: CatalogueChange) -> dict[str, Any]:
+        return {name: value for name, value in asdict(change).items() if value}
+
+    def change_from_dict(self, values: dict[str, Any]) -> CatalogueChange:
+        return CatalogueChange(
+            add=tuple(StreamEntry(**entry) for entry in values.get("add", ())),
+            drop=_pairs(values.get("drop", ())),
+            rename=_pairs(values.get("rename", ())),
+            condemn=tuple(values.get("condemn", ())),
+            forget=tuple(values.get("forget", ())),
+        )
+
+    def state_to_dict(self, state: CatalogueState) -> dict[str, Any]:
+        return {
+            "streams": [asdict(entry) for entry in state.streams.values()],
+            "dropped": [asdict(entry) for entry in state.dropped.values()],
+        }
+
+    def state_from_dict(self, values: dict[str, Any], number: int) -> CatalogueState:
+        entries = [StreamEntry(**entry) for entry in values["streams"]]
+        dropped = [DroppedStream(**entry) for entry in values["dropped"]]
+        return CatalogueState(
+            number=number,
+            streams={entry.name: entry for entry in entries},
+            dropped={entry.id: entry for entry in dropped},
+        )
+
+
+def _pairs(values: Any) -> Any:
+    return tuple((first, second) for first, second in values)
