@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from tidelog.expr.aggregates import AggregateCall, parse_aggregate
+from tidelog.expr.conditions import ColumnRange
 from tidelog.expr.errors import EvaluationError, ExpressionError, UnsupportedError
+from tidelog.expr.intervals import Interval
 from tidelog.expr.parse import parse
+from tidelog.expr.predicate import Predicate, predicate
+from tidelog.expr.ranges import column_ranges
 from tidelog.expr.tree import Expression
 
 __all__ = [
+    "AggregateCall",
+    "ColumnRange",
     "EvaluationError",
     "Expression",
     "ExpressionError",
+    "Interval",
+    "Predicate",
     "UnsupportedError",
+    "column_ranges",
     "parse",
+    "parse_aggregate",
+    "predicate",
 ]

@@ -85,7 +85,11 @@ def _negate(value: Value, result: pa.DataType) -> Value:
     if kind(result) == "INTERVAL":
         return durations.negate(value)
     if pa.types.is_unsigned_integer(result):
-        refuse(numbers(value) != 0, all_valid([value]), f"overflow in negation of {sql_name(result)}; cast to a signed type")
+        refuse(
+            numbers(value) != 0,
+            all_valid([value]),
+            f"overflow in negation of {sql_name(result)}; cast to a signed type",
+        )
         return value
     if is_decimal(result):
         return pc.negate(value)
@@ -214,7 +218,9 @@ def _shift_left(values: Sequence[Value], result: pa.DataType) -> Value:
     if pa.types.is_signed_integer(result):
         refuse(left < 0, valid, "a negative number cannot be shifted left; multiply by a power of two instead")
         refuse(right < 0, valid, "a shift by a negative number of bits is not defined; shift right instead")
-    refuse((right >= bits) & (left != 0), valid, f"a shift by {bits} bits or more is out of range for {sql_name(result)}")
+    refuse(
+        (right >= bits) & (left != 0), valid, f"a shift by {bits} bits or more is out of range for {sql_name(result)}"
+    )
     steps = np.clip(right, 0, bits - 1)
     room = np.iinfo(left.dtype).max >> steps
     refuse(left > room, valid, f"overflow in << of {sql_name(result)}; cast the left operand to a wider type")

@@ -152,7 +152,9 @@ def _conversion(source: pa.DataType, target: pa.DataType) -> Callable[[Monotone,
     return None
 
 
-def _float_conversion(source: pa.DataType, target: pa.DataType) -> Callable[[Monotone, str, Any], ValueSet | None] | None:
+def _float_conversion(
+    source: pa.DataType, target: pa.DataType
+) -> Callable[[Monotone, str, Any], ValueSet | None] | None:
     if source == FLOAT and target == DOUBLE:
         return lambda inner, op, point: inner.back(op, point)
     if not is_integer(source) or source == HUGEINT:
@@ -170,7 +172,9 @@ def _float_conversion(source: pa.DataType, target: pa.DataType) -> Callable[[Mon
     return convert
 
 
-def _instant_conversion(source: pa.DataType, target: pa.DataType) -> Callable[[Monotone, str, Any], ValueSet | None] | None:
+def _instant_conversion(
+    source: pa.DataType, target: pa.DataType
+) -> Callable[[Monotone, str, Any], ValueSet | None] | None:
     own, wanted = _ticks_per_day(source), _ticks_per_day(target)
     if wanted >= own:
         factor = wanted // own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from datetime import datetime, timezone
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
@@ -99,10 +99,10 @@ def read_instant(text: str, unit: str, *, zoned: bool) -> int:
     if wanted < 6 < digits or (wanted == 6 and digits > 6):
         fraction, digits = fraction // 10 ** (digits - 6), 6  # DuckDB reads microseconds, and rounds those
     shift = digits - wanted
-    ticks = fraction * 10**-shift if shift <= 0 else (fraction + 10**shift // 2) // 10**shift
+    ticks: int = fraction * 10**-shift if shift <= 0 else (fraction + 10**shift // 2) // 10**shift
     local = (days * SECONDS_PER_DAY + seconds) * ticks_per_second + ticks
     offset = _offset(rest.strip(_SPACE), days * SECONDS_PER_DAY + seconds)
-    result = local - offset * ticks_per_second if zoned else local
+    result: int = local - offset * ticks_per_second if zoned else local
     if not -(2**63) < result < 2**63:
         raise ValueError(text)
     return result
@@ -120,5 +120,5 @@ def _offset(text: str, local_seconds: int) -> int:
         zone = zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"unknown zone {text!r}") from None
-    moment = datetime.fromtimestamp(local_seconds, timezone.utc).replace(tzinfo=zone)
-    return int((moment.utcoffset() or datetime.resolution - datetime.resolution).total_seconds())
+    moment = datetime.fromtimestamp(local_seconds, UTC).replace(tzinfo=zone)
+    return int((moment.utcoffset() or timedelta()).total_seconds())

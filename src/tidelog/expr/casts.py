@@ -59,11 +59,15 @@ def cast(array: pa.Array, target: pa.DataType, *, lenient: bool = False) -> pa.A
     if not failed.any():
         return result
     if lenient:
-        return pc.if_else(pa.array(failed), pa.scalar(None, target), result) if target != INTERVAL else _without(result, failed)
+        return (
+            pc.if_else(pa.array(failed), pa.scalar(None, target), result)
+            if target != INTERVAL
+            else _without(result, failed)
+        )
     value = array[int(np.argmax(failed))]
     raise EvaluationError(
-        f"{text_casts.shown(value)} cannot be cast from {sql_name(array.type)} to {sql_name(target)}; use TRY_CAST to get "
-        "NULL instead"
+        f"{text_casts.shown(value)} cannot be cast from {sql_name(array.type)} to {sql_name(target)}; "
+        "use TRY_CAST to get NULL instead"
     )
 
 
@@ -210,7 +214,8 @@ def _half_away(values: Numbers, divisor: int) -> Numbers:
     if divisor == 1:
         return values
     magnitude = np.abs(values)
-    return np.sign(values) * (magnitude // divisor + (magnitude % divisor >= divisor - divisor // 2))
+    rounded: Numbers = np.sign(values) * (magnitude // divisor + (magnitude % divisor >= divisor - divisor // 2))
+    return rounded
 
 
 def _decimal_to_decimal(array: pa.Array, target: pa.DataType) -> Converted:

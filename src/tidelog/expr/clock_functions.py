@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -85,9 +85,7 @@ def _days(year: int, month: int, day: int) -> int:
         raise EvaluationError(f"there is no date {year}-{month}-{day}") from None
 
 
-@register(
-    "make_timestamp", _THEME, "BIGINT -> TIMESTAMP; BIGINT, BIGINT, BIGINT, BIGINT, BIGINT, DOUBLE -> TIMESTAMP"
-)
+@register("make_timestamp", _THEME, "BIGINT -> TIMESTAMP; BIGINT, BIGINT, BIGINT, BIGINT, BIGINT, DOUBLE -> TIMESTAMP")
 def _make_timestamp(values: Sequence[Value], result: pa.DataType) -> Value:
     if len(values) == 1:
         return _scaled(values[0], 1, result)
@@ -207,7 +205,7 @@ def _after_gap(local: Longs, ticks: Longs, skipped: Mask, name: str, per_second:
     moved = ticks.copy()
     for row in np.flatnonzero(skipped):  # times inside the hour that clocks skip once a year
         seconds = int(local[row]) // per_second
-        before = datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=zone).utcoffset()
+        before = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone).utcoffset()
         assert before is not None
         moved[row] = int(local[row]) - int(before.total_seconds()) * per_second
     return moved

@@ -102,10 +102,12 @@ def compare_floats(operator: str, left: Any, right: Any) -> Mask:
         return np.logical_not(result, out=result)
     nan = np.isnan(right)
     if operator == "=":
-        return (left == right) | (nan & np.isnan(left))
-    if operator == "<":
-        return (left < right) | (nan & ~np.isnan(left))
-    return (left <= right) | nan
+        result = (left == right) | (nan & np.isnan(left))
+    elif operator == "<":
+        result = (left < right) | (nan & ~np.isnan(left))
+    else:
+        result = (left <= right) | nan
+    return result
 
 
 def compare_floats_with(operator: str, values: Any, constant: Any) -> Mask:
@@ -114,7 +116,8 @@ def compare_floats_with(operator: str, values: Any, constant: Any) -> Mask:
     if np.isnan(constant):
         nan = np.isnan(values)
         results = {"=": nan, ">=": nan, "<>": ~nan, "<": ~nan, "<=": np.ones_like(nan), ">": np.zeros_like(nan)}
-        return results[operator]
+        result = results[operator]
+        return result
     if operator in (">", ">="):  # not <=, not <: so NaN is above
         result = np.less_equal(values, constant) if operator == ">" else np.less(values, constant)
         return np.logical_not(result, out=result)
@@ -223,7 +226,9 @@ def chosen(mask: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
     """Rows of ``yes`` where the mask holds, of ``no`` elsewhere; for every type, intervals too."""
     if yes.type == INTERVAL:
         which = numbers(mask)
-        valid = np.where(which, *(np.ones(len(which), np.bool_) if (v := valid_rows(a)) is None else v for a in (yes, no)))
+        valid = np.where(
+            which, *(np.ones(len(which), np.bool_) if (v := valid_rows(a)) is None else v for a in (yes, no))
+        )
         return made(np.where(which, numbers(yes), numbers(no)), valid, INTERVAL)
     return pc.if_else(mask, yes, no)
 

@@ -277,8 +277,10 @@ def _distinct_test(node: Call, goal: Goal) -> Condition:
     same = (node.name == "is not distinct from") == (goal in (Goal.TRUE, Goal.NOT_FALSE))
     constant = constant_or_none(right)
     if constant is None:
-        return ALWAYS if not _is_null(right) else _null_test(
-            Call(BOOLEAN, "is null" if same else "is not null", (left,)), Goal.TRUE
+        return (
+            ALWAYS
+            if not _is_null(right)
+            else _null_test(Call(BOOLEAN, "is null" if same else "is not null", (left,)), Goal.TRUE)
         )
     point = point_of(constant)
     if point is None:
@@ -308,7 +310,7 @@ def _like(node: Call, goal: Goal) -> Condition:
     if not isinstance(column, Column) or None in texts:
         return ALWAYS
     try:
-        parts = like_parts(*(str(text.as_py()) for text in texts), *([None] if len(texts) == 1 else []))  # type: ignore[union-attr, arg-type]
+        parts = like_parts(*(str(text.as_py()) for text in texts), *([None] if len(texts) == 1 else []))  # type: ignore[union-attr]
     except ExpressionError:
         return ALWAYS
     prefix = literal_prefix(parts)
@@ -335,7 +337,7 @@ def _isnan(node: Call, goal: Goal) -> Condition:
 
 
 _RULES = {
-    **{operator: _comparison for operator in COMPARISONS},
+    **dict.fromkeys(COMPARISONS, _comparison),
     "between": _between,
     "in": _in,
     "is null": _null_test,

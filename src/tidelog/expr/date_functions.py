@@ -17,15 +17,13 @@ from tidelog.expr.signatures import Function, choose, register, same
 from tidelog.expr.signatures import signatures as read_signatures
 from tidelog.expr.tree import Expression, Literal, Value
 from tidelog.expr.types import BIGINT, DATE, DOUBLE, INTERVAL, VARCHAR, kind
-from tidelog.expr.vectors import all_valid, broadcast, length_of, made, numbers, refuse
+from tidelog.expr.vectors import all_valid, length_of, made, numbers
 from tidelog.model.errors import did_you_mean
 
 Longs = npt.NDArray[np.int64]
 
-_THEME = "date and time"
-_POINTS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
-_BUCKET_ORIGIN_DAYS = 10_959  # 2000-01-03, a Monday, as in DuckDB
-_BUCKET_ORIGIN_MONTHS = 360  # 2000-01
+THEME = "date and time"
+POINTS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 
 
 def day_and_time(value: Value) -> tuple[Longs, Longs]:
@@ -48,7 +46,8 @@ def first_of_month(months: Longs) -> Longs:
 
 
 def _year(days: Longs) -> Longs:
-    return 1970 + np.floor_divide(months_since_1970(days), 12)
+    years: Longs = 1970 + np.floor_divide(months_since_1970(days), 12)
+    return years
 
 
 def _iso_thursday(days: Longs) -> Longs:
@@ -70,7 +69,8 @@ def _iso_week(days: Longs) -> Longs:
 
 def _truncated(values: Longs, divisor: int) -> Longs:
     """Division towards zero."""
-    return np.sign(values) * (np.abs(values) // divisor)
+    quotients: Longs = np.sign(values) * (np.abs(values) // divisor)
+    return quotients
 
 
 def _counted(years: Longs, size: int) -> Longs:
@@ -78,7 +78,7 @@ def _counted(years: Longs, size: int) -> Longs:
     return np.where(years > 0, (years - 1) // size + 1, -((-years) // size + 1))
 
 
-_OF_DAYS: dict[str, Callable[[Longs], Longs]] = {
+_OF_DAYS: dict[str, Callable[[Longs], Any]] = {
     "year": _year,
     "month": lambda days: np.mod(months_since_1970(days), 12) + 1,
     "day": lambda days: days - first_of_month(months_since_1970(days)) + 1,
@@ -95,7 +95,7 @@ _OF_DAYS: dict[str, Callable[[Longs], Longs]] = {
     "era": lambda days: (_year(days) > 0).astype(np.int64),
 }
 
-_OF_TIME: dict[str, Callable[[Longs], Longs]] = {
+_OF_TIME: dict[str, Callable[[Longs], Any]] = {
     "hour": lambda time: time // 3_600_000_000,
     "minute": lambda time: time // 60_000_000 % 60,
     "second": lambda time: time // 1_000_000 % 60,
@@ -112,7 +112,11 @@ _ALIASES = {
 _PART_NAMES = {
     **{name: name for name in (*_OF_DAYS, *_OF_TIME, "epoch", "julian", "timezone")},
     **{alias: unit for alias, unit in UNITS.items() if unit in _OF_DAYS or unit in _OF_TIME},
-    **{"dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week"},
+    "dow": "dayofweek",
+    "weekday": "dayofweek",
+    "doy": "dayofyear",
+    "dayofmonth": "day",
+    "weekofyear": "week",
 }
 """Parts that can be asked for, by all their names."""
 
@@ -123,8 +127,9 @@ def _part_of_interval(name: str, value: Value) -> Longs:
     if name in _OF_TIME:
         magnitude = np.abs(micros)
         shown = magnitude // 3_600_000_000 if name == "hour" else _OF_TIME[name](magnitude)
-        return np.sign(micros) * shown
-    found = {
+        signed: Longs = np.sign(micros) * shown
+        return signed
+    found: Callable[[], Longs] | None = {
         "year": lambda: years,
         "month": lambda: months - 12 * years,
         "day": lambda: days,
@@ -150,7 +155,8 @@ def part(name: str, value: Value) -> npt.NDArray[Any]:
     if name == "timezone":
         return np.zeros(len(numbers(value)), np.int64)
     days, time = day_and_time(value)
-    return _OF_DAYS[name](days) if name in _OF_DAYS else _OF_TIME[name](time)
+    found: npt.NDArray[Any] = _OF_DAYS[name](days) if name in _OF_DAYS else _OF_TIME[name](time)
+    return found
 
 
 def _epoch(value: Value) -> npt.NDArray[np.float64]:
@@ -164,10 +170,10 @@ def _epoch(value: Value) -> npt.NDArray[np.float64]:
 
 
 def _register_part(name: str) -> None:
-    kinds = _POINTS if name in ("era", "julian") else (*_POINTS, "INTERVAL")
+    kinds = POINTS if name in ("era", "julian") else (*POINTS, "INTERVAL")
     result = "DOUBLE" if name in ("epoch", "julian") else "BIGINT"
 
-    @register(name, _THEME, same(kinds, 1, result), aliases=_ALIASES.get(name, ()))
+    @register(name, THEME, same(kinds, 1, result), aliases=_ALIASES.get(name, ()))
     def run(values: Sequence[Value], type_: pa.DataType) -> Value:
         return made(part(name, values[0]), all_valid(values), type_)
 
@@ -193,7 +199,7 @@ def _nothing(values: Sequence[Value], result: pa.DataType) -> Value:
 
 def _with_specifier(name: str, signature: str, known: dict[str, str], what: str, result: Any = None) -> Any:
     """The shape of a function whose first argument names a part, the others being bound as ``signature`` says."""
-    rest = Function(name, _THEME, read_signatures(signature), _nothing)
+    rest = Function(name, THEME, read_signatures(signature), _nothing)
 
     def shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
         if len(arguments) < 2:
@@ -207,10 +213,10 @@ def _with_specifier(name: str, signature: str, known: dict[str, str], what: str,
 
 @register(
     "date_part",
-    _THEME,
+    THEME,
     shape=_with_specifier(
         "date_part",
-        same((*_POINTS, "INTERVAL"), 1, "BIGINT"),
+        same((*POINTS, "INTERVAL"), 1, "BIGINT"),
         _PART_NAMES,
         "part",
         lambda name: DOUBLE if name in ("epoch", "julian") else BIGINT,
@@ -230,8 +236,13 @@ def _array(values: Sequence[Value], index: int) -> Value:
 
 
 _TRUNCATABLE = {
-    **{alias: unit for alias, unit in UNITS.items()},
-    **{"isoyear": "isoyear", "dow": "day", "isodow": "day", "doy": "day", "dayofyear": "day", "yearweek": "week"},
+    **UNITS,
+    "isoyear": "isoyear",
+    "dow": "day",
+    "isodow": "day",
+    "doy": "day",
+    "dayofyear": "day",
+    "yearweek": "week",
 }
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}
@@ -261,7 +272,7 @@ def truncated_days(unit: str, days: Longs) -> Longs:
 
 @register(
     "date_trunc",
-    _THEME,
+    THEME,
     shape=_with_specifier(
         "date_trunc",
         "DATE -> TIMESTAMP; TIMESTAMP -> TIMESTAMP; TIMESTAMPTZ -> TIMESTAMPTZ; INTERVAL -> INTERVAL",
@@ -301,14 +312,19 @@ def _interval_trunc(unit: str, value: Value) -> Value:
 
 _DIFFERENCES = {
     **UNITS,
-    **{"isoyear": "isoyear", "dow": "day", "isodow": "day", "doy": "day", "dayofyear": "day", "yearweek": "week"},
+    "isoyear": "isoyear",
+    "dow": "day",
+    "isodow": "day",
+    "doy": "day",
+    "dayofyear": "day",
+    "yearweek": "week",
 }
 
 
 @register(
     "date_diff",
-    _THEME,
-    shape=_with_specifier("date_diff", same(_POINTS, 2, "BIGINT"), _DIFFERENCES, "unit"),
+    THEME,
+    shape=_with_specifier("date_diff", same(POINTS, 2, "BIGINT"), _DIFFERENCES, "unit"),
     aliases=("datediff",),
     constants=(0,),
 )
@@ -338,8 +354,8 @@ def _boundaries(days: Longs, size: int) -> Longs:
 
 @register(
     "date_sub",
-    _THEME,
-    shape=_with_specifier("date_sub", same(_POINTS, 2, "BIGINT"), _DIFFERENCES, "unit"),
+    THEME,
+    shape=_with_specifier("date_sub", same(POINTS, 2, "BIGINT"), _DIFFERENCES, "unit"),
     aliases=("datesub",),
     constants=(0,),
 )
@@ -370,68 +386,7 @@ def _full_months(days: Longs, time: Longs, later_days: Longs, later_time: Longs)
     return np.where(swap, -months, months)
 
 
-@register(
-    "time_bucket",
-    _THEME,
-    ";".join(
-        f"INTERVAL, {each} -> {each}; INTERVAL, {each}, INTERVAL -> {each}; INTERVAL, {each}, {each} -> {each}"
-        for each in _POINTS
-    ),
-)
-def _time_bucket(values: Sequence[Value], result: pa.DataType) -> Value:
-    months, days, micros = durations.parts(values[0])
-    valid, length = all_valid(values), length_of(values)
-    of_months = months != 0
-    refuse(
-        of_months & ((days != 0) | (micros != 0)), valid, "the width of a bucket is either months, or days and time, not both"
-    )
-    width = np.where(of_months, months, days * MICROS_PER_DAY + micros)
-    refuse(width <= 0, valid, "the width of a bucket must be longer than zero")
-    width = broadcast(np.maximum(width, 1), length)
-    value = values[1]
-    offset = values[2] if len(values) > 2 else None
-    if offset is not None and offset.type == INTERVAL:
-        value = _moved(value, offset, -1)
-    point_days, time = day_and_time(value)
-    if of_months.all():
-        start = _month_bucket(point_days, width, offset)
-    elif not of_months.any():
-        start = _fixed_bucket(point_days, time, width, offset)
-    else:
-        both = (_month_bucket(point_days, width, offset), _fixed_bucket(point_days, time, width, offset))
-        start = np.where(of_months, *both)
-    bucket = broadcast(start, length)
-    moved = made(bucket, valid, pa.timestamp("us"))
-    if offset is not None and offset.type == INTERVAL:
-        moved = _moved(moved, offset, 1)
-    ticks = numbers(moved)
-    return made(np.floor_divide(ticks, MICROS_PER_DAY) if result == DATE else ticks, valid, result)
-
-
-def _moved(value: Value, by: Value, direction: int) -> Value:
-    months, days, micros = durations.parts(by)
-    shift = (direction * months, direction * days, direction * micros)
-    return durations.shifted(value, shift, all_valid([value, by]), pa.timestamp("us"))
-
-
-def _fixed_bucket(days: Longs, time: Longs, width: Longs, origin: Value | None) -> Longs:
-    start = np.int64(_BUCKET_ORIGIN_DAYS * MICROS_PER_DAY)
-    if origin is not None and origin.type != INTERVAL:
-        origin_days, origin_time = day_and_time(origin)
-        start = origin_days * MICROS_PER_DAY + origin_time
-    ticks = days * MICROS_PER_DAY + time - start
-    return np.floor_divide(ticks, width) * width + start
-
-
-def _month_bucket(days: Longs, width: Longs, origin: Value | None) -> Longs:
-    start = np.int64(_BUCKET_ORIGIN_MONTHS)
-    if origin is not None and origin.type != INTERVAL:
-        start = months_since_1970(day_and_time(origin)[0])
-    months = months_since_1970(days) - start
-    return first_of_month(np.floor_divide(months, width) * width + start) * MICROS_PER_DAY
-
-
-@register("last_day", _THEME, same(_POINTS, 1, "DATE"))
+@register("last_day", THEME, same(POINTS, 1, "DATE"))
 def _last_day(values: Sequence[Value], result: pa.DataType) -> Value:
     days, _ = day_and_time(values[0])
     return made(first_of_month(months_since_1970(days) + 1) - 1, all_valid(values), result)

@@ -62,12 +62,16 @@ def add(left: Any, right: Any, result: pa.DataType) -> Any:
     """The sum of two intervals, of a date and days, or of an instant and an interval, in either order."""
     valid = all_valid([left, right])
     if kind(left.type) == "INTERVAL" and kind(right.type) == "INTERVAL":
-        return from_parts(*(a + b for a, b in zip(parts(left), parts(right), strict=True)), valid)
+        return _sum(parts(left), parts(right), valid)
     if result == DATE:
         days = numbers(left).astype(np.int64) + numbers(right).astype(np.int64)
         return _date(days, valid)
     instant, interval = (right, left) if kind(left.type) == "INTERVAL" else (left, right)
     return shifted(instant, parts(interval), valid, result)
+
+
+def _sum(left: tuple[Longs, Longs, Longs], right: tuple[Longs, Longs, Longs], valid: Mask | None) -> pa.Array:
+    return from_parts(left[0] + right[0], left[1] + right[1], left[2] + right[2], valid)
 
 
 def subtract(left: Any, right: Any, result: pa.DataType) -> Any:
@@ -85,15 +89,17 @@ def subtract(left: Any, right: Any, result: pa.DataType) -> Any:
         refuse(np.abs(wrapped) >= 1.0, valid, "overflow in subtraction of timestamps")
         days = np.sign(gap) * (np.abs(gap) // MICROS_PER_DAY)
         return from_parts(np.zeros_like(days), days, gap - days * MICROS_PER_DAY, valid)
-    negative = tuple(-part for part in parts(right))
+    months, days, micros = parts(right)
+    negative = -months, -days, -micros
     if kind(left.type) == "INTERVAL":
-        return from_parts(*(a + b for a, b in zip(parts(left), negative, strict=True)), valid)
+        return _sum(parts(left), negative, valid)
     return shifted(left, negative, valid, result)
 
 
 def negate(value: Any) -> Any:
     """An interval of the opposite direction."""
-    return from_parts(*(-part for part in parts(value)), all_valid([value]))
+    months, days, micros = parts(value)
+    return from_parts(-months, -days, -micros, all_valid([value]))
 
 
 def multiply(left: Any, right: Any) -> Any:
@@ -103,7 +109,11 @@ def multiply(left: Any, right: Any) -> Any:
     factors = numbers(factor)
     if not pa.types.is_integer(factor.type):
         return _scaled(interval, lambda part: part * factors, valid)
-    refuse(np.broadcast_to(beyond(factors, 2**31), _shape(interval, factor)), valid, "the factor is out of the range of INTEGER")
+    refuse(
+        np.broadcast_to(beyond(factors, 2**31), _shape(interval, factor)),
+        valid,
+        "the factor is out of the range of INTEGER",
+    )
     scaled = []
     for part in parts(interval):
         refuse(np.abs(part.astype(np.float64) * factors) > float(_LARGEST) / 1000, valid, _TOO_LONG)
@@ -174,7 +184,8 @@ def added_months(days: Longs, months: Longs) -> Longs:
     target = (first.astype(np.int64) + months).astype("datetime64[M]")
     start = target.astype("datetime64[D]").astype(np.int64)
     length = (target + 1).astype("datetime64[D]").astype(np.int64) - start
-    return start + np.minimum(day_of_month, length - 1)
+    moved: Longs = start + np.minimum(day_of_month, length - 1)
+    return moved
 
 
 def _date(days: Numbers, valid: Mask | None) -> pa.Array:

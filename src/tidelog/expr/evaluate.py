@@ -12,7 +12,7 @@ from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.library import FUNCTIONS
 from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Value
 from tidelog.expr.types import INTERVAL, NULL, sql_name, sql_type
-from tidelog.expr.vectors import as_array, is_scalar, numbers
+from tidelog.expr.vectors import Mask, as_array, is_scalar, numbers
 from tidelog.model.errors import did_you_mean
 
 
@@ -85,7 +85,9 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     try:
         if all(is_scalar(value) for value in values):
             kept = function.constants
-            columns = [each if index in kept else as_array(each, 1) for index, each in enumerate(values)] or [pa.nulls(1)]
+            columns = [each if index in kept else as_array(each, 1) for index, each in enumerate(values)] or [
+                pa.nulls(1)
+            ]
             return _scalar(function.run(columns, node.type))
         return function.run(values, node.type)
     except EvaluationError as error:
@@ -125,7 +127,7 @@ def _case(node: Case, batch: pa.RecordBatch) -> Value:
     return result
 
 
-def _rows(condition: Expression, batch: pa.RecordBatch, among: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _rows(condition: Expression, batch: pa.RecordBatch, among: Mask) -> Mask:
     """Where a condition is true, looked at only among some rows."""
     found = _where(condition, batch, pa.array(among), condition.type)
     return numbers(found.fill_null(False))
@@ -161,7 +163,9 @@ def never_raises(node: Expression) -> bool:
     """Whether no values of columns can make the evaluation of a node raise."""
     for each in node.walk():
         if isinstance(each, Cast) and not each.lenient:
-            if each.operand.type != each.type and not (isinstance(each.operand, Literal) and each.operand.value is None):
+            if each.operand.type != each.type and not (
+                isinstance(each.operand, Literal) and each.operand.value is None
+            ):
                 return False
         elif isinstance(each, Call) and not FUNCTIONS[each.name].total:
             return False

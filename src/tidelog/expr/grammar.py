@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 from sqlglot import exp
@@ -37,9 +37,13 @@ _KEPT_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 class _Expressions(DuckDB):
     """DuckDB's syntax, with functions left under their own names instead of sqlglot's."""
 
-    class Parser(DuckDB.Parser):
-        FUNCTIONS: Any = {}
-        FUNCTION_PARSERS: Any = {name: DuckDB.Parser.FUNCTION_PARSERS[name] for name in _KEPT_SYNTAX}
+    class Parser(DuckDB.Parser):  # type: ignore[valid-type, misc]
+        """Knows only the functions whose arguments have a syntax of their own."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: DuckDB.Parser.FUNCTION_PARSERS[name] for name in _KEPT_SYNTAX
+        }
 
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
@@ -124,7 +128,7 @@ def read(text: str) -> exp.Expression:
     if len(found) != 1 or found[0] is None:
         what = "nothing" if not found or found[0] is None else f"{len(found)} expressions"
         raise ExpressionError(f"found {what}, expected one expression, e.g. price > 10", text=text, position=0)
-    return found[0]
+    return cast(exp.Expression, found[0])
 
 
 def _syntax_error(text: str, error: SqlglotError) -> ExpressionError:
@@ -211,7 +215,7 @@ def _negative(binder: Binder, node: exp.Expression) -> Expression:
 
 def _connected(name: str) -> Callable[[Binder, exp.Expression], Expression]:
     def run(binder: Binder, node: exp.Expression) -> Expression:
-        return binder.call(name, [binder.bind(each) for each in node.flatten()], node)
+        return binder.call(name, [binder.bind(cast(exp.Expression, each)) for each in node.flatten()], node)
 
     return run
 
@@ -243,7 +247,9 @@ def _in(binder: Binder, node: exp.Expression) -> Expression:
 def _between(binder: Binder, node: exp.Expression) -> Expression:
     if node.args.get("symmetric"):
         raise binder.unsupported("BETWEEN SYMMETRIC", node)
-    return binder.call("between", [binder.bind(node.this), binder.bind(node.args["low"]), binder.bind(node.args["high"])], node)
+    return binder.call(
+        "between", [binder.bind(node.this), binder.bind(node.args["low"]), binder.bind(node.args["high"])], node
+    )
 
 
 def _like(binder: Binder, node: exp.Expression, escape: exp.Expression | None = None) -> Expression:
@@ -295,7 +301,9 @@ def _type(binder: Binder, node: exp.Expression) -> pa.DataType:
         if len(node.expressions) == 1:
             scale = 0
         if not (1 <= digits <= WIDEST_DECIMAL and 0 <= scale <= digits):
-            raise binder.error(f"found DECIMAL({digits},{scale}), expected 1 to 38 digits and a scale from 0 to them", node)
+            raise binder.error(
+                f"found DECIMAL({digits},{scale}), expected 1 to 38 digits and a scale from 0 to them", node
+            )
         return pa.decimal128(digits, scale)
     raise binder.unsupported(f"the type {node.sql(dialect=_Expressions)}", node)
 
@@ -307,7 +315,9 @@ def _interval(binder: Binder, node: exp.Expression) -> Expression:
         return binder.fitted(binder.bind(inner), INTERVAL, node)
     name = UNITS.get(unit.name.lower())
     if name is None:
-        raise binder.error(f"there is no unit {unit.name}; expected one of {', '.join(sorted(set(UNITS.values())))}", node)
+        raise binder.error(
+            f"there is no unit {unit.name}; expected one of {', '.join(sorted(set(UNITS.values())))}", node
+        )
     if isinstance(inner, exp.Literal) or (isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal)):
         amount = f"-{inner.this.name}" if isinstance(inner, exp.Neg) else inner.name
         text = Literal(VARCHAR, f"{amount} {unit.name.lower()}")

@@ -45,7 +45,12 @@ def read_interval(text: str) -> tuple[int, int, int]:
     while place < len(stripped):
         clock = _CLOCK.match(stripped, place)
         if clock is not None:
-            seconds = 3600 * int(clock[2]) + 60 * int(clock[3]) + int(clock[4] or 0) + Fraction("0" + (clock[5] or "."). ljust(2, "0"))
+            seconds = (
+                3600 * int(clock[2])
+                + 60 * int(clock[3])
+                + int(clock[4] or 0)
+                + Fraction("0" + (clock[5] or ".").ljust(2, "0"))
+            )
             micros += (-1 if clock[1] == "-" else 1) * 1_000_000 * seconds
             place, found_any = clock.end(), True
             continue

@@ -32,7 +32,9 @@ class Interval:
         """Whether no value of a dense domain lies inside."""
         if self.low is None or self.high is None:
             return False
-        return bool(self.low > self.high or (self.low == self.high and not (self.low_inclusive and self.high_inclusive)))
+        return bool(
+            self.low > self.high or (self.low == self.high and not (self.low_inclusive and self.high_inclusive))
+        )
 
     def __str__(self) -> str:
         low = "(-inf" if self.low is None else f"{'[' if self.low_inclusive else '('}{self.low!r}"

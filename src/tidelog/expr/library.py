@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidelog.expr import (
     arithmetic,
+    buckets,
     clock_functions,
     comparison,
     date_functions,
@@ -18,6 +19,7 @@ __all__ = ["ALIASES", "FUNCTIONS", "Function", "choose", "function_named"]
 
 _MODULES = (
     arithmetic,
+    buckets,
     clock_functions,
     comparison,
     date_functions,

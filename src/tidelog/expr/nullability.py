@@ -6,8 +6,10 @@ from tidelog.expr.library import FUNCTIONS
 from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
 
 _NEVER_NULL = frozenset(
-    ["is null", "is not null", "is true", "is not true", "is false", "is not false", "concat"]
-    + ["is distinct from", "is not distinct from"]
+    (
+        *("is null", "is not null", "is true", "is not true", "is false", "is not false"),
+        *("is distinct from", "is not distinct from", "concat"),
+    )
 )
 
 

@@ -34,10 +34,10 @@ _FLOATS = ("FLOAT", "DOUBLE")
 _REAL = "number"
 
 
-def _register_real(name: str, function: Callable[[Any], Any], aliases: Sequence[str] = ()) -> None:
+def _register_real(name: str, function: Callable[[Any], Any]) -> None:
     """A function from DOUBLE to DOUBLE by a NumPy function; outside its domain it gives NaN or an infinity."""
 
-    @register(name, _REAL, "DOUBLE -> DOUBLE", aliases=aliases, total=True)
+    @register(name, _REAL, "DOUBLE -> DOUBLE", total=True)
     def run(values: Sequence[Value], result: pa.DataType) -> Value:
         with np.errstate(all="ignore"):
             return made(function(numbers(values[0])), all_valid(values), result)
@@ -70,33 +70,35 @@ def _lgamma(x: float) -> float:
     return math.lgamma(x)
 
 
-for _name, _function, _aliases in [
-    ("sqrt", np.sqrt, ()),
-    ("cbrt", np.cbrt, ()),
-    ("exp", np.exp, ()),
-    ("ln", np.log, ()),
-    ("log10", np.log10, ()),
-    ("log2", np.log2, ()),
-    ("sin", np.sin, ()),
-    ("cos", np.cos, ()),
-    ("tan", np.tan, ()),
-    ("cot", lambda x: 1.0 / np.tan(x), ()),
-    ("asin", np.arcsin, ()),
-    ("acos", np.arccos, ()),
-    ("atan", np.arctan, ()),
-    ("sinh", np.sinh, ()),
-    ("cosh", np.cosh, ()),
-    ("tanh", np.tanh, ()),
-    ("asinh", np.arcsinh, ()),
-    ("acosh", np.arccosh, ()),
-    ("atanh", np.arctanh, ()),
-    ("degrees", lambda x: x * (180.0 / math.pi), ()),
-    ("radians", lambda x: x * (math.pi / 180.0), ()),
-    ("even", _even, ()),
-    ("gamma", lambda x: _vector_gamma(x).astype(np.float64), ()),
-    ("lgamma", lambda x: _vector_lgamma(x).astype(np.float64), ()),
-]:
-    _register_real(_name, _function, _aliases)
+_REAL_FUNCTIONS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("sqrt", np.sqrt),
+    ("cbrt", np.cbrt),
+    ("exp", np.exp),
+    ("ln", np.log),
+    ("log10", np.log10),
+    ("log2", np.log2),
+    ("sin", np.sin),
+    ("cos", np.cos),
+    ("tan", np.tan),
+    ("cot", lambda x: 1.0 / np.tan(x)),
+    ("asin", np.arcsin),
+    ("acos", np.arccos),
+    ("atan", np.arctan),
+    ("sinh", np.sinh),
+    ("cosh", np.cosh),
+    ("tanh", np.tanh),
+    ("asinh", np.arcsinh),
+    ("acosh", np.arccosh),
+    ("atanh", np.arctanh),
+    ("degrees", lambda x: x * (180.0 / math.pi)),
+    ("radians", lambda x: x * (math.pi / 180.0)),
+    ("even", _even),
+    ("gamma", lambda x: _vector_gamma(x).astype(np.float64)),
+    ("lgamma", lambda x: _vector_lgamma(x).astype(np.float64)),
+]
+
+for _name, _function in _REAL_FUNCTIONS:
+    _register_real(_name, _function)
 
 
 @register("log", _REAL, "DOUBLE -> DOUBLE; DOUBLE, DOUBLE -> DOUBLE", total=True)
@@ -248,7 +250,9 @@ def _register_round(name: str, kinds: Sequence[str], to_whole: Callable[[Any], A
         value = values[0]
         places = values[1] if len(values) > 1 else pa.scalar(0, INTEGER)
         if is_decimal(result) and result != HUGEINT:
-            return _decimals_rounded(as_length(value, values), places.as_py() if is_scalar(places) else 0, result, rounding)
+            return _decimals_rounded(
+                as_length(value, values), places.as_py() if is_scalar(places) else 0, result, rounding
+            )
         length = length_of(values)
         steps = broadcast(numbers(places), length)
         if is_float(result):
@@ -289,7 +293,9 @@ def _register_divisors(name: str, function: Callable[[int, int], int]) -> None:
     def run(values: Sequence[Value], result: pa.DataType) -> Value:
         wide = result == HUGEINT
         try:
-            return per_distinct(values, lambda a, b: Decimal(function(int(a), int(b))) if wide else function(a, b), result)
+            return per_distinct(
+                values, lambda a, b: Decimal(function(int(a), int(b))) if wide else function(a, b), result
+            )
         except (OverflowError, pa.ArrowInvalid):
             raise EvaluationError(f"overflow in {name} of {sql_name(result)}") from None
 

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 AGGREGATES = frozenset(
-    "count sum min max avg mean var_samp var_pop variance stddev stddev_samp stddev_pop first last median mode "
-    "quantile quantile_cont string_agg list array_agg any_value arg_min arg_max bool_and bool_or product".split()
+    (
+        *("count", "sum", "min", "max", "avg", "mean", "var_samp", "var_pop", "variance", "stddev", "stddev_samp"),
+        *("stddev_pop", "first", "last", "median", "mode", "quantile", "quantile_cont", "string_agg", "list"),
+        *("array_agg", "any_value", "arg_min", "arg_max", "bool_and", "bool_or", "product"),
+    )
 )
 """Aggregate functions of DuckDB, to tell them from unknown names; only some can be computed."""
 
@@ -130,7 +133,9 @@ class Binder:
         if argument.type == type_:
             return argument
         if not is_castable(argument.type, type_):
-            raise self.error(f"{sql_name(argument.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}", node)
+            raise self.error(
+                f"{sql_name(argument.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}", node
+            )
         if isinstance(argument, Literal) and argument.is_loose_string:
             try:  # better now, with a place, than at every evaluation
                 cast(pa.array([argument.value], VARCHAR), type_)

@@ -86,10 +86,15 @@ def predicate(text: str, schema: Schema | pa.Schema) -> Predicate:
     return Predicate(
         expression,
         arrow,
-        _compiled(expression, True),
+        masker(expression),
         condition(expression, Goal.TRUE),
         condition(expression, Goal.NOT_TRUE),
     )
+
+
+def masker(expression: Expression) -> Masker:
+    """What finds the rows of a batch for which a boolean expression is true."""
+    return _compiled(expression, True)
 
 
 def _compiled(node: Expression, wanted: bool) -> Masker:
@@ -101,7 +106,9 @@ def _compiled(node: Expression, wanted: bool) -> Masker:
         if node.name == "not":
             return _compiled(node.arguments[0], not wanted)
         if node.name in COMPARISONS:
-            return _comparison(node.name, node.arguments[0], node.arguments[1], wanted) or partial(_general, node, wanted)
+            return _comparison(node.name, node.arguments[0], node.arguments[1], wanted) or partial(
+                _general, node, wanted
+            )
         if node.name == "between":
             value, low, high = node.arguments
             both = [_comparison(">=", value, low, wanted), _comparison("<=", value, high, wanted)]
@@ -163,7 +170,11 @@ def _comparison(operator: str, left: Expression, right: Expression, wanted: bool
     if left.is_constant:
         operator, left, right = MIRRORED[operator], right, left
     found = monotone(left) if right.is_constant else None
-    if found is None or not found.direct or not has_numbers(found.column.type) and found.column.type not in (VARCHAR, BLOB):
+    if (
+        found is None
+        or not found.direct
+        or (not has_numbers(found.column.type) and found.column.type not in (VARCHAR, BLOB))
+    ):
         return None
     try:
         constant = constant_value(right)

@@ -72,7 +72,8 @@ def _overlaps(wanted: ColumnRange, known: Summaries, rows: npt.NDArray[np.intege
         for interval in wanted.intervals:
             inside |= _number_overlaps(_as_stored(interval, wanted.type, stored), minima, maxima)
     without_bounds = (known["flags"] & HAS_BOUNDS) == 0
-    return result | ((inside | without_bounds) & (rows - nulls - nans > 0))
+    result |= (inside | without_bounds) & (rows - nulls - nans > 0)
+    return result
 
 
 def _bounds(known: Summaries, type_: pa.DataType, stored: pa.DataType) -> tuple[Any, Any]:

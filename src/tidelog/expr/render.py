@@ -8,11 +8,12 @@ from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
 from tidelog.expr.types import DOUBLE, is_decimal, sql_name
 
 _INFIX = frozenset(
-    "+ - * / // % ** & | << >> || = <> < <= > >=".split() + ["is distinct from", "is not distinct from", "and", "or"]
+    (
+        *("+", "-", "*", "/", "//", "%", "**", "&", "|", "<<", ">>", "||", "=", "<>", "<", "<=", ">", ">="),
+        *("is distinct from", "is not distinct from", "and", "or"),
+    )
 )
-_POSTFIX = frozenset(
-    ["is null", "is not null", "is true", "is not true", "is false", "is not false"]
-)
+_POSTFIX = frozenset(["is null", "is not null", "is true", "is not true", "is false", "is not false"])
 
 
 def render(node: Expression) -> str:
@@ -56,7 +57,7 @@ def _literal(node: Literal) -> str:
         return text if "e" in text else text + "e0"
     if is_decimal(node.type) and not isinstance(value, int):
         whole = node.type.precision - node.type.scale
-        sign, digits = ("-", f"{-value:f}") if value.is_signed() else ("", f"{value:f}")  # type: ignore[union-attr, operator]
+        sign, digits = ("-", f"{-value:f}") if value.is_signed() else ("", f"{value:f}")  # type: ignore[union-attr]
         before, _, behind = digits.partition(".")
         return f"{sign}{before.rjust(whole, '0') if whole else before}.{behind[: node.type.scale]}"
     return str(value)

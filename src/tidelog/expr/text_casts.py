@@ -52,7 +52,11 @@ _FALSE = frozenset({"f", "false", "0", "no", "n"})
 
 def shown(value: pa.Scalar) -> str:
     """A value as it stands in messages: as text, in quotes if it is text."""
-    text = to_text(pa.array([value.as_py()], value.type), VARCHAR)[0][0].as_py() if value.type != VARCHAR else value.as_py()
+    text = (
+        to_text(pa.array([value.as_py()], value.type), VARCHAR)[0][0].as_py()
+        if value.type != VARCHAR
+        else value.as_py()
+    )
     return repr(text) if value.type == VARCHAR else str(text)
 
 
@@ -80,24 +84,25 @@ def by_distinct(array: pa.Array, target: pa.DataType, convert: Callable[[Any], A
 def _encodable(array: pa.Array) -> pa.Array:
     if array.type != INTERVAL:
         return array
-    raw = pa.Array.from_buffers(pa.binary(16), len(array), array.buffers(), offset=array.offset)
-    return raw
+    return pa.Array.from_buffers(pa.binary(16), len(array), array.buffers(), offset=array.offset)
 
 
 def _distinct(dictionary: pa.Array, type_: pa.DataType) -> list[Any]:
     if type_ == INTERVAL:
         return list(np.frombuffer(b"".join(dictionary.to_pylist()), [("m", "<i4"), ("d", "<i4"), ("n", "<i8")]))
     if is_instant(type_):
-        return numbers(dictionary).tolist()
+        return list(numbers(dictionary).tolist())
     if type_ == FLOAT:
         return list(numbers(dictionary))  # NumPy's floats print themselves in the fewest digits
-    return dictionary.to_pylist()
+    return list(dictionary.to_pylist())
 
 
 def _built(values: list[Any], target: pa.DataType) -> pa.Array:
     if target != INTERVAL:
         return pa.array(values, target)
-    records = np.array([(0, 0, 0) if v is None else v for v in values], [("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
+    records = np.array(
+        [(0, 0, 0) if v is None else v for v in values], [("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")]
+    )
     return made(records, np.array([v is not None for v in values], np.bool_), INTERVAL)
 
 
@@ -200,7 +205,13 @@ def _read_blob(text: str) -> bytes:
 
 def integer_of(value: Decimal, target: pa.DataType) -> int | Decimal:
     """A decimal rounded to an integer, halves away from zero. Raises ValueError if it does not fit."""
-    rounded = int(decimals.rounded_to(value, 0, ROUND_HALF_UP)) if abs(value.adjusted()) < 90 else 0 if value.adjusted() < 0 else None
+    rounded = (
+        int(decimals.rounded_to(value, 0, ROUND_HALF_UP))
+        if abs(value.adjusted()) < 90
+        else 0
+        if value.adjusted() < 0
+        else None
+    )
     if rounded is None or not integer_fits(rounded, target):
         raise ValueError(value)
     return Decimal(rounded) if target == HUGEINT else rounded
@@ -228,7 +239,9 @@ def to_text(array: pa.Array, target: pa.DataType) -> Converted:
     if type_ == BLOB:
         return by_distinct(array, target, _blob_text)
     if type_ == INTERVAL:
-        return by_distinct(array, target, lambda record: interval_text(int(record["m"]), int(record["d"]), int(record["n"]) // 1000))
+        return by_distinct(
+            array, target, lambda record: interval_text(int(record["m"]), int(record["d"]), int(record["n"]) // 1000)
+        )
     if type_ == DATE:
         return by_distinct(array, target, date_text)
     return by_distinct(array, target, lambda ticks: instant_text(ticks, type_.unit, zoned=type_.tz is not None))

@@ -60,7 +60,11 @@ def substring(text: str, start: int, count: int | None = None) -> str:
 
 
 @register(
-    "substr", _TEXT, "VARCHAR, BIGINT -> VARCHAR; VARCHAR, BIGINT, BIGINT -> VARCHAR", aliases=("substring",), total=True
+    "substr",
+    _TEXT,
+    "VARCHAR, BIGINT -> VARCHAR; VARCHAR, BIGINT, BIGINT -> VARCHAR",
+    aliases=("substring",),
+    total=True,
 )
 def _substr(values: Sequence[Value], result: pa.DataType) -> Value:
     if _all_constant(values):
@@ -167,7 +171,9 @@ def _concat_ws(values: Sequence[Value], result: pa.DataType) -> Value:
     return pc.utf8_slice_codeunits(joined, len(separator.as_py()))
 
 
-def _register_search(name: str, kernel: Callable[..., Any], compute: Callable[[str, str], bool], aliases: Sequence[str]) -> None:
+def _register_search(
+    name: str, kernel: Callable[..., Any], compute: Callable[[str, str], bool], aliases: Sequence[str]
+) -> None:
     @register(name, _TEXT, "VARCHAR, VARCHAR -> BOOLEAN", aliases=aliases, total=True)
     def run(values: Sequence[Value], result: pa.DataType) -> Value:
         if _all_constant(values):

@@ -94,7 +94,7 @@ class Literal(Expression):
     integer if its value fits.
     """
 
-    value: None | bool | int | float | str | Decimal
+    value: bool | int | float | str | Decimal | None
 
     @property
     def operands(self) -> tuple[Expression, ...]:

@@ -114,7 +114,7 @@ def is_integer(type_: pa.DataType) -> bool:
 
 def is_float(type_: pa.DataType) -> bool:
     """Whether a type is FLOAT or DOUBLE."""
-    return bool(type_ == FLOAT or type_ == DOUBLE)
+    return type_ in (FLOAT, DOUBLE)
 
 
 def is_decimal(type_: pa.DataType) -> bool:
@@ -154,9 +154,10 @@ def integer_fits(value: int, type_: pa.DataType) -> bool:
     """Whether an integer has a place in an integer type."""
     name = kind(type_)
     if name == "HUGEINT":
-        return abs(value) < 10**WIDEST_DECIMAL
+        return bool(abs(value) < 10**WIDEST_DECIMAL)
     bits = _BITS[name]
-    return -(1 << bits - 1) <= value < 1 << bits - 1 if name in SIGNED else 0 <= value < 1 << bits
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if name in SIGNED else (0, 1 << bits)
+    return low <= value < high
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

@@ -146,10 +146,8 @@ def per_distinct(values: Sequence[Any], compute: Callable[..., Any], type_: pa.D
     else:
         codes, rows = _combinations(arrays, length)
     count = len(rows[0])
-    columns: list[Sequence[Any]] = []
     taken = iter(rows)
-    for value in values:
-        columns.append([value.as_py()] * count if is_scalar(value) else next(taken))
+    columns = [[value.as_py()] * count if is_scalar(value) else next(taken) for value in values]
     results = [
         None if any(part is None for part in row) else compute(*row) for row in zip(*columns, strict=True)
     ]  # a loop over distinct values

@@ -1,0 +1,167 @@
+"""Calls of aggregate functions: their text, their types, and their evaluation as states that can be merged.
+
+A state is a tuple of plain Python values and Arrow scalars. It is never changed: :meth:`AggregateCall.add` and
+:meth:`AggregateCall.merge` give a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidelog.expr.accumulators import ACCUMULATORS, Accumulator
+from tidelog.expr.errors import ExpressionError
+from tidelog.expr.evaluate import evaluate
+from tidelog.expr.parse import Binder
+from tidelog.expr.predicate import Masker, masker
+from tidelog.expr.tree import Expression
+from tidelog.expr.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    HUGEINT,
+    INTERVAL,
+    NULL,
+    is_float,
+    is_integer,
+    is_numeric,
+    sql_name,
+)
+from tidelog.model.errors import did_you_mean
+from tidelog.model.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+State = tuple[Any, ...]
+"""What has been seen so far, to be passed to the methods of the same call only."""
+
+_ALIASES = {
+    "mean": "avg",
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
+}
+
+_NAMES = (*ACCUMULATORS, *_ALIASES)
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate function, what it is applied to, and which rows count.
+
+    ``argument`` is None for ``count(*)``; ``where`` is the condition behind FILTER, or None. ``type`` is the type of
+    the result, as in DuckDB: sums of integers are HUGEINT, held as ``decimal128(38, 0)``.
+    """
+
+    function: str
+    argument: Expression | None
+    where: Expression | None
+    type: pa.DataType
+    _accumulator: Accumulator = field(repr=False, compare=False)
+    _masker: Masker | None = field(repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns used, by the argument first; each once."""
+        parts = [part for part in (self.argument, self.where) if part is not None]
+        return tuple(dict.fromkeys(name for part in parts for name in part.columns))
+
+    def start(self) -> State:
+        """The state before any row."""
+        return self._accumulator.start()
+
+    def add(self, state: State, batch: pa.RecordBatch) -> State:
+        """The state after the rows of ``batch``, which follow those seen before.
+
+        Raises :class:`EvaluationError` where evaluating the argument does, and when a sum is beyond 38 digits.
+        """
+        if self._masker is not None:
+            batch = batch.filter(pa.array(self._masker(batch)))
+        if self.argument is None:
+            return self._accumulator.merge(state, (batch.num_rows,))
+        return self._accumulator.merge(state, self._accumulator.of(evaluate(self.argument, batch)))
+
+    def merge(self, earlier: State, later: State) -> State:
+        """The state after the rows of both; those of ``earlier`` come first, which ``first`` and ``last`` go by."""
+        return self._accumulator.merge(earlier, later)
+
+    def result(self, state: State) -> pa.Scalar:
+        """The aggregate of all rows seen, a scalar of :attr:`type`; NULL, but for counts, if none counted."""
+        return self._accumulator.result(state, self.type)
+
+    def __str__(self) -> str:
+        inner = "*" if self.argument is None else str(self.argument)
+        where = "" if self.where is None else f" FILTER (WHERE {self.where})"
+        return f"{self.function}({inner}){where}"
+
+
+def parse_aggregate(text: str, schema: Schema | pa.Schema) -> AggregateCall:
+    """The call that ``text`` says, e.g. ``sum(price * volume) FILTER (WHERE symbol = 'TIDE')``.
+
+    Raises :class:`ExpressionError` for what is no call of a known aggregate function.
+    """
+    from sqlglot import exp
+
+    from tidelog.expr.grammar import read
+
+    node = read(text)
+    binder = Binder(text, schema)
+    where = None
+    call = node
+    if isinstance(node, exp.Filter):
+        condition = node.expression.this
+        where, call = binder.fitted(binder.bind(condition), BOOLEAN, condition), node.this
+    if not isinstance(call, exp.Anonymous):
+        raise binder.error("expected a call of an aggregate function, e.g. avg(price)", call)
+    name = str(call.this).lower()
+    function = _ALIASES.get(name, name)
+    if function not in ACCUMULATORS:
+        raise binder.error(f"there is no aggregate function {call.this!r}; {did_you_mean(name, _NAMES)}", call)
+    argument = _argument(binder, function, call)
+    argument, type_ = _typed(binder, function, argument, call)
+    accumulator = ACCUMULATORS[function](BIGINT if argument is None else argument.type)
+    return AggregateCall(function, argument, where, type_, accumulator, None if where is None else masker(where))
+
+
+def _argument(binder: Binder, function: str, call: exp.Expression) -> Expression | None:
+    from sqlglot import exp
+
+    arguments = call.expressions
+    if function == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+        return None
+    if len(arguments) != 1:
+        raise binder.error(f"{function} takes one argument, found {len(arguments)}", call)
+    if isinstance(arguments[0], exp.Distinct):
+        raise binder.unsupported("DISTINCT in an aggregate", call)
+    if isinstance(arguments[0], exp.Order):
+        raise binder.unsupported("ORDER BY in an aggregate", call)
+    return binder.bind(arguments[0])
+
+
+def _typed(
+    binder: Binder, function: str, argument: Expression | None, call: exp.Expression
+) -> tuple[Expression | None, pa.DataType]:
+    """The argument as the function takes it, and the type of the result."""
+    if argument is None or function == "count":
+        return argument, BIGINT
+    if function in ("min", "max", "first", "last"):
+        if argument.type == INTERVAL and function in ("min", "max"):
+            raise binder.unsupported(f"{function} of INTERVAL", call)
+        return argument, argument.type
+    numeric = is_numeric(argument.type) or argument.type == NULL or (function == "sum" and argument.type == BOOLEAN)
+    if not numeric:
+        message = f"there is no {function}({sql_name(argument.type)}); expected a number. Perhaps add a cast"
+        raise binder.error(message, call) from None
+    if function == "sum":
+        if is_float(argument.type):
+            return argument, DOUBLE
+        exact = is_integer(argument.type) or argument.type in (BOOLEAN, NULL)
+        return argument, HUGEINT if exact else pa.decimal128(38, argument.type.scale)
+    if function == "avg":
+        return argument, DOUBLE
+    return binder.fitted(argument, DOUBLE, call), DOUBLE
+
+
+__all__ = ["AggregateCall", "ExpressionError", "State", "parse_aggregate"]
