@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import functools
 import math
 from decimal import Decimal
 from typing import Any
@@ -33,9 +33,20 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "f": (pa.float32(), [0.0, -0.0, 1.5, -2.5, INF, -INF, NAN, None, 0.1]),
     "d": (pa.float64(), [0.0, -0.0, 1.5, -2.5, INF, NAN, 1e300, None, 0.1]),
     "e": (pa.float64(), [0.5, 2.675, -1.5, 1e-9, -0.75, 3.0, 123.456, None, 100.0]),
-    "m": (pa.decimal128(5, 2), [Decimal(x) for x in ("0", "1.25", "-1.25", "999.99", "-999.99", "0.05", "10.5")] + [None, Decimal("3")]),
-    "n": (pa.decimal128(18, 4), [Decimal(x) for x in ("0", "1.25", "-1.2345", "99999999999999.9999", "-2.5", "0.0005", "10.5")] + [None, Decimal("3")]),
-    "k": (pa.decimal128(30, 10), [Decimal(x) for x in ("0", "1.25", "-1.2345", "12345678901234567890.0123456789", "-2.5", "0.5", "10.5")] + [None, Decimal("3")]),
+    "m": (
+        pa.decimal128(5, 2),
+        [Decimal(x) for x in ("0", "1.25", "-1.25", "999.99", "-999.99", "0.05", "10.5")] + [None, Decimal("3")],
+    ),
+    "n": (
+        pa.decimal128(18, 4),
+        [Decimal(x) for x in ("0", "1.25", "-1.2345", "99999999999999.9999", "-2.5", "0.0005", "10.5")]
+        + [None, Decimal("3")],
+    ),
+    "k": (
+        pa.decimal128(30, 10),
+        [Decimal(x) for x in ("0", "1.25", "-1.2345", "12345678901234567890.0123456789", "-2.5", "0.5", "10.5")]
+        + [None, Decimal("3")],
+    ),
     "s": (pa.string(), ["", "a", "Abc", "añ🦆é", "12", "x%y_z", " pad ", None, "a,b,c"]),
     "t": (pa.string(), ["b", "a", "abc", "ñ", "-3", "%", " ", None, ","]),
     "z": (pa.binary(), [b"", b"a", b"\x00\xff", "ñ".encode(), b"12", b"\\", b"'", None, b"abc"]),
@@ -64,26 +75,40 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 _connection = connect()
-_rows: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 class Refused(Exception):
     """DuckDB raised."""
 
 
-def by_duckdb(text: str, table: pa.Table | pa.RecordBatch) -> pa.Array:
+_connection.register("t", TABLE)
+_connection.execute("CREATE TABLE t_whole AS SELECT * FROM t")
+for _row in range(TABLE.num_rows):
+    _connection.register("t", TABLE.slice(_row, 1))
+    _connection.execute(f"CREATE TABLE t_{_row} AS SELECT * FROM t")
+ROWS = [BATCH.slice(row, 1) for row in range(BATCH.num_rows)]
+
+
+def by_duckdb(text: str, batch: pa.RecordBatch) -> pa.Array:
     """The column that DuckDB makes of an expression. Raises :class:`Refused` where it raises."""
-    arrow = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    _connection.register("t", arrow)
+    name = _names.get(id(batch))
+    if name is None:
+        _connection.register("t", pa.Table.from_batches([batch]))
     try:
-        found = _connection.sql(f"SELECT {text} AS x FROM t").to_arrow_table()
+        found = _connection.sql(f"SELECT {text} AS x FROM {name or 't'}").to_arrow_table()
     except duckdb.Error as error:
         raise Refused(str(error)) from None
     return found.column(0).combine_chunks()
 
 
+_parsed = functools.lru_cache(maxsize=8)(parse)  # rows are tried one by one
+
+_names = {id(BATCH): "t_whole", **{id(each): f"t_{row}" for row, each in enumerate(ROWS)}}
+"""Tables in DuckDB that hold the rows of batches, which live as long as this module."""
+
+
 def by_tidelog(text: str, batch: pa.RecordBatch) -> pa.Array:
-    return parse(text, batch.schema).evaluate(batch)
+    return _parsed(text, batch.schema).evaluate(batch)
 
 
 def plain(array: pa.Array) -> list[Any]:
@@ -142,8 +167,8 @@ def _difference_by_row(text: str, batch: pa.RecordBatch, refusal: str, tolerance
         pass
     else:
         return f"{text}: tidelog did not raise, DuckDB raised {refusal[:150]!r}"
-    for row in range(batch.num_rows):
-        found = difference(text, batch.slice(row, 1), tolerance)
+    for row in ROWS if batch is BATCH else [batch.slice(row, 1) for row in range(batch.num_rows)]:
+        found = difference(text, row, tolerance)
         if found is not None:
             return found
     return None
@@ -153,4 +178,15 @@ def _used(text: str, batch: pa.RecordBatch) -> dict[str, Any]:
     return {name: plain(batch.column(name)) for name in parse(text, batch.schema).columns}
 
 
-__all__ = ["BATCH", "COLUMNS", "SCHEMA", "TABLE", "Refused", "by_duckdb", "by_tidelog", "difference", "dt", "plain", "same"]
+__all__ = [
+    "BATCH",
+    "COLUMNS",
+    "SCHEMA",
+    "TABLE",
+    "Refused",
+    "by_duckdb",
+    "by_tidelog",
+    "difference",
+    "plain",
+    "same",
+]

@@ -161,7 +161,7 @@ def _scaled(interval: Any, scale: Callable[[Numbers], Numbers], valid: Mask | No
 def shifted(instant: Any, by: tuple[Longs, Longs, Longs], valid: Mask | None, result: pa.DataType) -> Any:
     """An instant moved by months (to the last day where the month is too short), days and microseconds."""
     ticks = numbers(instant).astype(np.int64)
-    count = max(len(ticks), len(by[0]))
+    (count,) = np.broadcast_shapes(ticks.shape, by[0].shape)
     months, days, micros = (broadcast(part, count) for part in by)
     if instant.type == DATE:
         day, time = broadcast(ticks, count), np.zeros(count, np.int64)

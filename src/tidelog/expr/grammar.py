@@ -312,7 +312,9 @@ def _interval(binder: Binder, node: exp.Expression) -> Expression:
     unit = node.args.get("unit")
     inner = node.this.this if isinstance(node.this, exp.Paren) else node.this
     if unit is None:
-        return binder.fitted(binder.bind(inner), INTERVAL, node)
+        text = binder.bind(inner)
+        binder.fitted(text, INTERVAL, node)  # refuses what is no interval
+        return binder.cast(text, INTERVAL, node, lenient=False)
     name = UNITS.get(unit.name.lower())
     if name is None:
         raise binder.error(
@@ -321,7 +323,7 @@ def _interval(binder: Binder, node: exp.Expression) -> Expression:
     if isinstance(inner, exp.Literal) or (isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal)):
         amount = f"-{inner.this.name}" if isinstance(inner, exp.Neg) else inner.name
         text = Literal(VARCHAR, f"{amount} {unit.name.lower()}")
-        binder.fitted(text, INTERVAL, node)  # refuses what is no interval
+        binder.fitted(text, INTERVAL, node)
         return binder.cast(text, INTERVAL, node, lenient=False)
     plural = {"century": "centuries", "millennium": "millennia"}.get(name, name + "s")
     return binder.call(f"to_{plural}", [binder.bind(inner)], node)
