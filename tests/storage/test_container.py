@@ -500,3 +500,28 @@ def test_held_commits_are_made_by_flush_alone(tmp_path: Path) -> None:
         container.extend(rows(100_000, 100_000))
         container.view()
         assert container.snapshot().commit.number > 0
+
+
+def test_a_container_can_be_cut_back_to_an_earlier_commit(tmp_path: Path) -> None:
+    medium = FileMedium(tmp_path)
+    places = []
+    with Container.create(medium, NAME, SCHEMA, TINY) as container:
+        for start in range(0, 500, 100):
+            container.extend(rows(start, 100))
+            places.append(container.next_commit())
+            commit = container.flush()
+            assert (commit.number, commit.position) == places[-1] == container.next_commit()
+    with ContainerReader.open(medium, NAME, at=places[1]) as reader:
+        assert pa.Table.from_batches(reader.scan()).equals(pa.Table.from_batches([rows(0, 200)]))
+    with Container.open_at(medium, NAME, *places[2], TINY) as container:
+        assert container.recovery.dropped_bytes > 0
+        container.extend(rows(300, 50))
+    with reopened(medium) as container:
+        assert container.recovery.is_clean
+        assert container.check() == []
+        assert pa.Table.from_batches(container.scan()).equals(pa.Table.from_batches([rows(0, 350)]))
+    with Container.open_at(medium, NAME, 0, 0, TINY) as container:
+        assert container.blocks == 0
+    with reopened(medium) as container:
+        assert container.recovery.is_clean
+        assert container.blocks == 0

@@ -227,6 +227,16 @@ def read_commit(file: File, position: int, limit: int) -> Commit:
         raise CorruptionError(f"{file.name}: {error}") from None
 
 
+def commit_at(file: File, preface: Preface, number: int, position: int) -> Commit:
+    """Commit ``number``, whose record stands at ``position``; number 0 is the empty container."""
+    if number == 0:
+        return Commit.empty(preface)
+    commit = read_commit(file, position, file.size())
+    if commit.number != number:
+        raise CorruptionError(f"{file.name}: commit {commit.number} stands at position {position}, expected {number}")
+    return commit
+
+
 def all_relocations(file: File, commit: Commit) -> dict[int, int]:
     """Every relocation in force at a commit: its own, and those along the chain where it has none."""
     result = dict(commit.relocations)

@@ -30,6 +30,7 @@ from tidelog.storage.commit import (
     Preface,
     all_relocations,
     clear_slot,
+    commit_at,
     publish,
     read_preface,
     write_preface,
@@ -195,13 +196,27 @@ class Container:
         return cls._open(medium, name, options or Options(), roll_back=True)
 
     @classmethod
-    def _open(cls, medium: Medium, name: str, options: Options, *, roll_back: bool) -> Container:
+    def open_at(
+        cls, medium: Medium, name: str, number: int, position: int, options: Options | None = None
+    ) -> Container:
+        """Open a container as it was at a commit, given as :meth:`next_commit` does; later commits are cut off.
+
+        Raises :class:`CorruptionError` if the commit is not there.
+        """
+        return cls._open(medium, name, options or Options(), roll_back=False, at=(number, position))
+
+    @classmethod
+    def _open(
+        cls, medium: Medium, name: str, options: Options, *, roll_back: bool, at: tuple[int, int] | None = None
+    ) -> Container:
         lock = medium.lock(lock_name(name))
         try:
             file = medium.open(name, writable=True)
             try:
                 preface = read_preface(file)
                 recovery = find_commit(file, preface, roll_back=roll_back)
+                if at is not None and at[0] < recovery.commit.number:
+                    recovery = _cut_back(file, recovery, commit_at(file, preface, *at))
                 commit = recovery.commit
                 tree = recover_translation(file, preface, commit, PageLoader(file))
                 container = cls(file, lock, preface, recovery, tree, options)
@@ -326,15 +341,18 @@ class Container:
                 self._committed_relocations = dict(self._relocations)
             return self._durable
 
-    def next_commit(self) -> int:
-        """The number of the commit that ``flush`` would make or return now, if nothing is appended before it.
+    def next_commit(self) -> tuple[int, int]:
+        """Number and position of the commit that ``flush`` would make or return now, if nothing is appended before it.
 
-        Encodes and places everything appended so far.
+        Encodes, places and writes everything appended so far.
         """
         with self._mutex, self._guard():
             self._line.drain()
             self._wait_for_sync()
-            return self._written.number + int(self._has_changed())
+            self._placement.seal()
+            if not self._has_changed():
+                return self._written.number, self._written.position
+            return self._written.number + 1, self._placement.place.offset // STRIDE
 
     def _has_changed(self) -> bool:
         """Whether there is something to commit."""
@@ -541,6 +559,21 @@ def _repair(file: File, recovery: Recovery) -> None:
     file.sync()
     if recovery.commit.number:
         publish(file, recovery.commit)
+
+
+def _cut_back(file: File, recovery: Recovery, commit: Commit) -> Recovery:
+    """Make an earlier commit the newest one.
+
+    The slots forget the later ones before these are cut off: a crash in between leaves whole commits that no slot
+    names, and then the caller cuts back once more.
+    """
+    for slot in range(2):
+        clear_slot(file, slot)
+    if commit.number:
+        publish(file, commit)
+    file.sync()
+    dropped = recovery.dropped_bytes + recovery.commit.end - commit.end
+    return replace(recovery, commit=commit, published=-1, dropped_bytes=dropped, damaged_slots=())
 
 
 def _check_leaf_size(batch: pa.RecordBatch) -> None:

@@ -14,13 +14,12 @@ from tidelog.model.errors import NotFoundError
 from tidelog.storage.cache import Cache, CacheStatistics
 from tidelog.storage.check import Finding, check_container
 from tidelog.storage.codec import Ints
-from tidelog.storage.commit import Commit, Preface, all_relocations, published_commits, read_commit, read_preface
+from tidelog.storage.commit import Commit, Preface, all_relocations, commit_at, published_commits, read_preface
 from tidelog.storage.description import schema_of
 from tidelog.storage.media import File, Medium
 from tidelog.storage.recovery import find_commit, recover_translation
 from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import Addresses, Translation, read_page
-from tidelog.storage.units import NIL
 
 CACHE_BYTES = 64 << 20
 """Default budget of a block cache (decoded columns)."""
@@ -93,9 +92,9 @@ class ContainerReader:
 
     @classmethod
     def open(
-        cls, medium: Medium, name: str, *, at: int | None = None, cache_bytes: int = CACHE_BYTES
+        cls, medium: Medium, name: str, *, at: tuple[int, int] | None = None, cache_bytes: int = CACHE_BYTES
     ) -> ContainerReader:
-        """Pin the newest commit, or the one whose record stands at position ``at`` (``Commit.position``; NIL for none).
+        """Pin the newest commit, or the one whose number and position are given.
 
         While a writer is at work that is the newest one it published; otherwise also commits count whose publication
         was lost in a crash.
@@ -106,7 +105,7 @@ class ContainerReader:
             if at is None:
                 commit = _newest_commit(file, preface, writer_at_work=medium.is_locked(lock_name(name)))
             else:
-                commit = Commit.empty(preface) if at == NIL else read_commit(file, at, file.size())
+                commit = commit_at(file, preface, *at)
             tree = recover_translation(file, preface, commit, PageLoader(file))
             relocations = all_relocations(file, commit)
             return cls(file, preface, commit, tree, relocations, Cache(cache_bytes), owns_file=True)

@@ -8,24 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.model.errors import SchemaError
 from tidelog.model.schema import Schema
 
 Ints = npt.NDArray[np.int64]
-
-SEQ = "_seq"
-"""The column that numbers the rows of a stream in the order of their arrival, from 0."""
-
-_SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)
-
-
-def stored_schema(schema: Schema) -> pa.Schema:
-    """The columns of a stream's files: those of its schema, then ``_seq``."""
-    if SEQ in schema:
-        raise SchemaError(
-            f"a column is called {SEQ!r}, which is the name of every stream's own sequence numbers; rename it"
-        )
-    return schema.arrow.append(_SEQ_FIELD)
 
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:

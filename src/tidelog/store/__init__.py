@@ -1,0 +1,1 @@
+"""Streams on disk: splits, manifests, the tail, snapshots."""

@@ -1,0 +1,92 @@
+"""Rows of a tail that are in memory: those of the open leaf, and late ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.schema import Schema
+from tidelog.store.rows import concatenated, is_sorted, seqs, sorted_rows, times
+
+
+class MemoryRows:
+    """Stored rows gathered in any order; one sorted batch when asked for. The caller sees to it that calls take turns."""
+
+    def __init__(self, schema: Schema, stored: pa.Schema) -> None:
+        self._schema = schema
+        self._stored = stored
+        self._batches: list[pa.RecordBatch] = []
+        self._in_order = True
+        self._last_time: int | None = None
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in rows; their memory must not change afterwards."""
+        if not batch.num_rows:
+            return
+        at = times(batch, self._schema)
+        follows = self._last_time is None or at[0] >= self._last_time
+        self._in_order = self._in_order and bool(follows) and is_sorted(at)
+        last = int(at.max())
+        self._last_time = last if self._last_time is None else max(last, self._last_time)
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+
+    def sorted(self) -> pa.RecordBatch:
+        """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
+        if len(self._batches) != 1 or not self._in_order:
+            whole = concatenated(self._batches, self._stored)
+            # Rows arrive in the order of their numbers; if their times never fall either, they are sorted.
+            whole = whole if self._in_order and is_sorted(seqs(whole)) else sorted_rows(whole, self._schema)
+            self._batches = [whole] if whole.num_rows else []
+            self._in_order = True
+        return self._batches[0] if self._batches else concatenated([], self._stored)
+
+    def since(self, seq: int) -> list[pa.RecordBatch]:
+        """The rows with sequence numbers from ``seq`` on."""
+        found = []
+        for batch in self._batches:
+            numbers = seqs(batch)
+            wanted = numbers >= seq
+            if wanted.all():
+                found.append(batch)
+            elif wanted.any():
+                found.append(batch.filter(pa.array(wanted)))
+        return found
+
+    def take(self, count: int | None = None) -> pa.RecordBatch:
+        """Remove and return the first ``count`` rows in order, all for None."""
+        whole = self.sorted()
+        count = whole.num_rows if count is None else min(count, whole.num_rows)
+        rest = whole.slice(count)
+        self._batches = []
+        self._in_order, self._last_time = True, None
+        self.rows = self.bytes = 0
+        self.add(rest)
+        return whole.slice(0, count)
+
+
+def split_late(
+    batch: pa.RecordBatch, schema: Schema, sealed: int | None
+) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any."""
+    if sealed is None:
+        return batch, None
+    late = times(batch, schema) < sealed
+    if not late.any():
+        return batch, None
+    return batch.filter(pa.array(~late)), batch.filter(pa.array(late))
+
+
+def widest(*bounds: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The smallest range that covers all ranges given."""
+    known = [each for each in bounds if each is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def seq_bounds(batch: pa.RecordBatch) -> tuple[int, int] | None:
+    """The smallest and greatest sequence number of a batch."""
+    numbers = seqs(batch)
+    return (int(np.min(numbers)), int(np.max(numbers))) if len(numbers) else None
