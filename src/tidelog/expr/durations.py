@@ -167,13 +167,19 @@ def shifted(instant: Any, by: tuple[Longs, Longs, Longs], valid: Mask | None, re
         day, time = broadcast(ticks, count), np.zeros(count, np.int64)
     else:
         day, time = np.divmod(broadcast(ticks, count), MICROS_PER_DAY)
-    if months.any():
-        day = added_months(day, months)
-    day = day + days
-    estimate = day.astype(np.float64) * MICROS_PER_DAY + time + micros
+    # Where a zone is involved, DuckDB takes the time of day off first when it goes back in time.
+    upwards = (months < 0) | (days < 0) | (micros < 0) if pa.types.is_timestamp(result) and result.tz else np.False_
+    if np.any(upwards):
+        carried, rest = np.divmod(time + micros, MICROS_PER_DAY)
+        small_first = added_months(day + carried, months) + days, rest
+        large_first = added_months(day, months) + days, time + micros
+        day, time = (np.where(upwards, *pair) for pair in zip(small_first, large_first, strict=True))
+    else:
+        day, time = (added_months(day, months) if months.any() else day) + days, time + micros
+    estimate = day.astype(np.float64) * MICROS_PER_DAY + time
     refuse(np.abs(estimate) >= 2.0**63, valid, _OUT_OF_RANGE)
     with np.errstate(over="ignore"):
-        return made(day * MICROS_PER_DAY + time + micros, valid, result)
+        return made(day * MICROS_PER_DAY + time, valid, result)
 
 
 def added_months(days: Longs, months: Longs) -> Longs:

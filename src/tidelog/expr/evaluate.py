@@ -79,9 +79,13 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     function = FUNCTIONS[node.name]
     if node.type == NULL:
         return pa.scalar(None, NULL)
-    values = [value_of(argument, batch) for argument in node.arguments]
-    if function.strict and any(is_scalar(value) and not value.is_valid for value in values):
+    # Constants first: next to a NULL nothing else is evaluated, and so nothing else can raise.
+    constants = {index: value_of(each, batch) for index, each in enumerate(node.arguments) if each.is_constant}
+    if function.strict and not all(value.is_valid for value in constants.values() if is_scalar(value)):
         return pa.scalar(None, node.type)
+    values = [
+        constants[index] if index in constants else value_of(each, batch) for index, each in enumerate(node.arguments)
+    ]
     try:
         if all(is_scalar(value) for value in values):
             kept = function.constants

@@ -113,6 +113,8 @@ def all_valid(values: Sequence[Any]) -> Mask | None:
 def made(values: Numbers, valid: Mask | None, type_: pa.DataType) -> pa.Array:
     """An array of ``type_`` from numbers in its memory format and the mask of valid rows."""
     count = len(values)
+    if valid is not None and len(valid) != count:  # that of a scalar
+        valid = np.broadcast_to(valid, (count,))
     nulls = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_boolean(type_):
         data = pa.py_buffer(np.packbits(values, bitorder="little"))
