@@ -304,7 +304,7 @@ _register_divisors("gcd", math.gcd)
 _register_divisors("lcm", math.lcm)
 
 
-@register("factorial", _REAL, "INTEGER -> HUGEINT", aliases=("!__postfix",))
+@register("factorial", _REAL, "INTEGER -> HUGEINT")
 def _factorial(values: Sequence[Value], result: pa.DataType) -> Value:
     refuse(numbers(values[0]) < 0, all_valid(values), "the factorial of a negative number is not defined")
     refuse(numbers(values[0]) > 33, all_valid(values), "overflow in factorial; 33 is the largest argument")

@@ -18,7 +18,6 @@ from tidelog.expr.intervals import Interval
 from tidelog.expr.types import BLOB, VARCHAR, is_float
 from tidelog.expr.vectors import Mask
 from tidelog.model.families import value_type
-from tidelog.storage.summary import HAS_BOUNDS, MAX_TRUNCATED, MIN_TRUNCATED
 
 Summaries = npt.NDArray[np.void]
 """Records of :data:`tidelog.storage.summary.SUMMARY`, one for each block."""
@@ -54,6 +53,8 @@ def may_hold(
 
 
 def _overlaps(wanted: ColumnRange, known: Summaries, rows: npt.NDArray[np.integer[Any]], stored: pa.DataType) -> Mask:
+    from tidelog.storage.summary import HAS_BOUNDS  # its kernels load Numba; whoever has summaries has it already
+
     nulls, nans = known["nulls"].astype(np.int64), known["nans"].astype(np.int64)
     result = np.zeros(len(known), np.bool_)
     if wanted.nulls:
@@ -135,6 +136,8 @@ class _TextBounds:
     """
 
     def __init__(self, known: Summaries) -> None:
+        from tidelog.storage.summary import MAX_TRUNCATED, MIN_TRUNCATED
+
         self._low = np.ascontiguousarray(known["min"]).byteswap()
         self._high = np.ascontiguousarray(known["max"]).byteswap()
         self._low_cut = (known["flags"] & MIN_TRUNCATED) != 0
