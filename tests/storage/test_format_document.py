@@ -59,7 +59,7 @@ class Written:
 @pytest.fixture(scope="module")
 def written() -> Written:
     """Every type in every shape with every pattern of nulls; nodes; updates of both, before and behind flushes."""
-    dice = random.Random(20)
+    dice = random.Random(21)
     shapes = [*zip(INTEGERS, cycle(FLOATS), cycle(TEXTS), strict=False)]
     blocks: list[Sample | bytes] = [sample(dice, 1030, *shape, "none") for shape in shapes]
     blocks += [sample(dice, 1100, *shape, nulls) for shape, nulls in zip(shapes[3:], NULLS, strict=False)]
@@ -117,7 +117,7 @@ class TestContainer:
                 assert_summarises(summary, type, values)
 
     def test_every_encoding_of_the_page_occurred(self, written: Written) -> None:
-        assert written.reader.seen.encodings == encodings_in_the_page() == {*range(8), 32, 33, 34}
+        assert written.reader.seen.encodings == encodings_in_the_page() == {*range(8), *range(32, 36)}
 
     def test_every_feature_of_the_page_occurred(self, written: Written) -> None:
         expected = {
@@ -126,6 +126,8 @@ class TestContainer:
             *(f"exceptions of {size}" for size in (1, 2, 4, 8)),
             *("wide reference", "factor", "stream 0", "stream 1", "patch bitmap", "listed patches"),
             *("text uncompressed", "text compression 2", "one segment", "several segments"),
+            *(f"slot {kind}" for kind in range(7)),
+            "slot with a base",
             *("node codec 0", "node codec 1", "whole frame", "frame in two parts", "frame in many parts"),
             *("chained relocations", "3 levels"),
             *(f"{type} as {encoding}" for type in ("float32", "float64") for encoding in (0, 2, 3, 4, 5, 7)),
@@ -209,7 +211,7 @@ class TestOpening:
 class TestPieces:
     def test_text_compressed_by_lz4(self) -> None:
         """Containers compress text by Zstandard; the other number of the page is for those who choose it."""
-        plain = [f"{row} says {row * row}" for row in range(1100)]
+        plain = [f"{row} says {row * row}".translate(str.maketrans("0123456789", "ghijklmnop")) for row in range(1100)]
         few = [f"value {row % 300} " * 8 for row in range(1100)]
         for texts in (plain, few):
             arena, seen = Arena(), Seen()

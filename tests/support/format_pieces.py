@@ -306,6 +306,9 @@ def _ordered_bits(word: int, type: Type) -> int:
 def _text(encoding: int, parameter: int, body: bytes, valid: list[bool], seen: Seen) -> list[bytes]:
     if encoding == 32:
         return _plain_text(parameter, body, valid, seen)
+    if encoding == 35:
+        demand(parameter == 0, f"parameter {parameter} of templates")
+        return _template_text(body, valid, seen)
     demand(encoding in (33, 34), f"encoding {encoding} of text is not in the table")
     cursor = Cursor(body)
     distinct, length, stored, compression, index_length, size_length = cursor.fields("6I")
@@ -351,6 +354,97 @@ def _plain_text(vectors_of_segment: int, body: bytes, valid: list[bool], seen: S
         rows_of_vector = lengths[vector * VECTOR : (vector + 1) * VECTOR]
         demand(sum(rows_of_vector) == length, f"vector {vector} has {length} bytes of text, its rows differ")
     return _cut(text, lengths)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Appends a constant and what stands in a slot."""
+
+    constant: bytes
+    kind: int
+    width: int
+    base: int
+
+    @property
+    def is_end(self) -> bool:
+        return self.kind == 0
+
+    def append(self, value: int, words: list[bytes]) -> bytes:
+        """The constant, and the slot's text if ``value`` are its bits."""
+        value += self.base
+        kind, digits = self.kind & 7, (self.kind >> 4) + 1
+        if kind < 2:
+            demand(self.kind < 2 and self.width == 0, f"an operation without a slot has kind {self.kind}")
+            return self.constant
+        if kind in (4, 5):
+            demand(value >> (4 * digits) == 0, f"{value:#x} has more than {digits} digits")
+            return self.constant + f"{value:0{digits}{'x' if kind == 4 else 'X'}}".encode()
+        demand(self.kind < 16 and self.width <= 57, f"kind {self.kind} with width {self.width}")
+        if kind == 6:
+            return self.constant + words[value]
+        size = 1
+        while kind == 3 and value >= 10**size:
+            value -= 10**size
+            size += 1
+        text = f"{value:0{size}}"
+        demand(len(text) <= 16, f"{text} has more than 16 digits")
+        return self.constant + text.encode()
+
+
+def _template_text(body: bytes, valid: list[bool], seen: Seen) -> list[bytes]:
+    cursor = Cursor(body)
+    operations, bases, constant_length, words, word_length, stored, compression, stream_length = cursor.fields("8I")
+    vectors = [cursor.fields("II") for _ in blocks_of(len(valid), VECTOR)]
+    numbers = _stream(cursor.bytes(stream_length), seen)
+    cursor.align()
+    table_length = 3 * operations + 8 * bases + words + constant_length + word_length
+    templates, texts = _template_table(
+        _stored(cursor, stored, table_length, compression, seen), operations, bases, constant_length, words, seen
+    )
+    cursor.align()
+    rows: list[bytes] = []
+    for text_length, value_length in vectors:
+        demand(value_length % 8 == 0, f"values of {value_length} bytes")
+        bits = int.from_bytes(cursor.bytes(value_length), "little")
+        left = 8 * value_length
+        lines = []
+        for row in range(len(rows), min(len(rows) + VECTOR, len(valid))):
+            line = b""
+            for operation in templates[numbers[row]] if valid[row] else []:
+                line += operation.append(bits & ((1 << operation.width) - 1), texts)
+                bits >>= operation.width
+                left -= operation.width
+            lines.append(line)
+        demand(0 <= left < 64 and bits == 0, f"{left} bits are left behind the values of a vector")
+        demand(sum(map(len, lines)) == text_length, f"a vector has {text_length} bytes of text, its rows differ")
+        rows += lines
+    zeros(cursor.bytes(16), "guard")
+    cursor.end()
+    return rows
+
+
+def _template_table(
+    table: bytes, operations: int, bases: int, constant_length: int, words: int, seen: Seen
+) -> tuple[list[list[Operation]], list[bytes]]:
+    """The operations of each template, and the words."""
+    cursor = Cursor(table)
+    lengths, kinds, widths = (cursor.bytes(operations) for _ in range(3))
+    unused = list(cursor.fields(f"{bases}Q"))
+    sizes = list(cursor.bytes(words))
+    constants = _cut(cursor.bytes(constant_length), list(lengths))
+    texts = _cut(table[cursor.at :], sizes)
+    demand(len(set(texts)) == words, "a word is twice in the table")
+    templates: list[list[Operation]] = [[]]
+    for constant, kind, width in zip(constants, kinds, widths, strict=True):
+        operation = Operation(constant, kind, width, unused.pop(0) if kind & 8 else 0)
+        templates[-1].append(operation)
+        seen.note(f"slot {kind & 7}")
+        if kind & 8:
+            seen.note("slot with a base")
+        if operation.is_end:
+            templates.append([])
+    demand(not unused and not templates.pop(), "bases are left, or a template has no end")
+    return templates, texts
 
 
 def _stored(cursor: Cursor, stored: int, length: int, compression: int, seen: Seen) -> bytes:

@@ -94,6 +94,17 @@ def _letters(dice: random.Random, length: int) -> str:
     return "".join(dice.choices("abcdefghijklmnopqrstuvwxyzäöü", k=length))
 
 
+def _log_line(dice: random.Random, row: int) -> str:
+    """A line that has every kind of slot."""
+    return dice.choice(
+        [
+            f"user {dice.randint(10**6, 10**6 + 999)} saw {dice.random():.3f}s, request {dice.getrandbits(64):016x}",
+            f"{dice.randint(1, 9)}x{dice.randint(1, 4)}y{dice.randint(1, 9)}z1w größer #{dice.getrandbits(32):08X}",
+            "a very long introduction " * 12 + str(row),
+        ]
+    )
+
+
 TEXTS: dict[str, Callable[[random.Random, int], list[str]]] = {
     "constant": lambda dice, rows: ["always the same"] * rows,
     "empty": lambda dice, rows: [""] * rows,
@@ -102,6 +113,7 @@ TEXTS: dict[str, Callable[[random.Random, int], list[str]]] = {
     "short": lambda dice, rows: [_letters(dice, dice.randint(0, 8)) for _ in range(rows)],
     "numbers": lambda dice, rows: [str(dice.getrandbits(40)) for _ in range(rows)],
     "long": lambda dice, rows: [_letters(dice, 3) * dice.randint(10, 30) for _ in range(rows)],
+    "templates": lambda dice, rows: [_log_line(dice, row) for row in range(rows)],
     "lines": lambda dice, rows: [f"T{row:06d} GET /{_letters(dice, 2)}?q={dice.getrandbits(9)}" for row in range(rows)],
 }
 

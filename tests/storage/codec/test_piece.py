@@ -50,6 +50,7 @@ def test_numbers_of_the_format_never_change() -> None:
         ("TEXT_PLAIN", 32),
         ("TEXT_DICTIONARY", 33),
         ("TEXT_CONSTANT", 34),
+        ("TEXT_TEMPLATE", 35),
     ]
     assert [kind.value for kind in ValidityKind] == [0, 1, 2, 3]
 

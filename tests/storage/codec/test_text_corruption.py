@@ -20,8 +20,13 @@ from tidelog.storage.codec.piece import Encoding
 from tidelog.storage.codec.text import decode_text, encode_text
 
 ROWS = 2500
+LETTERS = str.maketrans("01", "xy")
 SHAPES: dict[Encoding, Callable[[int], str]] = {
-    Encoding.TEXT_PLAIN: lambda row: f"line {row} with {row * 7919 % 10007} different words and {row % 7} alike",
+    Encoding.TEXT_PLAIN: lambda row: f"line {row:b} with words: {row * 7919 % 10007:b}".translate(LETTERS),
+    Encoding.TEXT_TEMPLATE: lambda row: (
+        f"{row % 256}.{row // 10} took {row * 7919 % 10007 / 1000:.3f}ms {row * 7919**4 % 2**64:016x} "
+        f"{row % 53}q1q2q3q4q" + (" and so on" * 30 if row % 7 == 0 else "")
+    ),
     Encoding.TEXT_DICTIONARY: lambda row: f"value number {row * row % 173} of a dictionary {'worth compressing ' * 9}",
     Encoding.TEXT_CONSTANT: lambda row: "always the same " * 600,
 }

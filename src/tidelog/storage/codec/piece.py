@@ -63,6 +63,8 @@ class Encoding(IntEnum):
     """Distinct strings and indexes into them."""
     TEXT_CONSTANT = 34
     """One string that stands for all rows."""
+    TEXT_TEMPLATE = 35
+    """Templates of lines, and the numbers and words that stand in their slots."""
 
 
 class ValidityKind(IntEnum):

@@ -18,6 +18,7 @@ from tidelog.storage.codec.text.compression import expand
 from tidelog.storage.codec.text.decoder import kernels
 from tidelog.storage.codec.text.layout import DIRECTORY_ENTRY, PLAIN_HEAD
 from tidelog.storage.codec.text.scratch import scratch
+from tidelog.storage.codec.text.template import decoder as template
 from tidelog.storage.codec.validity import decode_validity
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
@@ -26,6 +27,7 @@ _KINDS: Ints = np.full(256, _UNKNOWN, np.int64)
 _KINDS[Encoding.TEXT_PLAIN] = kernels.PLAIN
 _KINDS[Encoding.TEXT_DICTIONARY] = kernels.DICTIONARY
 _KINDS[Encoding.TEXT_CONSTANT] = kernels.CONSTANT
+_KINDS[Encoding.TEXT_TEMPLATE] = kernels.TEMPLATE
 
 
 class TextOverflowError(TidelogError, OverflowError):
@@ -68,14 +70,30 @@ def decode_text(type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, 
     # All claims about sizes are checked before memory is taken for them.
     values = _expand_values(buffer, pieces)
     plain = []
+    templates = []
     row = 0
     for piece, (kind, count) in enumerate(pieces[:-1, [kernels.KIND, kernels.ROWS]].tolist()):
         if kind == kernels.PLAIN and count:
             part = _PlainPiece(buffer, piece, pieces[piece].tolist(), heads, int(offsets[piece] + lengths[piece]))
             plain.append(part.select(int(starts[piece]), places[row : row + count + 1]))
+        elif kind == kernels.TEMPLATE and count:
+            templates.append((piece, row))
         row += count
-    content, content_buffer = allocate(total + kernels.SLACK)
+    content, content_buffer = allocate(total + (template.ROOM if templates else kernels.SLACK))
     kernels.fill(pieces, numbers, entries, values, bitmap, content)
+    for piece, row in templates:
+        fields = pieces[piece].tolist()
+        body = int(offsets[piece] + heads.body[piece])
+        first = int(starts[piece]) // VECTOR
+        part_of_buffer = template.Piece(buffer, piece, body, fields[kernels.BYTES_AT], fields[kernels.PACKED_AT], first)
+        stream, count, start = fields[kernels.STREAM], fields[kernels.ROWS], fields[kernels.OUT]
+        ends = numbers[stream : stream + count]
+        # It overwrites what follows, which may be there already.
+        end = start + fields[kernels.TEXT_BYTES]
+        behind = content[end : end + template.ROOM].copy()
+        part_of_buffer.fill(ends, bitmap, row, content, start)
+        content[end : end + template.ROOM] = behind
+        places[row + 1 : row + 1 + count] = ends
     for selection in plain:
         selection.fill(content)
     return pa.Array.from_buffers(

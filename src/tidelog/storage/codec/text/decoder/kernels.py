@@ -16,14 +16,15 @@ from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
 
-PLAIN, DICTIONARY, CONSTANT, NOTHING = 0, 1, 2, 3
+PLAIN, DICTIONARY, CONSTANT, NOTHING, TEMPLATE = 0, 1, 2, 3, 4
 """Kinds of pieces; NOTHING has no valid row, and no body."""
 
 KIND = 0
 ROWS = 1
 """Rows wanted of the piece."""
 STREAM = 2
-"""Where the indexes (DICTIONARY) or lengths (PLAIN) of these rows start among the decoded numbers."""
+"""Where the indexes (DICTIONARY), lengths (PLAIN) or templates (TEMPLATE) of these rows start among the decoded
+numbers."""
 STREAM_AT, STREAM_BYTES = 3, 4
 """The encoded stream in the buffer."""
 ENTRIES = 5
@@ -36,10 +37,15 @@ VALUES = 9
 """Where the values of the entries start among those of all pieces."""
 VALUE_BYTES = 10
 BYTES_AT, STORED_BYTES, COMPRESSION = 11, 12, 13
-"""The values, or the first segment of a PLAIN piece, in the buffer (segments have their sizes in the directory)."""
+"""The values, the table of a TEMPLATE or the first segment of a PLAIN piece, in the buffer (segments have their sizes
+in the directory)."""
 OUT = 14
 """Where the bytes of the wanted rows start in the decoded array."""
-FIELDS = 15
+TEXT_BYTES = 15
+"""Bytes of the wanted rows of a TEMPLATE, by its directory."""
+PACKED_AT = 16
+"""Where the values of these rows start in the buffer."""
+FIELDS = 17
 """Columns of the table."""
 
 SLACK = 32
@@ -48,6 +54,9 @@ SLACK = 32
 _VECTOR = 1024
 _PLAIN_HEAD = 8
 _DICTIONARY_HEAD = 24
+_TEMPLATE_HEAD = 32
+_TEMPLATE_GUARD = 16
+_LARGEST_TEMPLATE_TEXT = 1 << 24
 _LARGEST_SIZE = (1 << 31) - 1
 _SIZE_BITS = np.uint64(32)
 _SIZE_MASK = np.uint64(0xFFFFFFFF)
@@ -126,6 +135,30 @@ def _locate_segments(buffer: Any, body: Any, end: Any, rows: Any, per_segment: A
     return piece[BYTES_AT] <= end
 
 
+@inline
+def _locate_templates(buffer: Any, body: Any, end: Any, rows: Any, start: Any, stop: Any, piece: Any) -> Any:
+    """Find the parts of a TEMPLATE body that rows ``start`` to ``stop`` need; returns whether all lie inside it."""
+    vectors = (rows + _VECTOR - 1) // _VECTOR
+    directory = body + _TEMPLATE_HEAD
+    piece[STREAM_AT] = directory + 8 * vectors
+    if piece[STREAM_AT] > end:
+        return False
+    piece[STORED_BYTES] = _number(buffer, body + 20)
+    piece[STREAM_BYTES] = _number(buffer, body + 28)
+    piece[BYTES_AT] = piece[STREAM_AT] + _aligned(piece[STREAM_BYTES])
+    packed = piece[BYTES_AT] + _aligned(piece[STORED_BYTES])
+    text = 0
+    for vector in range(vectors):
+        size = _number(buffer, directory + 8 * vector)
+        text += size
+        if vector == start // _VECTOR:
+            piece[PACKED_AT] = packed
+        if start <= vector * _VECTOR < stop:
+            piece[TEXT_BYTES] += size
+        packed += _number(buffer, directory + 8 * vector + 4)
+    return packed + _TEMPLATE_GUARD <= end and text <= _LARGEST_TEMPLATE_TEXT
+
+
 @kernel(i64(array_in(u8), array_in(i64, 2), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
 def locate(buffer: Any, heads: Any, starts: Any, stops: Any, pieces: Any, streams: Any) -> int:
     """Find the parts of pieces in ``buffer``, and give the wanted rows their places.
@@ -147,6 +180,9 @@ def locate(buffer: Any, heads: Any, starts: Any, stops: Any, pieces: Any, stream
         if piece[KIND] == PLAIN:
             if not _locate_segments(buffer, body, end, rows, parameter, piece):
                 return -1 - p
+        elif piece[KIND] == TEMPLATE:
+            if not _locate_templates(buffer, body, end, rows, starts[p], stops[p], piece):
+                return -1 - p
         elif piece[KIND] != NOTHING and not _locate_dictionary(buffer, body, end, rows, piece):
             return -1 - p
         piece[ROWS] = stops[p] - starts[p]
@@ -156,7 +192,7 @@ def locate(buffer: Any, heads: Any, starts: Any, stops: Any, pieces: Any, stream
         values += piece[VALUE_BYTES]
         if piece[KIND] == DICTIONARY:
             entries += piece[ENTRIES]
-        if piece[KIND] <= DICTIONARY:
+        if piece[KIND] <= DICTIONARY or piece[KIND] == TEMPLATE:
             streams[0, count] = piece[STREAM_AT]
             streams[1, count] = piece[STREAM_BYTES]
             streams[2, count] = starts[p]
@@ -191,6 +227,7 @@ _LAY_OUT = [
 def lay_out(pieces: Any, numbers: Any, bitmap: Any, entries: Any, offsets: Any) -> int:
     """Compute Arrow's offsets of the wanted rows of all pieces, and where each distinct value stands.
 
+    Of a TEMPLATE piece only the end of the last row is known.
     ``numbers`` are all decoded streams, ``bitmap`` is Arrow's, empty if nothing is null. ``entries`` receives start
     (counted from the values of the piece) and size of each distinct value as one word. Fills in OUT. Returns the bytes
     of all rows, which the caller compares with what the type of the offsets can hold, or ``-1 - i`` if piece ``i``
@@ -216,6 +253,11 @@ def lay_out(pieces: Any, numbers: Any, bitmap: Any, entries: Any, offsets: Any) 
                 start += sizes[entry]
             if start != pieces[p, VALUE_BYTES]:
                 return -1 - p
+        if kind == TEMPLATE:  # its rows get their offsets when they are filled
+            position += pieces[p, TEXT_BYTES]
+            row += pieces[p, ROWS]
+            offsets[row] = position
+            continue
         stream = numbers[pieces[p, STREAM] :]
         for i in range(pieces[p, ROWS]):
             size = 0
@@ -241,7 +283,7 @@ def lay_out(pieces: Any, numbers: Any, bitmap: Any, entries: Any, offsets: Any) 
 def fill(pieces: Any, numbers: Any, entries: Any, values: Any, bitmap: Any, out: Any) -> None:
     """Write the bytes of all rows of DICTIONARY and CONSTANT pieces that :func:`lay_out` has accepted.
 
-    Up to SLACK bytes behind those of a piece are overwritten, so PLAIN pieces are filled afterwards.
+    Up to SLACK bytes behind those of a piece are overwritten, so pieces of other kinds are filled afterwards.
     """
     row = 0
     for p in range(len(pieces) - 1):

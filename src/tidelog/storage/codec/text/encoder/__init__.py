@@ -22,6 +22,7 @@ from tidelog.storage.codec.text.layout import (
     PLAIN_HEAD,
 )
 from tidelog.storage.codec.text.scratch import scratch
+from tidelog.storage.codec.text.template.encoder import TemplateEncoder, Text
 from tidelog.storage.codec.validity import Validity, encode_validity, valid_bits
 
 _SEGMENT_BYTES = 1 << 17
@@ -47,6 +48,7 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
     committed to the arena, if a block holds more than 2 GiB of text.
     """
     compressor = Compressor(level)
+    templates = TemplateEncoder(compressor)
     offsets, lengths = np.empty((2, len(cuts) - 1), np.int64)
     if len(offsets) == 0:
         return Pieces(offsets, lengths)
@@ -56,7 +58,7 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
         return Pieces(*run.write_dictionaries(validity, arena), run.distinct)
     for block, kind in enumerate(run.kinds):
         if kind == kernels.PLAIN:
-            encoding, parameter, parts = run.plain(block, compressor)
+            encoding, parameter, parts = run.template(block, templates) or run.plain(block, compressor)
         elif kind == kernels.NOTHING:
             encoding, parameter, parts = Encoding.TEXT_CONSTANT, 0, []
         else:
@@ -135,6 +137,13 @@ class _Run:
         indexes, sizes = (self.streams[at : at + length].data for at, length in (streams[:2], streams[2:]))
         head = DICTIONARY_HEAD.pack(count, size, len(stored), compression, len(indexes), len(sizes))
         return Encoding.TEXT_DICTIONARY, 0, [_joined(head, indexes, sizes), stored]
+
+    def template(self, block: int, templates: TemplateEncoder) -> tuple[Encoding, int, list[_Part]] | None:
+        """Encoding, parameter and parts of the body of a PLAIN block that is better encoded by templates."""
+        first, last = int(self.cuts[block]), int(self.cuts[block + 1])
+        text = Text(self.data, self.offsets[first : last + 1], self.mask[first:last], self.text_bytes[block])
+        parts = templates.body(text, lambda: self._content(block)[0])
+        return None if parts is None else (Encoding.TEXT_TEMPLATE, 0, parts)
 
     def plain(self, block: int, compressor: Compressor) -> tuple[Encoding, int, list[_Part]]:
         """Encoding, parameter (vectors of a segment) and parts of the body of a PLAIN block."""

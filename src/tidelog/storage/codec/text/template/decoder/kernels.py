@@ -1,0 +1,338 @@
+"""The kernel that decodes text by templates: it writes the rows of one piece where they belong.
+
+Text is copied in words of 32 bytes, and numbers are printed in words of 8, all of which may reach past their end: what
+is read has :data:`SLACK` bytes behind it, what is written :data:`ROOM`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from tidelog.jit import array_in, array_out, i64, kernel, u8, u64, void
+
+OPERATIONS, BASES, CONSTANT_BYTES, WORDS, WORD_BYTES, COUNTS = 0, 1, 2, 3, 4, 5
+"""Sizes of the parts of the table, as the head of the body gives them."""
+
+BAD_TABLE, BAD_NUMBER, BAD_BITS, BAD_TEXT = -1, -2, -3, -4
+"""What is wrong with a piece: its table; the template of a row; the bits of a vector; its text."""
+
+SLACK = 48
+"""Bytes behind the table that words may reach into."""
+
+ROOM = 640
+"""Bytes behind the text of a piece that are overwritten: at most two long constants, in words."""
+
+OPERATION_FIELDS = 4
+"""Words of working memory for an operation: what it does, its base, the mask of its bits, nothing."""
+
+_VECTOR = 1024
+_END, _JOIN, _DECIMAL, _DIGITS, _LOWER, _UPPER, _WORD, _SHORT = 0, 1, 2, 3, 4, 5, 6, 7
+"""Kinds of operations; the last is one of digits whose strings stand in :data:`_SHORT_STRINGS`."""
+
+
+def _words(*numbers: int) -> list[Any]:
+    return [np.uint64(number) for number in numbers]
+
+
+_0, _1, _2, _3, _4, _7, _8, _16 = _words(0, 1, 2, 3, 4, 7, 8, 16)
+_32, _40, _48, _56, _63, _64, _BYTE, _LOW = _words(32, 40, 48, 56, 63, 64, 0xFF, 0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_WIDEST = 57
+"""Bits that a word at any byte certainly has of a number."""
+_POWERS = np.array([10**n for n in range(20)], np.uint64)
+_RANKS = np.array([0, 0, *((10**n - 10) // 9 for n in range(2, 20))], np.uint64)
+"""By number of digits, the rank of the first string of so many, among all strings of digits by length and value."""
+_SHORT_VALUES = 1000
+_SHORT_RANKS = 1110
+_SHORT_STRINGS = np.array(
+    [
+        int.from_bytes(digits.encode().ljust(3, b"\0"), "little") | len(digits) << 24
+        for digits in [
+            *(str(value) for value in range(_SHORT_VALUES)),
+            *(str(value).zfill(size) for size in (1, 2, 3) for value in range(10**size)),
+        ]
+    ],
+    np.uint32,
+)
+"""Up to three digits by value, then all strings of up to three by rank: the characters, and their number on top."""
+_TEN = np.uint64(10)
+_EIGHT = np.uint64(10**8)
+_ZEROS = np.uint64(0x3030303030303030)
+
+_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+"""Decorator of helpers. They own nothing, and so need not count references to arrays, which costs more than they do."""
+
+
+def _place(context: Any, builder: Any, type: Any, array: Any, index: Any, pointee: Any) -> Any:
+    base = context.make_array(type)(context, builder, array).data
+    return builder.bitcast(builder.gep(base, [index]), pointee.as_pointer())
+
+
+def _type_load(_typing: Any, array: Any, index: Any) -> Any:
+    """The eight bytes of ``array`` at ``index`` as a little-endian word; unchecked."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
+        return builder.load(place, align=1)
+
+    return u64(array, index), generate
+
+
+def _type_store(_typing: Any, array: Any, index: Any, word: Any) -> Any:
+    """Writes a word as eight bytes of ``array`` at ``index``; unchecked."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
+        builder.store(arguments[2], place, align=1)
+        return context.get_dummy_value()
+
+    return void(array, index, u64), generate
+
+
+def _copier(size: int) -> Any:
+    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
+
+    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.VectorType(ir.IntType(8), size)
+            target, source = (
+                _place(context, builder, signature.args[k], arguments[k], arguments[k + 1], word) for k in (0, 2)
+            )
+            builder.store(builder.load(source, align=1), target, align=1)
+            return context.get_dummy_value()
+
+        return void(target, at, source, start), generate
+
+    return intrinsic(typed)
+
+
+def _type_leading_zeros(_typing: Any, word: Any) -> Any:
+    """Zeros above the highest bit of a word."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return u64(u64), generate
+
+
+_load: Any = intrinsic(_type_load)
+_store: Any = intrinsic(_type_store)
+_copy16: Any = _copier(16)
+_copy32: Any = _copier(32)
+_leading_zeros: Any = intrinsic(_type_leading_zeros)
+
+
+@_inlined
+def _copy(out: Any, at: Any, table: Any, start: Any, size: Any) -> None:
+    _copy32(out, at, table, start)
+    k = _32
+    while k < size:
+        _copy32(out, at + k, table, start + k)
+        k += _32
+
+
+@_inlined
+def _decimal8(value: Any) -> Any:
+    """The eight digits of a number, the first one lowest."""
+    word = value // np.uint64(10000)
+    word |= (value - word * np.uint64(10000)) << _32
+    high = word * np.uint64(10486) >> np.uint64(20) & np.uint64(0x7F0000007F)
+    word = (word - high * np.uint64(100)) << _16 | high
+    high = word * np.uint64(103) >> np.uint64(10) & np.uint64(0x000F000F000F000F)
+    return ((word - high * np.uint64(10)) << _8 | high) + _ZEROS
+
+
+@_inlined
+def _hexadecimal8(value: Any, letters: Any) -> Any:
+    """The eight hexadecimal digits of a number, the first one lowest; ``letters`` is what leads from 9 to them."""
+    word = (value >> _16 | value << _32) & np.uint64(0x0000FFFF0000FFFF)
+    word = word >> _8 & np.uint64(0x000000FF000000FF) | (word & np.uint64(0x000000FF000000FF)) << _16
+    word = word >> _4 & np.uint64(0x000F000F000F000F) | (word & np.uint64(0x000F000F000F000F)) << _8
+    above = (word + np.uint64(0x0606060606060606)) >> _4 & np.uint64(0x0101010101010101)
+    return word + _ZEROS + above * letters
+
+
+_PREPARE = i64(array_in(u8), array_in(i64), array_out(u64), array_out(u64), array_out(u64))
+
+
+@kernel(_PREPARE)
+def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any) -> Any:
+    """Lay the table of a piece out for :func:`fill`; returns the number of templates, or BAD_TABLE.
+
+    ``table`` has exactly the bytes that ``counts`` give, and SLACK. ``operations`` has OPERATION_FIELDS words for each,
+    ``templates`` a word for each operation and ``words`` one for each word.
+    """
+    count = np.uint64(counts[OPERATIONS])
+    bases = np.uint64(3) * count
+    sizes = bases + _8 * np.uint64(counts[BASES])
+    constant = sizes + np.uint64(counts[WORDS])
+    word = constant + np.uint64(counts[CONSTANT_BYTES])
+    end = word + np.uint64(counts[WORD_BYTES])
+    first_word, first_size = word, sizes
+    found = _0
+    first = _0
+    bits = _0
+    for i in range(count):
+        length = np.uint64(table[i])
+        shape = np.uint64(table[count + i])
+        width = np.uint64(table[_2 * count + i])
+        kind = shape & _7
+        letters = kind == np.uint64(_LOWER) or kind == np.uint64(_UPPER)
+        if kind == _7 or width > (_64 if letters else np.uint64(_WIDEST)) or constant + length > first_word:
+            return BAD_TABLE
+        base = _0
+        if shape & _8 != _0:
+            if bases == first_size:
+                return BAD_TABLE
+            base = _load(table, bases)
+            bases += _8
+        mask = _0 if width == _0 else _ALL >> (_64 - width)
+        if base < np.uint64(_SHORT_RANKS):
+            if kind == np.uint64(_DECIMAL) and base + mask < np.uint64(_SHORT_VALUES):
+                kind = np.uint64(_SHORT)
+            elif kind == np.uint64(_DIGITS) and base + mask < np.uint64(_SHORT_RANKS):
+                kind = np.uint64(_SHORT)
+                base += np.uint64(_SHORT_VALUES)
+        o = i << _2
+        operations[o] = constant | length << _32 | kind << _40 | ((shape >> _4) + _1) << _48 | width << _56
+        operations[o + _1] = base
+        operations[o + _2] = mask
+        constant += length
+        bits += width
+        if kind == np.uint64(_END):
+            templates[found] = first << _32 | bits
+            found += _1
+            first = i + _1
+            bits = _0
+    for i in range(np.uint64(counts[WORDS])):
+        size = np.uint64(table[sizes + i])
+        words[i] = word << _8 | size
+        word += size
+    # Nothing is left over of any part, and the last template has an end.
+    if constant != first_word or bases != first_size or word != end or first != count:
+        return BAD_TABLE
+    return np.int64(found)
+
+
+_FILL = i64(
+    *(
+        array_in(u8),
+        array_in(u64),
+        array_in(u64),
+        array_in(u64),
+        array_in(u8),
+        i64,
+        array_in(i64, 2),
+        array_in(u8),
+        i64,
+    ),
+    *(array_out(i64), array_out(u8), i64),
+)
+
+
+@kernel(_FILL)
+def fill(
+    table: Any,
+    operations: Any,
+    templates: Any,
+    words: Any,
+    buffer: Any,
+    packed: Any,
+    vectors: Any,
+    bitmap: Any,
+    row: Any,
+    numbers: Any,
+    out: Any,
+    start: Any,
+) -> Any:
+    """Write the rows of a piece that ``numbers`` gives the templates of; returns ``start`` and the bytes written.
+
+    ``table``, ``operations``, ``templates`` (as many as there are) and ``words`` come from :func:`prepare`. The values
+    start at byte ``packed`` of ``buffer``; ``vectors`` has for each vector the bytes of its text and of its values, and
+    ``buffer`` 16 bytes behind these. Row ``i`` has bit ``row + i`` of ``bitmap``, which is empty if none is null.
+    ``out`` has room for all text from ``start`` on, and ROOM bytes more. ``numbers`` receives where each row ends. What
+    is wrong with the piece, if something is, is returned instead.
+    """
+    at = np.uint64(start)
+    last = start
+    for v in range(len(vectors)):
+        last += vectors[v, 0]
+    limit = np.uint64(last)
+    first_bit = np.uint64(packed) << _3
+    expected = at
+    for v in range(len(vectors)):
+        expected += np.uint64(vectors[v, 0])
+        bit = first_bit
+        first_bit += np.uint64(vectors[v, 1]) << _3
+        for i in range(np.uint64(v * _VECTOR), np.uint64(min((v + 1) * _VECTOR, len(numbers)))):
+            if len(bitmap) != 0:
+                r = np.uint64(row) + i
+                if bitmap[r >> _3] >> (r & _7) & 1 == 0:
+                    numbers[i] = np.int64(at)
+                    continue
+            number = np.uint64(numbers[i])
+            if number >= np.uint64(len(templates)):
+                return BAD_NUMBER
+            template = templates[number]
+            if bit + (template & _LOW) > first_bit:
+                return BAD_BITS
+            o = template >> _32 << _2
+            while True:
+                if at > limit:
+                    return BAD_TEXT
+                operation = operations[o]
+                size = operation >> _32 & _BYTE
+                kind = operation >> _40 & _BYTE
+                _copy(out, at, table, operation & _LOW, size)
+                at += size
+                if kind == np.uint64(_END):
+                    break
+                byte = bit >> _3
+                shift = bit & _7
+                value = _load(buffer, byte) >> shift
+                bit += operation >> _56
+                if kind == np.uint64(_SHORT):
+                    digits = np.uint64(_SHORT_STRINGS[(value & operations[o + _2]) + operations[o + _1]])
+                    _store(out, at, digits)
+                    at += digits >> np.uint64(24)
+                elif kind <= np.uint64(_DIGITS) and kind != np.uint64(_JOIN):
+                    value = (value & operations[o + _2]) + operations[o + _1]
+                    # The number of digits is the logarithm of this, for a value or a rank.
+                    decimal = kind == np.uint64(_DECIMAL)
+                    scaled = max(value * _TEN, _TEN) if decimal else value * np.uint64(9) + _TEN
+                    size = (_64 - _leading_zeros(scaled)) * np.uint64(1233) >> np.uint64(12)
+                    size -= np.uint64(scaled < _POWERS[size])
+                    value -= _RANKS[_0 if decimal else size]
+                    if size <= _8:
+                        _store(out, at, _decimal8(value) >> (_64 - (size << _3)))
+                    else:
+                        high = value // _EIGHT
+                        _store(out, at, _decimal8(high) >> (np.uint64(128) - (size << _3)))
+                        _store(out, at + size - _8, _decimal8(value - high * _EIGHT))
+                    at += size
+                elif kind == np.uint64(_WORD):
+                    value = (value & operations[o + _2]) + operations[o + _1]
+                    if value >= np.uint64(len(words)):
+                        return BAD_TEXT
+                    size = words[value] & _BYTE
+                    _copy(out, at, table, words[value] >> _8, size)
+                    at += size
+                elif kind != np.uint64(_JOIN):
+                    value |= np.uint64(buffer[byte + _8]) << _1 << (_63 - shift)
+                    value = (value & operations[o + _2]) + operations[o + _1]
+                    size = operation >> _48 & _BYTE
+                    value <<= _64 - (size << _2)
+                    letters = np.uint64(0x27) if kind == np.uint64(_LOWER) else np.uint64(7)
+                    _store(out, at, _hexadecimal8(value >> _32, letters))
+                    _store(out, at + _8, _hexadecimal8(value & _LOW, letters))
+                    at += size
+                o += np.uint64(OPERATION_FIELDS)
+            numbers[i] = np.int64(at)
+        if at != expected:
+            return BAD_TEXT
+    return np.int64(at)
