@@ -1,0 +1,3 @@
+"""The engine: stores and streams as users see them."""
+
+from __future__ import annotations
