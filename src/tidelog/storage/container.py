@@ -266,6 +266,11 @@ class Container:
         """How many blocks were appended, whether durable or not."""
         return self._line.next_id
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file so far, without blocks that are being encoded or wait in the open macro block."""
+        return self._placement.place.offset
+
     def append(self, content: pa.RecordBatch | bytes) -> int:
         """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
 

@@ -111,14 +111,20 @@ class _Descriptor:
 
 
 class DiskFile(File):
-    """A file of a local file system; owns ``descriptor``. With ``mapped``, views are memory maps."""
+    """A file of a local file system; owns ``descriptor``.
 
-    def __init__(self, name: str, path: str, descriptor: int, *, writable: bool, mapped: bool) -> None:
+    With ``mapped``, views are memory maps; unless ``synced``, :meth:`sync` does nothing.
+    """
+
+    def __init__(
+        self, name: str, path: str, descriptor: int, *, writable: bool, mapped: bool, synced: bool = True
+    ) -> None:
         self.name = name
         self._path = path
         self._readable: _Descriptor | None = _Descriptor(descriptor)
         self._writable = self._readable if writable else None
         self.maps = mapped
+        self._synced = synced
         self._map: mmap.mmap | None = None
         self._failure: StorageError | None = None
 
@@ -211,6 +217,8 @@ class DiskFile(File):
     def sync(self) -> None:
         """Make everything written before this call, and the length, durable; a failure is final."""
         descriptor = self._writable or self._refuse_writing()
+        if not self._synced:
+            return
         try:
             _sync_descriptor(descriptor.number)
         except OSError as error:

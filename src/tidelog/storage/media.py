@@ -66,6 +66,13 @@ class Medium(ABC):
     def is_locked(self, name: str) -> bool:
         """Whether someone, this process included, holds the lock called ``name``; takes and creates nothing."""
 
+    def unsynced(self) -> Medium:
+        """The same files for somebody who does not need them to survive a crash of the machine.
+
+        Syncing them need not wait for anything; a medium may do it all the same.
+        """
+        return self
+
 
 def check_name(name: str) -> str:
     """Return ``name`` if it is a valid file name of a medium, else raise :class:`InputError`.
@@ -89,9 +96,14 @@ class FileMedium(Medium):
     ``make_directory("")`` creates it.
     """
 
-    def __init__(self, root: Path | str, *, mapped: bool = True) -> None:
+    def __init__(self, root: Path | str, *, mapped: bool = True, synced: bool = True) -> None:
         self.root = Path(os.path.abspath(root))  # names keep their meaning when the process changes directory
         self.mapped = mapped
+        self.synced = synced
+
+    def unsynced(self) -> FileMedium:
+        """The same files, with syncs that do nothing."""
+        return FileMedium(self.root, mapped=self.mapped, synced=False)
 
     def __repr__(self) -> str:
         return f"FileMedium({str(self.root)!r}, mapped={self.mapped})"
@@ -107,7 +119,7 @@ class FileMedium(Medium):
             raise _no_directory("create", path) from error
         except OSError as error:
             raise storage_error(f"create {path}", error) from error
-        return DiskFile(name, path, descriptor, writable=True, mapped=self.mapped)
+        return DiskFile(name, path, descriptor, writable=True, mapped=self.mapped, synced=self.synced)
 
     def open(self, name: str, writable: bool = False) -> File:
         """Open an existing file; :class:`NotFoundError` when there is none."""
@@ -119,7 +131,7 @@ class FileMedium(Medium):
             raise _no_file("open", path) from error
         except OSError as error:
             raise storage_error(f"open {path}", error) from error
-        file = DiskFile(name, path, descriptor, writable=writable, mapped=self.mapped)
+        file = DiskFile(name, path, descriptor, writable=writable, mapped=self.mapped, synced=self.synced)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             file.close()
             raise StorageError(f"cannot open {path}: it is not a regular file")
@@ -183,7 +195,8 @@ class FileMedium(Medium):
 
     def sync_names(self, directory: str = "") -> None:
         """Make creations, links and removals made before this call directly in ``directory`` durable."""
-        _sync_directory(self._directory(directory))
+        if self.synced:
+            _sync_directory(self._directory(directory))
 
     def make_directory(self, name: str) -> None:
         """Create a directory and those above it, durably; they may exist. ``""`` is the root itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from tidelog.model.schema import Schema
@@ -10,14 +9,15 @@ from tidelog.store.rows import concatenated, is_sorted, seqs, sorted_rows, times
 
 
 class MemoryRows:
-    """Stored rows gathered in any order; one sorted batch when asked for. The caller sees to it that calls take turns."""
+    """Stored rows gathered in any order; one sorted batch when asked for. Calls must take turns."""
 
     def __init__(self, schema: Schema, stored: pa.Schema) -> None:
         self._schema = schema
         self._stored = stored
         self._batches: list[pa.RecordBatch] = []
         self._in_order = True
-        self._last_time: int | None = None
+        self.last_time: int | None = None
+        """The latest time among the rows."""
         self.rows = 0
         self.bytes = 0
 
@@ -26,10 +26,10 @@ class MemoryRows:
         if not batch.num_rows:
             return
         at = times(batch, self._schema)
-        follows = self._last_time is None or at[0] >= self._last_time
+        follows = self.last_time is None or at[0] >= self.last_time
         self._in_order = self._in_order and bool(follows) and is_sorted(at)
         last = int(at.max())
-        self._last_time = last if self._last_time is None else max(last, self._last_time)
+        self.last_time = last if self.last_time is None else max(last, self.last_time)
         self._batches.append(batch)
         self.rows += batch.num_rows
         self.bytes += batch.nbytes
@@ -62,7 +62,7 @@ class MemoryRows:
         count = whole.num_rows if count is None else min(count, whole.num_rows)
         rest = whole.slice(count)
         self._batches = []
-        self._in_order, self._last_time = True, None
+        self._in_order, self.last_time = True, None
         self.rows = self.bytes = 0
         self.add(rest)
         return whole.slice(0, count)
@@ -78,15 +78,3 @@ def split_late(
     if not late.any():
         return batch, None
     return batch.filter(pa.array(~late)), batch.filter(pa.array(late))
-
-
-def widest(*bounds: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The smallest range that covers all ranges given."""
-    known = [each for each in bounds if each is not None]
-    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
-
-
-def seq_bounds(batch: pa.RecordBatch) -> tuple[int, int] | None:
-    """The smallest and greatest sequence number of a batch."""
-    numbers = seqs(batch)
-    return (int(np.min(numbers)), int(np.max(numbers))) if len(numbers) else None

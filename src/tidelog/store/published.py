@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from tidelog.model.errors import NotFoundError, StorageError
@@ -34,10 +35,8 @@ class TailRecord:
     """Name of the journal."""
     records: int
     """How many of its records count."""
-    split: str | None
-    """Name of the open split, if there is one."""
-    commit: int
-    """Position of the commit of its container (``Commit.position``)."""
+    splits: Mapping[str, tuple[int, int]]
+    """The splits being written, each with number and position of a commit."""
 
 
 class Publisher:
@@ -87,5 +86,7 @@ def _newest(file: File) -> tuple[int, TailRecord] | None:
             continue
         text = file.read(slot * _SLOT + _HEAD.size, length)
         if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found[0]):
-            found = number, TailRecord(**json.loads(text))
+            values = json.loads(text)
+            splits = {name: (commit, position) for name, (commit, position) in values["splits"].items()}
+            found = number, TailRecord(values["journal"], values["records"], splits)
     return found

@@ -31,11 +31,9 @@ _PREFIX = "journal-"
 class Head:
     """What a record says besides its rows."""
 
-    split: str | None
-    """The open split, if there is one."""
-    commit: int
-    """The commit of its container (``Commit.number``) that this record counts together with, and not without: the
-    other rows of the same appends are in there."""
+    splits: Mapping[str, tuple[int, int]]
+    """The splits being written, the newest last, with number and position of the commit of each that this record counts
+    together with, and not without: the other rows of the same appends are in there."""
     next_seq: int
     producers: Mapping[str, int] = field(default_factory=dict)
     """The last append of each producer; those that changed, in a base all."""
@@ -63,7 +61,9 @@ def unpack(payload: bytes, stored: pa.Schema) -> Entry:
     length, _ = _LENGTH.unpack_from(payload)
     start = _LENGTH.size + length
     try:
-        head = Head(**json.loads(payload[_LENGTH.size : start]))
+        fields = json.loads(payload[_LENGTH.size : start])
+        splits = {name: (number, position) for name, (number, position) in fields.pop("splits").items()}
+        head = Head(splits, **fields)
         rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
@@ -200,11 +200,10 @@ def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:
 def counted(entries: list[Entry], commits: Mapping[str, int]) -> list[Entry]:
     """The entries up to the first one that counts only with a commit which is not there.
 
-    ``commits``: the number of the newest commit of each split at hand. A split that is not among them is closed, and
-    has all of its commits.
+    ``commits``: the number of the newest commit of each split that is being written. Splits that are not among them are
+    closed, and have all of their commits.
     """
     for index, entry in enumerate(entries):
-        head = entry.head
-        if head.split is not None and head.commit > commits.get(head.split, head.commit):
+        if any(number > commits.get(name, number) for name, (number, _) in entry.head.splits.items()):
             return entries[:index]
     return entries

@@ -1,0 +1,337 @@
+"""The writer of a stream's tail (docs/design/003-event-store.md): appends, flushes, closes splits, survives crashes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import ClosedError
+from tidelog.model.interval import Interval
+from tidelog.storage.media import Lock
+from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
+from tidelog.store.memory import MemoryRows, split_late
+from tidelog.store.opensplit import OpenSplit, Site, closed_tree
+from tidelog.store.published import Publisher, TailRecord
+from tidelog.store.rows import concatenated, is_sorted, times, with_seq
+from tidelog.store.tailjournal import Head, TailJournal
+from tidelog.store.tailstate import TailState, not_in, read_state, tail_path
+
+_LARGE: Final = 8
+"""Leaves of a batch from which on it is not gathered with others, which would mean copying it."""
+
+_GATHERED: Final = 16
+"""Leaves that are gathered from small batches before they are encoded together."""
+
+_GATHERED_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TailView:
+    """Everything in a tail at one moment. The trees are readable until the tail is closed."""
+
+    trees: tuple[TreeReader, ...]
+    rows: tuple[pa.RecordBatch, ...]
+    """Sorted rows that are in no tree."""
+    next_seq: int
+
+
+def lock_path(directory: str) -> str:
+    """The name of the lock that the writer of a tail holds."""
+    return tail_path(directory, "lock")
+
+
+def published_path(directory: str) -> str:
+    """The name of the file with the tail record."""
+    return tail_path(directory, "published")
+
+
+class Tail:
+    """The one writer of a stream's tail. May be used from several threads.
+
+    Raises :class:`LockedError` if there is another one. After an error of the storage it takes no more rows: close it
+    and open it again.
+    """
+
+    def __init__(self, site: Site, manifests: ManifestLog) -> None:
+        self._site = site
+        self._manifests = manifests
+        self._schema = site.layout.schema
+        self._stored = site.layout.stored
+        self._options = site.options
+        self._width = site.options.split_ticks(self._schema.clock)
+        self._mutex = threading.RLock()
+        self._closed = False
+        self._fresh = MemoryRows(self._schema, self._stored)
+        self._late = MemoryRows(self._schema, self._stored)
+        self._splits: list[OpenSplit] = []
+        """Those being written: finished ones that are to be closed, then the one that takes rows."""
+        self._is_last_open = False
+        self._unacknowledged: dict[str, int] = {}
+        """Appends by producers that no flush has made durable yet."""
+        site.medium.make_directory(tail_path(site.directory))
+        self._lock: Lock = site.medium.lock(lock_path(site.directory))
+        try:
+            self._recover()
+        except BaseException:
+            for split in self._splits:
+                split.abandon()
+            self._lock.release()
+            raise
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Take over what the writer before has left."""
+        manifest = self._manifests.load()
+        state = read_state(self._site, manifest)
+        self._producers = dict(state.producers)
+        for name, at in state.splits.items():
+            # A producer may send its last append again: of an append not acknowledged, no part may be left.
+            self._splits.append(OpenSplit.open(self._site, name, at if state.producers else None))
+        rows = self._new_rows(state, manifest)
+        sealed = [split.time_max for split in manifest.splits.values() if split.kind == "regular"]
+        sealed += [split.last_time for split in self._splits if split.last_time is not None]
+        self._sealed = max(sealed, default=None)
+        self._is_last_open = bool(self._splits) and not self._splits[-1].is_closing
+        fresh, late = split_late(rows, self._schema, self._sealed)
+        self._fresh.add(fresh)
+        if late is not None:
+            self._late.add(late)
+        numbers = [state.next_seq, *(_last_seq(split) + 1 for split in self._splits)]
+        if rows.num_rows:
+            numbers.append(int(np.max(rows.column(rows.num_columns - 1).to_numpy())) + 1)
+        self._next_seq = self._journaled = max(numbers)
+        self._committed = {split.name: split.next_commit() for split in self._splits}
+        self._journal = TailJournal(
+            self._site.medium, tail_path(self._site.directory), self._head(base=True), self._memory(), state.number + 1
+        )
+        self._publisher = Publisher(self._site.medium, published_path(self._site.directory))
+        self._publish()
+        self._journal.remove_older()
+        self._close_finished()
+
+    def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
+        """The rows of the journal that are in no split."""
+        rows = state.rows(self._stored)
+        if not rows.num_rows:
+            return rows
+        lowest = int(np.min(rows.column(rows.num_columns - 1).to_numpy()))
+        rows = not_in([split.reader() for split in self._splits], rows)
+        for info in manifest.splits.values():
+            if info.seq_max >= lowest and rows.num_rows:
+                tree, reader = closed_tree(self._site, info)
+                with reader:
+                    rows = not_in([tree], rows)
+        return rows
+
+    def close(self) -> None:
+        """Flush and give up the tail; after a failure only give it up."""
+        with self._mutex:
+            if self._closed:
+                return
+            try:
+                self._flush()
+            finally:
+                self._closed = True
+                try:
+                    self._journal.close()
+                finally:
+                    for split in self._splits:
+                        split.abandon()
+                    self._publisher.close()
+                    self._lock.release()
+
+    # -- appending ------------------------------------------------------------------------------------------------
+
+    def append(
+        self, batches: Iterable[pa.RecordBatch], *, producer: str | None = None, number: int | None = None
+    ) -> range:
+        """Append batches of the stream's schema, whose memory must not change; returns their sequence numbers.
+
+        With a producer and a number, an append that is not newer than the producer's last one is passed over: it was
+        appended before. The rows of such an append survive a crash together or not at all.
+        """
+        with self._mutex:
+            self._check_open()
+            first = self._next_seq
+            if producer is not None and number is not None:
+                if number <= self._unacknowledged.get(producer, self._producers.get(producer, -1)):
+                    return range(first, first)
+                batches = list(batches)  # all of it fits before any of it counts
+                self._unacknowledged[producer] = number
+            for batch in batches:
+                self._accept(batch)
+            if self._options.durability == "batch":
+                self._flush()
+            return range(first, self._next_seq)
+
+    def _accept(self, batch: pa.RecordBatch) -> None:
+        rows = with_seq(batch, self._next_seq, self._stored)
+        self._next_seq += batch.num_rows
+        fresh, late = split_late(rows, self._schema, self._sealed)
+        if late is not None:
+            self._late.add(late)
+        leaf = self._options.leaf_rows
+        if fresh.num_rows >= _LARGE * leaf and self._follows(fresh):
+            self._seal(self._fresh.take())
+            self._seal(fresh)
+        else:
+            self._fresh.add(fresh)
+            if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
+                # The newest leaf stays open: rows that come a little late still find their place in it.
+                self._seal(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
+        if self._late.rows >= self._options.late_rows or self._late.bytes >= self._options.late_bytes:
+            self._spill_late()
+
+    def _follows(self, batch: pa.RecordBatch) -> bool:
+        """Whether sorted rows follow those of the open leaf."""
+        at = times(batch, self._schema)
+        gathered = self._fresh.last_time
+        return (gathered is None or int(at[0]) >= gathered) and is_sorted(at)
+
+    def _seal(self, batch: pa.RecordBatch) -> None:
+        """Append sorted rows, which follow all sealed before, to the splits they belong to."""
+        while batch.num_rows:
+            at = times(batch, self._schema)
+            split = self._split_for(int(at[0]))
+            end = None if split.boundary is None else split.boundary.end
+            count = len(at) if end is None else int(np.searchsorted(at, end))
+            split.extend(batch.slice(0, count))
+            self._sealed = int(at[count - 1])
+            batch = batch.slice(count)
+            if split.bytes >= self._options.split_bytes:
+                self._finish()
+
+    # -- splits ---------------------------------------------------------------------------------------------------
+
+    def _split_for(self, time: int) -> OpenSplit:
+        if self._is_last_open and not self._splits[-1].takes(time):
+            self._finish()
+        if not self._is_last_open:
+            boundary = None
+            if self._width is not None:
+                start = time // self._width * self._width
+                boundary = Interval(start, start + self._width)
+            self._splits.append(OpenSplit.create(self._site, boundary))
+            self._is_last_open = True
+            self._committed[self._splits[-1].name] = (0, 0)
+            # Named at once, so that what background commits keep of it is found after a crash.
+            self._journal.append(self._head(), None)
+        return self._splits[-1]
+
+    def _finish(self) -> None:
+        """The newest split takes no more rows."""
+        self._is_last_open = False
+        self._close_finished()
+
+    def _close_finished(self) -> None:
+        """Close splits that take no more rows and hand them to the manifest.
+
+        Not while they may hold a part of an append that must survive whole or not at all: then the next flush does it.
+        """
+        if self._unacknowledged:
+            return
+        finished = self._splits[:-1] if self._is_last_open else self._splits
+        for split in list(finished):
+            self._splits.remove(split)
+            self._committed.pop(split.name, None)
+            if split.rows:
+                self._hand_over(split.close())
+            else:
+                split.abandon()
+
+    def _hand_over(self, info: SplitInfo) -> None:
+        self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
+
+    def _spill_late(self) -> None:
+        """Make a split of the late rows."""
+        if self._unacknowledged or not self._late.rows:
+            return
+        split = OpenSplit.create(self._site, None)
+        try:
+            split.extend(self._late.sorted())
+            info = split.close("late")
+        except BaseException:
+            split.abandon()
+            raise
+        self._hand_over(info)
+        self._late.take()
+
+    # -- flushing -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Make everything appended before durable, and visible to readers in other processes."""
+        with self._mutex:
+            self._check_open()
+            self._flush()
+
+    def _flush(self) -> None:
+        leaf = self._options.leaf_rows
+        if self._fresh.rows >= leaf:
+            self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
+        commits = {split.name: split.next_commit() for split in self._splits}
+        rows = concatenated([*self._fresh.since(self._journaled), *self._late.since(self._journaled)], self._stored)
+        is_changed = commits != self._committed
+        if not (is_changed or rows.num_rows or self._unacknowledged):
+            return
+        self._producers.update(self._unacknowledged)
+        if rows.num_rows or self._unacknowledged or self._producers:
+            # The journal first: its record does not count without the commits, but they would count without it.
+            self._committed = commits
+            self._journal.append(self._head(producers=self._unacknowledged), rows)
+        self._journal.sync()
+        if is_changed:
+            for split in self._splits:
+                split.flush()
+        self._committed = commits
+        self._unacknowledged = {}
+        self._journaled = self._next_seq
+        self._publish()
+        self._close_finished()
+        if self._late.rows >= self._options.late_rows or self._late.bytes >= self._options.late_bytes:
+            self._spill_late()
+        if self._journal.bytes >= self._options.journal_bytes:
+            self._journal.replace(self._head(base=True), self._memory())
+            self._publish()
+            self._journal.remove_older()
+
+    def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
+        known = self._producers if base else producers or {}
+        return Head(dict(self._committed), self._next_seq, dict(known), base)
+
+    def _memory(self) -> pa.RecordBatch:
+        return concatenated([self._fresh.sorted(), self._late.sorted()], self._stored)
+
+    def _publish(self) -> None:
+        self._publisher.publish(TailRecord(self._journal.name, self._journal.records, dict(self._committed)))
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def view(self) -> TailView:
+        """The tail as it is now, with what is not durable yet."""
+        with self._mutex:
+            self._check_open()
+            rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
+            return TailView(
+                tuple(split.reader() for split in self._splits if split.rows),
+                tuple(batch for batch in rows if batch.num_rows),
+                self._next_seq,
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the stream was closed; open it again")
+
+
+def _last_seq(split: OpenSplit) -> int:
+    """The greatest sequence number in a split, -1 if it has no rows."""
+    if not split.rows:
+        return -1
+    name = split.layout.stored.names[split.layout.sequence]
+    return int(split.reader().entry().maximum(name))

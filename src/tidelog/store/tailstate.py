@@ -1,0 +1,99 @@
+"""The tail of a stream as it can be read back: from its journal and the splits that were being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.index.entries import Entries
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import NotFoundError
+from tidelog.storage import ContainerReader
+from tidelog.store.filenames import join
+from tidelog.store.manifest import Manifest
+from tidelog.store.opensplit import Site
+from tidelog.store.rows import Ints, concatenated, seqs, without
+from tidelog.store.tailjournal import Entry, counted, newest_entries, producers_of, rows_of
+
+TAIL: Final = "tail"
+
+
+def tail_path(directory: str, name: str = "") -> str:
+    """The name on the medium of the tail's directory, or of a file in it."""
+    return join(directory, f"{TAIL}/{name}" if name else TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class TailState:
+    """What a journal says that still counts."""
+
+    number: int = 0
+    """Of the journal; 0 if there is none."""
+    entries: list[Entry] = field(default_factory=list)
+    splits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Splits being written, each with number and position of the commit that was acknowledged last."""
+    producers: Mapping[str, int] = field(default_factory=dict)
+    next_seq: int = 0
+
+    def rows(self, stored: pa.Schema) -> pa.RecordBatch:
+        """The rows in the journal, of which splits may have some too."""
+        return concatenated(rows_of(self.entries), stored)
+
+
+def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState:
+    """What entries say, all of which count. Splits that the manifest has are closed."""
+    head = entries[-1].head
+    splits = {name: at for name, at in head.splits.items() if name not in manifest.splits}
+    return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, manifest.next_seq))
+
+
+def read_state(site: Site, manifest: Manifest) -> TailState:
+    """The state after the writer has gone: what was acknowledged, and more if it is whole. Changes nothing."""
+    found = newest_entries(site.medium, tail_path(site.directory), site.layout.stored)
+    if found is None:
+        return TailState(next_seq=manifest.next_seq)
+    number, entries = found
+    names = dict.fromkeys(name for entry in entries for name in entry.head.splits)
+    commits = {name: _newest_commit(site, name) for name in names if name not in manifest.splits}
+    # A base counts in any case: it is written when all of its commits are durable.
+    return state_of(number, counted(entries, commits) or entries[:1], manifest)
+
+
+def _newest_commit(site: Site, name: str) -> int:
+    try:
+        with ContainerReader.open(site.medium, site.path(name)) as reader:
+            return reader.commit.number
+    except NotFoundError:  # created, but its name was not durable yet when the machine failed
+        return -1
+
+
+def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
+    """Sequence numbers of rows that trees have, as far as they can be those of ``rows``."""
+    numbers = seqs(rows)
+    if not len(numbers):
+        return np.empty(0, np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    found = [np.empty(0, np.int64)]
+    for tree in trees:
+        index = tree.layout.sequence
+        name = tree.layout.stored.names[index]
+
+        def reaches(entries: Entries, index: int = index) -> npt.NDArray[np.bool_]:
+            bounds = entries["columns"][:, index]
+            # Numbers are never negative, so their bits compare as they are.
+            return np.asarray((bounds["min"] <= np.uint64(high)) & (bounds["max"] >= np.uint64(low)))
+
+        for batch in tree.scan(columns=[name], test=reaches):
+            each = seqs(batch)
+            found.append(each[(each >= low) & (each <= high)])
+    return np.concatenate(found)
+
+
+def not_in(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that no tree has."""
+    return without(rows, present(trees, rows))
