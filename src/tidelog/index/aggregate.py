@@ -1,0 +1,107 @@
+"""Aggregates of a set of rows: what a tree answers when asked about a time range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index import kernels
+from tidelog.index.entries import Entries, Words, empty, from_batch, words_of
+from tidelog.index.layout import Layout
+from tidelog.model.errors import InputError, NotFoundError
+from tidelog.storage.codec import Ints
+from tidelog.storage.summary import HAS_BOUNDS, HAS_SUM, MAX_TRUNCATED, MIN_TRUNCATED, maximum, minimum, total
+
+
+@final
+class Aggregate:
+    """Rows, and for some columns nulls, NaN, bounds and sum; what :mod:`tidelog.index.entries` says holds here too.
+
+    Add to it with :meth:`add` and :meth:`merge`, in order of time if sums of floats are to be the same every time.
+    """
+
+    __slots__ = ("_entry", "_words", "columns", "layout")
+
+    def __init__(self, layout: Layout, columns: Ints | None = None, entry: Entries | None = None) -> None:
+        """Of no rows, or of those of ``entry`` (an array of one, not copied), in which ``columns`` are filled."""
+        self.layout = layout
+        self.columns = layout.columns if columns is None else columns
+        self._entry = empty(layout, 1) if entry is None else entry
+        self._words = words_of(self._entry)[0]
+
+    @classmethod
+    def of(cls, layout: Layout, batch: pa.RecordBatch, columns: Sequence[str] | None = None) -> Aggregate:
+        """The aggregates of the rows of a batch that has the columns asked for, and maybe others; None for all."""
+        indexes = layout.indexes(columns)
+        chosen = batch.select([layout.stored.names[index] for index in indexes.tolist()])
+        cuts = np.array([0, batch.num_rows], np.int64)
+        return cls(layout, indexes, from_batch(layout, chosen, cuts, indexes))
+
+    def add(self, words: Words, first: int, last: int) -> None:
+        """Take in the entries ``first`` to ``last`` (exclusive) of a table of words."""
+        kernels.merge_into(words, first, last, self.layout.kinds, self.columns, self._words)
+
+    def merge(self, other: Aggregate) -> None:
+        """Take in the rows of another one, of the same schema and with at least the columns of this one."""
+        if other.layout is not self.layout and other.layout.schema != self.layout.schema:
+            raise InputError("found aggregates of two schemas; only those of one can be merged")
+        if other.columns is not self.columns and not set(self.columns.tolist()) <= set(other.columns.tolist()):
+            raise InputError("found aggregates of fewer columns than those they were to be merged into")
+        self.add(words_of(other._entry), 0, 1)
+
+    @property
+    def entry(self) -> Entries:
+        """The entry itself, as an array of one."""
+        return self._entry
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self._words[1])
+
+    def column(self, name: str) -> Any:
+        """The record of a column (:data:`tidelog.index.entries.AGGREGATE`).
+
+        Raises :class:`NotFoundError` for a column that was not asked for.
+        """
+        index = self.layout.index(name)
+        if index not in self.columns:
+            raise NotFoundError(f"column {name!r} was not among those aggregated; name it when asking")
+        return self._entry["columns"][0, index]
+
+    def nulls(self, name: str) -> int:
+        """How many rows are null."""
+        return int(self.column(name)["nulls"])
+
+    def nans(self, name: str) -> int:
+        """How many rows are NaN."""
+        return int(self.column(name)["nans"])
+
+    def values(self, name: str) -> int:
+        """How many rows have a value that bounds and sum are about: neither null nor NaN."""
+        record = self.column(name)
+        return self.rows - int(record["nulls"]) - int(record["nans"])
+
+    def minimum(self, name: str) -> Any:
+        """The smallest value, or a lower bound of it (:meth:`knows_bounds`), or None."""
+        return minimum(self.column(name), self.layout.stored.field(name).type)
+
+    def maximum(self, name: str) -> Any:
+        """The largest value, or a bound above it (:meth:`knows_bounds`), or None."""
+        return maximum(self.column(name), self.layout.stored.field(name).type)
+
+    def total(self, name: str) -> Any:
+        """The sum of the values, None if there are none or it is not known (:meth:`knows_sum`)."""
+        return total(self.column(name), self.layout.stored.field(name).type)
+
+    def knows_bounds(self, name: str) -> bool:
+        """Whether minimum and maximum are exactly those of the values; for no values that is so too."""
+        flags = int(self.column(name)["flags"])
+        return not self.values(name) or flags & (HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED) == HAS_BOUNDS
+
+    def knows_sum(self, name: str) -> bool:
+        """Whether the sum is that of all values; for no values that is so too."""
+        return not self.values(name) or bool(self.column(name)["flags"] & HAS_SUM)

@@ -1,0 +1,100 @@
+"""Inner entries: what a node says about each of its children.
+
+An entry is the child's block id, its rows, and for each column the record :data:`AGGREGATE`: a leaf's summary
+(:mod:`tidelog.storage.summary`) with counts of 64 bits, so that it can stand for any number of leaves. The functions of
+that package which read values (``minimum``, ``maximum``, ``total``) take such records too.
+
+Without bounds or sum a record says one of two things. If ``rows - nulls - nans`` is 0, there is no value; otherwise
+they are not known: not kept for this column, or (decimals) too large for the fields.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.index import kernels
+from tidelog.index.layout import Layout
+from tidelog.storage.codec import Ints
+from tidelog.storage.summary import SUMMARY, summarise
+
+Entries = npt.NDArray[np.void]
+"""Entries in order, of the type that :func:`entry_dtype` gives."""
+
+Words = npt.NDArray[np.uint64]
+
+AGGREGATE = np.dtype(
+    [
+        ("flags", "<u4"),
+        ("reserved", "<u4"),
+        ("nulls", "<u8"),
+        ("nans", "<u8"),
+        ("min", "<u8"),
+        ("max", "<u8"),
+        ("sum", "<u8", (2,)),
+    ]
+)
+"""One column of an entry: flags and words as in :data:`tidelog.storage.summary.SUMMARY`."""
+
+_COUNTED = ("nulls", "nans")
+_VALUED = ("flags", "min", "max", "sum")
+
+
+@functools.cache
+def entry_dtype(columns: int) -> np.dtype[Any]:
+    """The type of entries of trees with so many columns."""
+    return np.dtype([("child", "<i8"), ("rows", "<i8"), ("columns", AGGREGATE, (columns,))])
+
+
+def empty(layout: Layout, count: int) -> Entries:
+    """So many entries of nothing: no child, no rows."""
+    entries: Entries = np.zeros(count, entry_dtype(len(layout.kinds)))
+    return entries
+
+
+def words_of(entries: Entries) -> Words:
+    """Contiguous entries as a table of words, one row each, sharing their memory."""
+    return entries.view(np.uint64).reshape(len(entries), entries.dtype.itemsize // 8)
+
+
+def from_summaries(layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray[np.void]) -> Entries:
+    """The entries of leaves, given their summaries by leaf and column."""
+    entries = empty(layout, len(ids))
+    entries["child"] = ids
+    entries["rows"] = rows
+    columns = entries["columns"]
+    for field in _COUNTED:
+        columns[field] = summaries[field]
+    kept = np.flatnonzero(layout.kinds != kernels.COUNTS)
+    for field in _VALUED:
+        columns[field][:, kept] = summaries[field][:, kept]
+    return entries
+
+
+def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints) -> Entries:
+    """Entries of runs of rows: of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``; they have no child (-1).
+
+    The columns of the batch are those of ``columns``, in that order; others stay empty.
+    """
+    runs = len(cuts) - 1
+    summaries: npt.NDArray[np.void] = np.zeros((runs, len(layout.kinds)), SUMMARY)
+    for array, column in zip(batch.columns, columns.tolist(), strict=True):
+        summaries[:, column] = summarise(array, cuts)
+    return from_summaries(layout, np.full(runs, -1, np.int64), np.diff(cuts), summaries)
+
+
+def merge(layout: Layout, entries: Entries, columns: Ints | None = None) -> Entries:
+    """One entry (an array of length 1, without a child: -1) for what all ``entries`` stand for, in their order.
+
+    A sum that does not fit its field is dropped, as are bounds and sums that an entry with values does not have. With
+    ``columns`` the other columns stay empty.
+    """
+    merged = empty(layout, 1)
+    merged["child"] = -1
+    chosen = layout.columns if columns is None else columns
+    kernels.merge_into(words_of(entries), 0, len(entries), layout.kinds, chosen, words_of(merged)[0])
+    return merged

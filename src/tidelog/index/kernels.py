@@ -1,0 +1,153 @@
+"""Kernels over inner entries, taken as rows of 64-bit words (:mod:`tidelog.index.entries` says which).
+
+Entry: child, rows, then seven words for each column: flags, nulls, nans, min, max, and the two words of the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u64, void
+
+COUNTS, SIGNED, UNSIGNED, FLOAT, TEXT = range(5)
+"""How the bounds of a column compare; a column of kind ``COUNTS`` has none, and no sum."""
+
+HEAD_WORDS = 2
+COLUMN_WORDS = 7
+
+# As in tidelog.storage.summary; a kernel module takes nothing from other modules.
+_HAS_BOUNDS = 1
+_HAS_SUM = 2
+_INTEGER_SUM = 4
+_MIN_TRUNCATED = 8
+_MAX_TRUNCATED = 16
+_OF_BOUNDS = _HAS_BOUNDS | _MIN_TRUNCATED | _MAX_TRUNCATED
+_OF_SUM = _HAS_SUM | _INTEGER_SUM
+
+_SIGN = np.uint64(1 << 63)
+_TOP = np.uint64(63)
+_BYTES = np.uint64(0x00FF00FF00FF00FF)
+_PAIRS = np.uint64(0x0000FFFF0000FFFF)
+
+
+@inline
+def _key(word: Any, kind: Any) -> Any:
+    """An unsigned integer that sorts like the value of this word."""
+    if kind == FLOAT:
+        return ~word if word >> _TOP != np.uint64(0) else word ^ _SIGN
+    if kind == TEXT:
+        word = ((word >> np.uint64(8)) & _BYTES) | ((word & _BYTES) << np.uint64(8))
+        word = ((word >> np.uint64(16)) & _PAIRS) | ((word & _PAIRS) << np.uint64(16))
+        return (word >> np.uint64(32)) | (word << np.uint64(32))
+    if kind == SIGNED:
+        return word ^ _SIGN
+    return word
+
+
+@inline
+def _merge_column(entries: Any, first: Any, last: Any, kind: Any, base: Any, out: Any) -> None:
+    """Merge one column of entries ``first`` to ``last`` into ``out``, whose rows are still those before."""
+    rows = np.int64(out[1])
+    flags = np.int64(out[base])
+    nulls = np.int64(out[base + 1])
+    nans = np.int64(out[base + 2])
+    low = out[base + 3]
+    high = out[base + 4]
+    lower = out[base + 5]
+    upper = out[base + 6]
+    for i in range(first, last):
+        entry = entries[i]
+        values = np.int64(entry[1]) - np.int64(entry[base + 1]) - np.int64(entry[base + 2])
+        if values != 0 and kind != COUNTS:
+            theirs = np.int64(entry[base])
+            if rows - nulls - nans == 0:
+                flags = theirs
+                low = entry[base + 3]
+                high = entry[base + 4]
+                lower = entry[base + 5]
+                upper = entry[base + 6]
+            else:
+                both = flags & theirs
+                if both & _HAS_BOUNDS:
+                    ours_key = _key(low, kind)
+                    their_key = _key(entry[base + 3], kind)
+                    if their_key < ours_key:
+                        low = entry[base + 3]
+                        flags = (flags & ~_MIN_TRUNCATED) | (theirs & _MIN_TRUNCATED)
+                    elif their_key == ours_key:
+                        # Of values with one prefix the one that is whole is the smallest.
+                        flags &= ~_MIN_TRUNCATED | (theirs & _MIN_TRUNCATED)
+                    ours_key = _key(high, kind)
+                    their_key = _key(entry[base + 4], kind)
+                    if their_key > ours_key:
+                        high = entry[base + 4]
+                        flags = (flags & ~_MAX_TRUNCATED) | (theirs & _MAX_TRUNCATED)
+                    elif their_key == ours_key:
+                        flags |= theirs & _MAX_TRUNCATED
+                else:
+                    flags &= ~_OF_BOUNDS
+                    low = np.uint64(0)
+                    high = np.uint64(0)
+                keep = both & _HAS_SUM != 0 and (flags ^ theirs) & _INTEGER_SUM == 0
+                if keep and flags & _INTEGER_SUM:
+                    total = lower + entry[base + 5]
+                    carry = np.uint64(total < lower)
+                    over = upper + entry[base + 6] + carry
+                    # Equal signs going in, another coming out: the sum does not fit.
+                    keep = ((upper ^ over) & (entry[base + 6] ^ over)) >> _TOP == np.uint64(0)
+                    lower = total
+                    upper = over
+                elif keep:
+                    theirs_sum = np.uint64(entry[base + 5]).view(np.float64)
+                    lower = np.float64(np.uint64(lower).view(np.float64) + theirs_sum).view(np.uint64)
+                if not keep:
+                    flags &= ~_OF_SUM
+                    lower = np.uint64(0)
+                    upper = np.uint64(0)
+        rows += np.int64(entry[1])
+        nulls += np.int64(entry[base + 1])
+        nans += np.int64(entry[base + 2])
+    out[base] = np.uint64(flags)
+    out[base + 1] = np.uint64(nulls)
+    out[base + 2] = np.uint64(nans)
+    out[base + 3] = low
+    out[base + 4] = high
+    out[base + 5] = lower
+    out[base + 6] = upper
+
+
+@inline
+def _merge(entries: Any, first: Any, last: Any, kinds: Any, columns: Any, out: Any) -> None:
+    for k in range(len(columns)):
+        _merge_column(entries, first, last, kinds[columns[k]], HEAD_WORDS + COLUMN_WORDS * columns[k], out)
+    rows = out[1]
+    for i in range(first, last):
+        rows += entries[i, 1]
+    out[1] = rows
+
+
+@kernel(void(array_in(u64, 2), i64, i64, array_in(u8), array_in(i64), array_out(u64)))
+def merge_into(entries: Any, first: Any, last: Any, kinds: Any, columns: Any, out: Any) -> None:
+    """Merge ``columns`` of the entries ``first`` to ``last`` (exclusive), in their order, into the entry ``out``.
+
+    ``out`` is zero for nothing yet. Its child and its other columns stay as they are.
+    """
+    _merge(entries, first, last, kinds, columns, out)
+
+
+@kernel(void(array_in(u64, 2), array_in(i64), array_in(i64), array_in(u8), array_in(i64), array_out(u64, 2)))
+def merge_ranges(entries: Any, firsts: Any, lasts: Any, kinds: Any, columns: Any, out: Any) -> None:
+    """Merge entries ``firsts[i]`` to ``lasts[i]`` into ``out[i]``, for every ``i``; see :func:`merge_into`."""
+    for i in range(len(firsts)):
+        _merge(entries, firsts[i], lasts[i], kinds, columns, out[i])
+
+
+@kernel(i64(array_in(i64), array_in(i64)))
+def first_disorder(times: Any, sequence: Any) -> Any:
+    """The first row that does not come behind the one before it by (time, sequence), or -1."""
+    for i in range(1, len(times)):
+        if times[i] < times[i - 1] or (times[i] == times[i - 1] and sequence[i] <= sequence[i - 1]):
+            return i
+    return -1

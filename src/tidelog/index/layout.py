@@ -1,0 +1,133 @@
+"""What the trees of a stream have in common: columns, fan-out, and which aggregates are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.index import kernels
+from tidelog.model.errors import CorruptionError, InputError, NotFoundError, SchemaError, did_you_mean
+from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.storage.codec import Ints
+from tidelog.storage.summary.record import is_text
+
+FANOUT: Final = 64
+"""Entries of a full inner node: with ten columns it has about 36 KiB, and a billion rows need three levels of them."""
+
+_KEY: Final = "tree"
+_VERSION: Final = 1
+
+
+@final
+class Layout:
+    """How a tree is laid out: the stream's schema, the fan-out and the columns with aggregates. Immutable.
+
+    Leaves have the columns of the schema and the hidden sequence number behind them (:attr:`stored`). Bounds and sums
+    are kept for the columns named by ``aggregates`` ("all" for every one), and always for time and sequence number.
+    Counts of rows, nulls and NaN are kept for all. Raises :class:`NotFoundError` for a name that is no column and
+    :class:`InputError` for a fan-out below 2.
+    """
+
+    __slots__ = ("aggregates", "columns", "fanout", "kinds", "schema", "sequence", "stored", "time")
+
+    def __init__(self, schema: Schema, fanout: int = FANOUT, aggregates: str | Iterable[str] = "all") -> None:
+        if not 2 <= fanout <= 1 << 16:
+            raise InputError(f"fanout is {fanout}, expected 2 to {1 << 16} entries of a node")
+        self.schema = schema
+        self.fanout = fanout
+        self.stored: pa.Schema = schema.arrow.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
+        self.time = schema.time_index
+        self.sequence = len(schema)
+        self.aggregates = _kept(schema, aggregates)
+        self.columns: Ints = np.arange(len(self.stored), dtype=np.int64)
+        """The positions of all columns."""
+        self.kinds: npt.NDArray[np.uint8] = np.array([_kind(field.type) for field in self.stored], np.uint8)
+        """How the bounds of each column compare, as kernels know it."""
+        if self.aggregates is not None:
+            always = {schema.time, SEQUENCE_COLUMN}
+            dropped = [name not in self.aggregates and name not in always for name in self.stored.names]
+            self.kinds[dropped] = kernels.COUNTS
+        self.columns.flags.writeable = self.kinds.flags.writeable = False
+
+    def indexes(self, names: Sequence[str] | None) -> Ints:
+        """The positions of named columns, the hidden one included; all for None."""
+        if names is None:
+            return self.columns
+        return np.array([self.index(name) for name in names], np.int64)
+
+    def index(self, name: str) -> int:
+        """The position of a stored column. Raises :class:`NotFoundError` for an unknown name."""
+        return self.sequence if name == SEQUENCE_COLUMN else self.schema.index(name)
+
+    def check_container(self, stored: pa.Schema) -> None:
+        """Raise :class:`SchemaError` unless leaves of ``stored`` are leaves of such a tree."""
+        if not stored.equals(self.stored):
+            raise SchemaError(
+                f"found a container with the columns {', '.join(stored.names)}, expected those of the tree, which are "
+                f"{', '.join(self.stored.names)} of the types in its schema"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.to_notes() == other.to_notes()
+
+    def __hash__(self) -> int:
+        return hash((self.schema, self.fanout, self.aggregates))
+
+    def __repr__(self) -> str:
+        return f"Layout({self.schema!r}, fanout={self.fanout}, aggregates={self._names()!r})"
+
+    def _names(self) -> str | list[str]:
+        return "all" if self.aggregates is None else sorted(self.aggregates)
+
+    def to_notes(self) -> dict[str, Any]:
+        """The layout as JSON values, for the ``description`` a container is created with."""
+        return {
+            _KEY: {
+                "version": _VERSION,
+                "schema": self.schema.to_dict(),
+                "fanout": self.fanout,
+                "aggregates": self._names(),
+            }
+        }
+
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> Layout:
+        """The layout in a container's description (``ContainerReader.description``).
+
+        Raises :class:`CorruptionError` if there is none, or none that this version can read.
+        """
+        try:
+            values = description["notes"][_KEY]
+            if values["version"] != _VERSION:
+                raise SchemaError(f"version {values['version']} of a tree, this tidelog reads version {_VERSION}")
+            return cls(Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"])
+        except (KeyError, TypeError, SchemaError, InputError) as error:
+            raise CorruptionError(f"the description of the container has no layout of a tree: {error}") from error
+
+
+def _kept(schema: Schema, aggregates: str | Iterable[str]) -> frozenset[str] | None:
+    if aggregates == "all":
+        return None
+    if isinstance(aggregates, str):
+        raise InputError(f"aggregates is {aggregates!r}, expected 'all' or a list of column names")
+    names = frozenset(aggregates)
+    for name in sorted(names):
+        if name not in schema:
+            raise NotFoundError(f"there is no column {name!r} to aggregate; {did_you_mean(name, schema.names)}")
+    return names
+
+
+def _kind(type: pa.DataType) -> int:
+    if is_text(type):
+        return kernels.TEXT
+    if pa.types.is_floating(type):
+        return kernels.FLOAT
+    if pa.types.is_unsigned_integer(type):
+        return kernels.UNSIGNED
+    if pa.types.is_nested(type) or pa.types.is_null(type):
+        return kernels.COUNTS
+    return kernels.SIGNED

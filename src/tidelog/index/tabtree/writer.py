@@ -1,0 +1,300 @@
+"""Building a tree: leaves and nodes go into a container in post-order, the flank stays in memory."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.index import ids, kernels
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, empty, from_summaries, merge
+from tidelog.index.layout import Layout
+from tidelog.index.node import Node
+from tidelog.index.tabtree.flank import Flank
+from tidelog.index.tabtree.root import Root, closing_levels
+from tidelog.model.errors import ClosedError, InputError, StorageError
+from tidelog.storage import Container
+from tidelog.storage.codec import Ints
+
+Place = tuple[int, int]
+"""Time and sequence number of a row: its place in the order of a stream."""
+
+
+class TreeWriter:
+    """Appends rows to the tree in a container, which it has for itself. One thread at a time.
+
+    Ids are given out at once; entries come to be when the container has encoded and placed a block, so what
+    :meth:`flank` and :meth:`entry` tell lags behind until the container was flushed. They may be called from any
+    thread.
+    (spec/event-store.md 3.2)
+    """
+
+    def __init__(self, container: Container, layout: Layout) -> None:
+        """For an empty container; see :meth:`resume` for others."""
+        if container.blocks:
+            raise InputError(
+                f"the container has {container.blocks} blocks; use TreeWriter.resume to go on with its tree"
+            )
+        layout.check_container(container.schema)
+        self._take_over(container, Flank(layout, (), 0, 0), None)
+
+    @classmethod
+    def resume(cls, container: Container, layout: Layout | None = None) -> TreeWriter:
+        """Go on with the tree in a container that was just opened, after a crash too.
+
+        The flank is read from at most ``fanout`` blocks of each level, and nodes that the end of the last writer left
+        out are appended. The layout is the one in the container's description unless given. If that writer was closing
+        the tree, only :meth:`close` is possible (:attr:`is_closing`).
+        """
+        reader = container.snapshot()
+        layout = layout or Layout.of(reader.description)
+        if reader.blocks != container.blocks:
+            raise InputError("the container has blocks that are not committed; resume a tree before writing to it")
+        flank = Flank.read(reader, layout)
+        last: Place | None = None
+        if flank.leaves:
+            id = ids.leaf_id(flank.leaves - 1, layout.fanout)
+            rows = int(flank.levels[0]["rows"][-1]) if len(flank.levels[0]) else reader.read(id, []).num_rows
+            stored = layout.stored.names
+            row = reader.read(id, [stored[layout.time], stored[layout.sequence]], (rows - 1, rows))
+            last = int(_integers(row.column(0))[0]), int(_integers(row.column(1))[0])
+        writer = cls.__new__(cls)
+        writer._take_over(container, flank, last)
+        if not flank.closing:
+            reached, _ = ids.locate(flank.blocks - 1, layout.fanout) if flank.blocks else (0, 0)
+            writer._append_full_nodes(above=reached)
+        return writer
+
+    def _take_over(self, container: Container, flank: Flank, last: Place | None) -> None:
+        self.layout = flank.layout
+        self._container = container
+        self._root: Root | None = None
+        self._last = last
+        # What was given to the container:
+        self._leaves = flank.leaves
+        self._rows = flank.rows
+        self._closing = flank.closing
+        # What it has placed; changed by its callbacks, hence a lock that is held for nothing else:
+        self._lock = threading.Lock()
+        self._levels: list[Entries] = []
+        self._counts: list[int] = []
+        for level, entries in enumerate(flank.levels):
+            self._add(level, entries)
+        self._placed_leaves = flank.leaves
+        self._placed_blocks = flank.blocks
+        self._flank: Flank | None = None
+        container.on_leaves = self._take_leaves
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves were appended."""
+        return self._leaves
+
+    @property
+    def rows(self) -> int:
+        """How many rows were appended."""
+        return self._rows
+
+    @property
+    def last(self) -> Place | None:
+        """Time and sequence number of the last row appended; the next one must be greater."""
+        return self._last
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether a writer before this one ended while it closed the tree: now it can only be closed."""
+        return self._closing > 0 and self._root is None
+
+    def extend(self, batch: pa.RecordBatch) -> int:
+        """Append rows, cut into leaves as the container does it; returns the number of leaves.
+
+        The rows are sorted by (time, sequence number), without two that are equal in both, and greater than the last
+        one before. Otherwise, or if the batch is not of the stored schema, :class:`InputError` is raised and nothing
+        is written. The last leaf is as small as what is left for it: give whole leaves where it matters.
+        """
+        self._check_open()
+        last = self._check_order(batch)
+        if last is None:
+            return 0
+        leaves = 0
+        fanout = self.layout.fanout
+        while batch.num_rows:
+            part = self._fitting(batch, fanout - self._leaves % fanout)
+            batch = batch.slice(part.num_rows)
+            added = len(self._container.extend(part))
+            self._leaves += added
+            self._rows += part.num_rows
+            leaves += added
+            self._append_full_nodes(above=0)
+        self._last = last
+        return leaves
+
+    def close(self) -> Root:
+        """Append the nodes that lead to one root; nothing can be appended afterwards.
+
+        The tree is closed for others when the container was flushed with the root in its metadata. Closing again gives
+        the same root.
+        """
+        if self._root is None:
+            levels, top = closing_levels(self._leaves, self.layout.fanout)
+            closing: list[tuple[int, int]] = []
+            first = self._container.blocks - self._closing
+            for index, level in enumerate(levels):
+                if index < self._closing:
+                    self._retrace(level, first + index)
+                    closing.append((level, first + index))
+                else:
+                    closing.append((level, self._append_node(level, closing=True)))
+            if closing:
+                id = closing[-1][1]
+            elif self._leaves:
+                id = ids.node_id(top, self._leaves // self.layout.fanout**top - 1, self.layout.fanout)
+            else:
+                id = ids.NIL
+            self._root = Root(
+                id, top, self.layout.fanout, self._leaves, self._rows, self._container.blocks, tuple(closing)
+            )
+        return self._root
+
+    def _fitting(self, batch: pa.RecordBatch, room: int) -> pa.RecordBatch:
+        """So many first rows of a batch that the container makes at most ``room`` leaves of them."""
+        rows = self._container.leaf_rows(batch)
+        while batch.num_rows > room * rows:
+            batch = batch.slice(0, room * rows)
+            rows = self._container.leaf_rows(batch)  # may be fewer where the rows are longer than those cut off
+        return batch
+
+    def _append_full_nodes(self, *, above: int) -> None:
+        """Append the nodes that the last leaf has filled, on levels higher than ``above``."""
+        level, leaves = 1, self.layout.fanout
+        while self._leaves and self._leaves % leaves == 0:
+            if level > above:
+                id = self._append_node(level, closing=False)
+                expected = ids.node_id(level, self._leaves // leaves - 1, self.layout.fanout)
+                if id != expected:
+                    raise StorageError(
+                        f"a node got id {id}, expected {expected}: something else was appended to the container of "
+                        "the tree; close it and do not use it again"
+                    )
+            level, leaves = level + 1, leaves * self.layout.fanout
+
+    def _append_node(self, level: int, *, closing: bool) -> int:
+        id = self._container.blocks
+        return self._container.append_later(partial(self._make_node, level, id, closing))
+
+    def _check_open(self) -> None:
+        if self._root is not None:
+            raise ClosedError("the tree is closed; append to a new one")
+        if self._closing:
+            raise ClosedError("the tree was being closed when its writer ended; close it and append to a new one")
+
+    def _check_order(self, batch: pa.RecordBatch) -> Place | None:
+        """The place of the last row."""
+        if batch.schema is not self.layout.stored and not batch.schema.equals(self.layout.stored):
+            raise InputError(
+                f"found a batch of the columns {', '.join(batch.schema.names)}, expected the stored ones, "
+                f"{', '.join(self.layout.stored.names)}, of the types in the schema"
+            )
+        if not batch.num_rows:
+            return None
+        for index in (self.layout.time, self.layout.sequence):
+            if batch.column(index).null_count:
+                name = batch.schema.names[index]
+                raise InputError(f"found a row without {name!r}; expected every row to have one", column=name)
+        times = _integers(batch.column(self.layout.time))
+        sequence = _integers(batch.column(self.layout.sequence))
+        row = 0
+        before, first = self._last, (int(times[0]), int(sequence[0]))
+        if before is None or first > before:
+            row = int(kernels.first_disorder(times, sequence))
+            if row < 0:
+                return int(times[-1]), int(sequence[-1])
+            before, first = ((int(times[at]), int(sequence[at])) for at in (row - 1, row))
+        raise InputError(
+            f"found a row with time {first[0]} and sequence number {first[1]} behind one with {before[0]} and "
+            f"{before[1]}; expected rows in ascending order of both",
+            row=row,
+            column=self.layout.schema.time,
+        )
+
+    # -- what has been placed -------------------------------------------------------------------------------------
+
+    def flank(self) -> Flank:
+        """The flank as of the blocks that the container has placed: all of them, after a flush."""
+        with self._lock:
+            if self._flank is None:
+                levels = [entries[:count].copy() for entries, count in zip(self._levels, self._counts, strict=True)]
+                for entries in levels:
+                    entries.flags.writeable = False
+                self._flank = Flank(self.layout, tuple(levels), self._placed_leaves, self._placed_blocks)
+            return self._flank
+
+    def entry(self) -> Aggregate:
+        """Everything that the entries say about the whole tree, as far as it is placed."""
+        flank = self.flank()
+        return Aggregate(self.layout, entry=merge(self.layout, flank.children().entries))
+
+    def _take_leaves(self, first_id: int, rows: Ints, summaries: npt.NDArray[np.void]) -> None:
+        """Called by the container: it has placed a run of leaves."""
+        found = np.arange(first_id, first_id + len(rows), dtype=np.int64)
+        entries = from_summaries(self.layout, found, rows, summaries)
+        with self._lock:
+            self._add(0, entries)
+            self._placed_leaves += len(rows)
+            self._placed_blocks += len(rows)
+            self._flank = None
+
+    def _make_node(self, level: int, id: int, closing: bool) -> bytes:
+        """Called by the container: it has placed every block before this node. Its entry goes up a level."""
+        with self._lock:
+            node = self._pop(level, id, closing=closing)
+            self._placed_blocks += 1
+            self._flank = None
+        return node.to_bytes()
+
+    def _retrace(self, level: int, id: int) -> None:
+        """Do with the flank what a node did that was written before a crash."""
+        with self._lock:
+            self._pop(level, id, closing=True)
+            self._flank = None
+
+    def _pop(self, level: int, id: int, *, closing: bool) -> Node:
+        fanout = self.layout.fanout
+        count = self._counts[level - 1]
+        if not closing and count != fanout:
+            raise StorageError(f"node {id} of level {level} is to be made of {count} entries instead of {fanout}")
+        entries = self._levels[level - 1][:count].copy()
+        self._counts[level - 1] = 0
+        step = fanout**level
+        ordinal = (self._placed_leaves - 1) // step
+        previous, following = ids.neighbours(level, ordinal, fanout)
+        node = Node(level, id, previous, ids.NIL if closing else following, ordinal * step, closing, entries)
+        above = merge(self.layout, entries)
+        above["child"] = id
+        self._add(level, above)
+        return node
+
+    def _add(self, level: int, entries: Entries) -> None:
+        while len(self._levels) <= level:
+            self._levels.append(empty(self.layout, self.layout.fanout))
+            self._counts.append(0)
+        count = self._counts[level]
+        if count + len(entries) > self.layout.fanout:
+            raise StorageError(
+                f"level {level} of the flank would have {count + len(entries)} entries, at most {self.layout.fanout} "
+                "are possible: something else was appended to the container of the tree"
+            )
+        self._levels[level][count : count + len(entries)] = entries
+        self._counts[level] = count + len(entries)
+
+
+def _integers(array: pa.Array) -> Ints:
+    """The values of a column of 64-bit integers or timestamps without nulls."""
+    values: Ints = array.view(pa.int64()).to_numpy(zero_copy_only=True)
+    return values
