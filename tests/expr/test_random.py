@@ -20,7 +20,7 @@ def _refused(text: str) -> bool:
     return False
 
 
-@settings(max_examples=scaled(250))
+@settings(max_examples=scaled(200))
 @given(text=numbers() | texts() | instants() | booleans())
 def test_random_expressions_agree_with_duckdb(text: str) -> None:
     if not _refused(text):
@@ -37,7 +37,7 @@ def test_random_expressions_read_back_from_their_text(text: str) -> None:
     assert parse(str(expression), SCHEMA) == expression
 
 
-@settings(max_examples=scaled(150))
+@settings(max_examples=scaled(80))
 @given(text=booleans(3))
 def test_masks_are_where_the_expression_is_true(text: str) -> None:
     try:

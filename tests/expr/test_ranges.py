@@ -149,7 +149,7 @@ def _inside(value: Any, found: Any, type_: pa.DataType) -> bool:
     return any(interval.contains(point) for interval in found.intervals)
 
 
-@settings(max_examples=scaled(300))
+@settings(max_examples=scaled(150))
 @given(text=trees(atoms()), data=batches())
 def test_no_matching_row_is_excluded_and_certainty_is_certain(
     text: str, data: tuple[pa.RecordBatch, np.ndarray]

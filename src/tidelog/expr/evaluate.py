@@ -23,7 +23,8 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
 
 def constant_value(expression: Expression) -> pa.Scalar:
     """The value of an expression without columns. Raises :class:`EvaluationError` as evaluation would."""
-    return value_of(expression, _NO_COLUMNS)
+    value = value_of(expression, _NO_COLUMNS)
+    return value if is_scalar(value) else value[0]
 
 
 _NO_COLUMNS = pa.RecordBatch.from_arrays([pa.nulls(1)], ["_"])
@@ -80,8 +81,8 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     if node.type == NULL:
         return pa.scalar(None, NULL)
     # Constants first: next to a NULL nothing else is evaluated, and so nothing else can raise.
-    constants = {index: value_of(each, batch) for index, each in enumerate(node.arguments) if each.is_constant}
-    if function.strict and not all(value.is_valid for value in constants.values() if is_scalar(value)):
+    constants = {index: constant_value(each) for index, each in enumerate(node.arguments) if each.is_constant}
+    if function.strict and not all(value.is_valid for value in constants.values()):
         return pa.scalar(None, node.type)
     values = [
         constants[index] if index in constants else value_of(each, batch) for index, each in enumerate(node.arguments)
