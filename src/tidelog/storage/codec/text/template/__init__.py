@@ -10,7 +10,7 @@ Each value is cut into *constants* and *slots*. A slot is, of a token (letters a
 The constants of a value and the places of slots between them are its *template*. A block has few templates and many
 values of slots, or else it is not encoded this way. A slot of a template has one kind for all rows of the block:
 decimal numbers, strings of digits (with leading zeros), hexadecimal numbers of one length, or words, which are
-numbered. So all values are integers, of as many bits as the largest needs. A slot that never changes becomes a constant.
+numbered. So all values are integers, of as many bits as the largest needs. A slot that never changes is a constant.
 
 ``TEXT_TEMPLATE``, with parameter 0, holds the templates as operations: append a constant, then a value as text. The
 values of all slots of a row, and of all rows of a vector, stand one behind the other in one stream of bits. Null rows

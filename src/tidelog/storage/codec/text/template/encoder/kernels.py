@@ -279,13 +279,14 @@ def _joined(digits: Any, radix: Any) -> Any:
 
 @_called
 def _number(data: Any, at: Any, size: Any, radix: Any) -> Any:
-    """The number that 1 to 16 digits are, and leading zeros it has at least; one if it has any."""
+    """The number that 1 to 16 digits are, and how many of them are zeros before another digit."""
     if size <= _8:
         digits = _digits8(data, at, size)
         return _joined(digits, radix), (min(_trailing_zeros(digits), _56) >> _3) + size - _8
     digits = _digits8(data, at, size - _8)
-    low = _joined(_digits8(data, at + size - _8, _8), radix)
-    return _joined(digits, radix) * _RADIX[radix, _3] + low, (_trailing_zeros(digits) >> _3) + size - _16
+    last = _digits8(data, at + size - _8, _8)
+    zeros = _trailing_zeros(digits) if digits != _0 else _64 + min(_trailing_zeros(last), _56)
+    return _joined(digits, radix) * _RADIX[radix, _3] + _joined(last, radix), (zeros >> _3) + size - _16
 
 
 @_inlined
@@ -342,8 +343,9 @@ def _tokenise(
 ) -> Any:
     """Find the slots of the valid rows ``begin`` to ``end``, whose masks are given; returns ``done`` and their number.
 
+    That is more than ``len(values)`` if there may be no room for all.
     ``values`` and ``spans`` receive them from ``done`` on, ``rough`` the images of all rows, ``ends`` where image and
-    slots of each row end. There is room for as many slots as the rows have bytes.
+    slots of each row end.
     """
     stride = np.uint64(len(masks) // _MASKS)
     # Where each mask starts, in bytes.
@@ -356,6 +358,8 @@ def _tokenise(
     for row in range(begin, end):
         if _is_null(mask, row):
             continue
+        if done + np.uint64(128) > np.uint64(len(values)):
+            return _ALL
         # Positions are bits of the masks; with this added, bytes of the data.
         base = np.uint64(offsets[row]) - (first << _6)
         stop = np.uint64(offsets[row + _1]) - base
@@ -368,6 +372,9 @@ def _tokenise(
                 k += _1
                 if k == first:
                     break
+                # Tokens that begin in 64 characters have fewer slots than twice that.
+                if done + np.uint64(128) > np.uint64(len(values)):
+                    return _ALL
                 places = masks[places_at + k]
                 # A token that was dealt with may reach into the word.
                 if boundary > k << _6:
@@ -503,15 +510,13 @@ def find_templates(
     for begin in range(0, rows, _BATCH):
         first = np.uint64(begin)
         last = np.uint64(min(begin + _BATCH, rows))
-        room = len(values) - np.int64(done)
-        if (
-            np.int64(count) > max(allowance, _PROBATION + begin // _ROWS_OF_TEMPLATE)
-            or offsets[last] - offsets[first] > room
-        ):
+        if np.int64(count) > max(allowance, _PROBATION + begin // _ROWS_OF_TEMPLATE):
             return TOO_MANY
         _classify_rows(data, offsets, mask, first, last, masks, stride)
         found = done
         done = _tokenise(data, offsets, mask, first, last, masks, values, spans, done, rough, ends)
+        if done == _ALL:
+            return TOO_MANY
         at = e = _0
         for row in range(first, last):
             if _is_null(mask, row):
