@@ -80,7 +80,9 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     function = FUNCTIONS[node.name]
     if node.type == NULL:
         return pa.scalar(None, NULL)
-    # Constants first: next to a NULL nothing else is evaluated, and so nothing else can raise.
+    # Next to a NULL nothing else is evaluated, and so nothing else can raise.
+    if function.strict and any(_always_null(each) for each in node.arguments):
+        return pa.scalar(None, node.type)
     constants = {index: constant_value(each) for index, each in enumerate(node.arguments) if each.is_constant}
     if function.strict and not all(value.is_valid for value in constants.values()):
         return pa.scalar(None, node.type)
@@ -99,6 +101,15 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
         if error.text:
             raise
         raise EvaluationError(str(error), text=str(node)) from error
+
+
+def _always_null(node: Expression) -> bool:
+    """Whether a node is NULL for every row because a NULL was written into it."""
+    if isinstance(node, Literal):
+        return node.value is None
+    if isinstance(node, Cast):
+        return _always_null(node.operand)
+    return isinstance(node, Call) and FUNCTIONS[node.name].strict and any(map(_always_null, node.arguments))
 
 
 def _scalar(array: pa.Array) -> pa.Scalar:
