@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.expr.casts import cast
-from tidelog.expr.comparison import chosen
+from tidelog.expr.comparison import COMPARISONS, chosen
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.library import FUNCTIONS
 from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Value
@@ -80,15 +80,13 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     function = FUNCTIONS[node.name]
     if node.type == NULL:
         return pa.scalar(None, NULL)
-    # Next to a NULL nothing else is evaluated, and so nothing else can raise.
-    if function.strict and any(_always_null(each) for each in node.arguments):
+    # Next to a NULL nothing else is evaluated, and so nothing else can raise; but comparisons look to the left first.
+    decisive = node.arguments[:1] if node.name in COMPARISONS else node.arguments
+    if function.strict and any(_always_null(each) for each in decisive):
         return pa.scalar(None, node.type)
-    constants = {index: constant_value(each) for index, each in enumerate(node.arguments) if each.is_constant}
-    if function.strict and not all(value.is_valid for value in constants.values()):
+    values = [constant_value(each) if each.is_constant else value_of(each, batch) for each in node.arguments]
+    if function.strict and any(is_scalar(value) and not value.is_valid for value in values):
         return pa.scalar(None, node.type)
-    values = [
-        constants[index] if index in constants else value_of(each, batch) for index, each in enumerate(node.arguments)
-    ]
     try:
         if all(is_scalar(value) for value in values):
             kept = function.constants
