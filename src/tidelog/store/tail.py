@@ -171,6 +171,12 @@ class Tail:
                 self._flush()
             return range(first, self._next_seq)
 
+    def last_number(self, producer: str) -> int | None:
+        """The number of a producer's last append, flushed or not; None if it has made none."""
+        with self._mutex:
+            self._check_open()
+            return self._unacknowledged.get(producer, self._producers.get(producer))
+
     def _accept(self, batch: pa.RecordBatch) -> None:
         rows = with_seq(batch, self._next_seq, self._stored)
         self._next_seq += batch.num_rows
