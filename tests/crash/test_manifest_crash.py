@@ -14,7 +14,7 @@ import pytest
 
 from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from support.manifests import SCHEMA, Hand, put_split
-from tidelog.model.errors import NotFoundError
+from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.store.catalogue import Catalogue
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
@@ -175,6 +175,16 @@ class TestTheCatalogue:
             assert catalogue.orphans() == [], crash
             assert catalogue.check() == [], crash
         return count
+
+    def test_a_creation_finished_by_somebody_else(self) -> None:
+        # The first commit is one whose names its maker could not sync; the marker must not become durable before it.
+        medium, clock = RecordingMedium(), Hand()
+        medium.inject("sync_names", name="catalogue")
+        with pytest.raises(StorageError):
+            Catalogue.create(medium, clock=clock)
+        Catalogue.create(medium, clock=clock)
+        medium.mark(1)
+        assert self.survive(power_losses(medium), clock, [{}]) > 20
 
     def test_power_losses(self) -> None:
         medium, clock, states = self.live()

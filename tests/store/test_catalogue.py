@@ -329,6 +329,37 @@ class TestInterruptedCreations:
         assert catalogue.create_stream("a", SCHEMA).name == "a"
         assert catalogue.check() == []
 
+    def test_a_creation_that_ends_while_it_is_given_up_wins(
+        self, medium: RecordingMedium, catalogue: Catalogue, clock: Hand
+    ) -> None:
+        # The sweep has seen the directory without a name; before it can give it up, the name is committed.
+        other = Catalogue.open(medium, clock=clock)
+        sweeping: list[bool] = []
+        names_of_links: list[str] = []
+
+        def before(kind: str, path: str) -> None:
+            if kind != "link" or not path.startswith("catalogue/"):
+                return
+            names_of_links.append(path)
+            if len(names_of_links) == 1:  # of the creation: the sweep begins
+                clock.now += ORPHAN_AGE
+                sweeper.start()
+                at_commit.wait()
+            elif len(names_of_links) == 2:  # of the sweep: the creation goes on first
+                at_commit.set()
+                created.wait()
+
+        at_commit, created = threading.Event(), threading.Event()
+        sweeper = threading.Thread(target=lambda: sweeping.append(other.sweep(clock.now) == []))
+        medium.before = before
+        entry = catalogue.create_stream("a", SCHEMA)
+        created.set()
+        sweeper.join()
+        assert sweeping == [True]
+        assert catalogue.load().dropped == {}
+        assert catalogue.streams() == [entry]
+        assert catalogue.check() == []
+
     def test_leftovers_of_the_marker(self, medium: RecordingMedium, clock: Hand) -> None:
         medium.inject("remove", 2)
         catalogue = Catalogue.create(medium, clock=clock)
