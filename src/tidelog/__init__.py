@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import (
     ClosedError,
@@ -17,6 +20,9 @@ from tidelog.model.errors import (
     TimeError,
 )
 
+if TYPE_CHECKING:
+    from tidelog.engine.store import Store
+
 __all__ = [
     "ClosedError",
     "CorruptionError",
@@ -31,4 +37,15 @@ __all__ = [
     "StorageError",
     "TidelogError",
     "TimeError",
+    "open",
 ]
+
+
+def open(path: Path | str, *, read_only: bool = False) -> Store:
+    """The store in a directory, which is created on first use; with ``read_only`` nothing is ever written.
+
+    Close it, or use it as a context manager. Raises :class:`NotFoundError` if ``read_only`` and there is no store.
+    """
+    from tidelog.engine.store import Store  # with Numba and Arrow's engines, which most imports do not need
+
+    return Store.open(path, read_only=read_only)

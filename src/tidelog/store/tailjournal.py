@@ -56,18 +56,32 @@ def pack(head: Head, rows: pa.RecordBatch | None) -> bytes:
     return b"".join((_LENGTH.pack(len(text), 0), text, body))
 
 
-def unpack(payload: bytes, stored: pa.Schema) -> Entry:
-    """A record as it was packed."""
-    length, _ = _LENGTH.unpack_from(payload)
-    start = _LENGTH.size + length
+def unpack_head(payload: bytes) -> tuple[Head, int]:
+    """The head of a record, and where its rows begin."""
     try:
+        length, _ = _LENGTH.unpack_from(payload)
+        start = _LENGTH.size + length
         fields = json.loads(payload[_LENGTH.size : start])
         splits = {name: (number, position) for name, (number, position) in fields.pop("splits").items()}
-        head = Head(splits, **fields)
-        rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
-    except (ValueError, TypeError, pa.ArrowException) as error:
+        return Head(splits, **fields), start
+    except (ValueError, TypeError, KeyError, struct.error) as error:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
+
+
+def unpack(payload: bytes, stored: pa.Schema) -> Entry:
+    """A record as it was packed."""
+    head, start = unpack_head(payload)
+    try:
+        rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
+    except (ValueError, pa.ArrowException) as error:
+        raise CorruptionError(f"the rows of a record of the tail's journal cannot be read: {error}") from error
     return Entry(head, rows)
+
+
+def read_heads(medium: Medium, name: str) -> list[Head]:
+    """The heads of all records of a journal."""
+    with read_journal(medium, name) as journal:
+        return [unpack_head(record.payload)[0] for record in journal.records()]
 
 
 def journal_name(directory: str, number: int) -> str:

@@ -14,11 +14,21 @@ from tidelog.index.entries import Entries
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
+from tidelog.storage.media import Medium
 from tidelog.store.filenames import join
 from tidelog.store.manifest import Manifest
 from tidelog.store.opensplit import Site
 from tidelog.store.rows import Ints, concatenated, seqs, without
-from tidelog.store.tailjournal import Entry, counted, newest_entries, producers_of, rows_of
+from tidelog.store.tailjournal import (
+    Entry,
+    counted,
+    journal_name,
+    journal_numbers,
+    newest_entries,
+    producers_of,
+    read_heads,
+    rows_of,
+)
 
 TAIL: Final = "tail"
 
@@ -97,3 +107,16 @@ def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
 def not_in(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that no tree has."""
     return without(rows, present(trees, rows))
+
+
+def read_split_names(medium: Medium, directory: str) -> list[str]:
+    """The names of all splits that a tail is writing, or may have been."""
+    names: dict[str, None] = {}
+    tail = tail_path(directory)
+    for number in journal_numbers(medium, tail):
+        try:
+            entries = read_heads(medium, journal_name(tail, number))
+        except NotFoundError:  # replaced: a newer one names what counts
+            continue
+        names |= dict.fromkeys(name for head in entries for name in head.splits)
+    return list(names)

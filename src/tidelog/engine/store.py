@@ -1,0 +1,196 @@
+"""A store as users see it: a directory of streams."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from tidelog.engine.replay import replay
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import ClosedError, ReadOnlyError, SchemaError
+from tidelog.model.schema import Schema
+from tidelog.storage import FileMedium
+from tidelog.storage.check import Finding
+from tidelog.storage.media import Medium
+from tidelog.store.catalogue import Catalogue, StreamEntry
+from tidelog.store.options import StreamOptions
+from tidelog.store.retention import orphans, sweep
+from tidelog.store.tailstate import read_split_names
+
+
+class Store:
+    """Streams in a directory. May be used from several threads; close it, or use it as a context manager.
+
+    Other processes may use the same directory at the same time: any number read, and each stream has one writer, the
+    first one that appends.
+    """
+
+    def __init__(self, medium: Medium, *, read_only: bool = False) -> None:
+        """Use :func:`tidelog.open`."""
+        self._catalogue = Catalogue.open(medium) if read_only else Catalogue.create(medium)
+        self._medium = medium
+        self._read_only = read_only
+        self._mutex = threading.RLock()
+        self._streams: dict[str, Stream] = {}
+        """By the id of the stream, which stays when it is renamed."""
+        self._closed = False
+
+    @classmethod
+    def open(cls, path: Path | str, *, read_only: bool = False) -> Store:
+        """The store in a directory; created there if there is none, unless ``read_only``."""
+        return cls(FileMedium(path), read_only=read_only)
+
+    def create_stream(self, name: str, schema: pa.Schema | Schema, time: str | None = None, **options: Any) -> Stream:
+        """Create a stream; raises :class:`ExistsError` if there is one of that name.
+
+        ``schema`` is an Arrow schema, of which ``time`` names the column of event times. Options are those of
+        :class:`tidelog.store.options.StreamOptions`, e.g. ``split="1d"`` or ``durability="batch"``.
+        """
+        self._check_writable()
+        full = schema if isinstance(schema, Schema) else _schema(schema, time)
+        self._catalogue.create_stream(name, full, StreamOptions.from_dict(options))
+        return self.stream(name)
+
+    def stream(self, name: str) -> Stream:
+        """The stream of a name; raises :class:`NotFoundError` if there is none."""
+        self._check_open()
+        entry = self._catalogue.find(name)
+        with self._mutex:
+            stream = self._streams.get(entry.id)
+            if stream is None:
+                stream = Stream(name, self._catalogue.manifests(entry), read_only=self._read_only)
+                self._streams[entry.id] = stream
+            stream.name = name
+            return stream
+
+    def streams(self) -> list[str]:
+        """The names of all streams, sorted."""
+        self._check_open()
+        return [entry.name for entry in self._catalogue.streams()]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._catalogue.exists(name)
+
+    def drop_stream(self, name: str) -> None:
+        """Delete a stream with all its events. Its files stay for a grace period, so readers under way go on."""
+        self._check_writable()
+        with self._mutex:
+            entry = self._catalogue.find(name)
+            opened = self._streams.pop(entry.id, None)
+            if opened is not None:
+                opened.close()
+            self._catalogue.drop_stream(name)
+
+    def rename_stream(self, old: str, new: str) -> None:
+        """Give a stream another name; those who are using it do not notice."""
+        self._check_writable()
+        with self._mutex:
+            entry = self._catalogue.rename_stream(old, new)
+            if entry.id in self._streams:
+                self._streams[entry.id].name = new
+
+    def replay(
+        self, names: Sequence[str], start: Any = None, end: Any = None, where: str | None = None
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The events of several streams merged by time: batches, each with the name of its stream, in order of time.
+
+        Events of equal time come in the order of ``names``. All streams need clocks of the same unit.
+        """
+        return replay([self.stream(name) for name in names], start, end, where)
+
+    def flush(self) -> None:
+        """Flush all streams that were appended to."""
+        self._check_open()
+        with self._mutex:
+            for stream in self._streams.values():
+                stream.flush()
+
+    def stats(self) -> dict[str, Any]:
+        """What each stream consists of, by name."""
+        return {name: self.stream(name).stats() for name in self.streams()}
+
+    def check(self) -> list[Finding]:
+        """Everything wrong with the store; an empty list means that all is well."""
+        self._check_open()
+        findings = self._catalogue.check()
+        if not findings:
+            for name in self.streams():
+                findings += self.stream(name).check()
+        return findings
+
+    def orphans(self, *, remove: bool = False) -> list[str]:
+        """Files that belong to no stream and no split, as interrupted writers leave them.
+
+        With ``remove`` those go that are old enough for nobody to be working on them.
+        """
+        self._check_open()
+        found = list(self._catalogue.orphans())
+        for entry in self._catalogue.streams():
+            log = self._catalogue.manifests(entry)
+            found += [each.path for each in orphans(self._medium, log, keep=self._in_use(entry))]
+        if remove:
+            self.sweep()
+        return found
+
+    def sweep(self) -> list[str]:
+        """Remove files whose grace period is over; returns their names."""
+        self._check_writable()
+        now = time.time()
+        removed = self._catalogue.sweep(now)
+        for entry in self._catalogue.streams():
+            log = self._catalogue.manifests(entry)
+            swept = sweep(self._medium, log, now, keep=self._in_use(entry))
+            removed += [*swept.deleted, *swept.pruned]
+        return removed
+
+    def _in_use(self, entry: StreamEntry) -> list[str]:
+        """The splits that a tail is writing."""
+        return read_split_names(self._medium, entry.directory)
+
+    def close(self) -> None:
+        """Flush and close all streams."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            failure: BaseException | None = None
+            for stream in self._streams.values():
+                try:
+                    stream.close()
+                except Exception as error:
+                    failure = failure or error
+            self._streams.clear()
+            if failure is not None:
+                raise failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the store was closed; open it again")
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._read_only:
+            raise ReadOnlyError("the store was opened for reading; open it without read_only")
+
+
+def _schema(schema: pa.Schema, time: str | None) -> Schema:
+    if time is None:
+        raise SchemaError(
+            f"no time column was named; expected time= one of {', '.join(map(repr, schema.names))}, the column with "
+            "the event times"
+        )
+    return Schema(schema, time)

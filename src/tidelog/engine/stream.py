@@ -1,0 +1,297 @@
+"""One stream as users see it: append, flush, scan, aggregate."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidelog.expr import Predicate, parse_aggregate, predicate
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.reader import NODE_CACHE_BYTES, NodeCache
+from tidelog.model import to_batches
+from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
+from tidelog.model.rows import Row, RowReader
+from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.storage.check import Finding
+from tidelog.store.aggregation import aggregate
+from tidelog.store.check import check_stream
+from tidelog.store.manifest import Change, ManifestLog
+from tidelog.store.opensplit import Site
+from tidelog.store.options import StreamOptions
+from tidelog.store.positions import nth, rank
+from tidelog.store.retention import drop_deleted
+from tidelog.store.rows import owned
+from tidelog.store.scan import scan
+from tidelog.store.shape import describe
+from tidelog.store.snapshot import Snapshot, Snapshots
+from tidelog.store.tail import Tail
+
+_GATHERED_ROWS: Final = 4096
+"""Single events are gathered up to this number before they become a batch."""
+
+
+class Stream:
+    """A stream of a store. May be used from several threads; made by ``Store.stream`` and ``Store.create_stream``.
+
+    Times are ints in ticks of the stream's clock, datetimes or ISO strings; ranges are half-open, ``[start, end)``,
+    None is unbounded. The first append takes the stream's tail lock, which is held until :meth:`close`.
+    """
+
+    def __init__(self, name: str, manifests: ManifestLog, *, read_only: bool) -> None:
+        """Use ``Store.stream``."""
+        manifest = manifests.load()
+        self.name = name
+        self.schema: Schema = manifest.schema
+        self.options: StreamOptions = manifest.options
+        self._manifests = manifests
+        self._read_only = read_only
+        self._closed = False
+        self._mutex = threading.RLock()
+        medium = manifests.medium if self.options.durability != "none" else manifests.medium.unsynced()
+        layout = Layout(self.schema, self.options.fanout, self.options.aggregates)
+        nodes = NodeCache(NODE_CACHE_BYTES)
+        self._site = Site(medium, manifests.directory, layout, self.options, manifests.clock, nodes)
+        self._snapshots = Snapshots(self._site, manifests)
+        self._tail: Tail | None = None
+        self._row_reader = RowReader(self.schema)
+        self._rows: list[Row] = []
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name!r}: {', '.join(self.schema.names)}>"
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def append(self, data: Any, *, producer: str | None = None, number: int | None = None) -> None:
+        """Append events, in any order of time: whatever :func:`tidelog.model.to_batches` takes, or one event as a dict.
+
+        They are durable after the next :meth:`flush` (with ``durability="batch"``, when this returns). Nothing is
+        appended if something does not fit, except from a reader, of which the batches before are kept.
+
+        A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
+        greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
+        """
+        if type(data) is dict and producer is None and self._is_event(data):
+            row = self._row_reader.read(data)
+            with self._mutex:
+                if self._tail is None or self._closed:
+                    self._writer()
+                self._rows.append(row)
+                if len(self._rows) >= _GATHERED_ROWS or self.options.durability == "batch":
+                    self._append_rows()
+            return
+        if (producer is None) != (number is None):
+            raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
+        batches: Iterable[pa.RecordBatch] = to_batches(data, self.schema)
+        if _may_change(data):
+            batches = [owned(batch) for batch in batches]
+        with self._mutex:
+            tail = self._writer()
+            self._append_rows()
+            tail.append(batches, producer=producer, number=number)
+
+    def _is_event(self, data: Mapping[str, Any]) -> bool:
+        """Whether a dict is one event, not columns."""
+        time = data.get(self.schema.time)
+        return not hasattr(time, "__len__") or isinstance(time, str)
+
+    def _append_rows(self) -> None:
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self._writer().append([self._row_reader.batch(rows)])
+
+    def last_number(self, producer: str) -> int | None:
+        """The number of a producer's last append, so that it can go on from there; None if it has made none.
+
+        Takes the tail lock, as an append would: what another process appends could make the answer wrong.
+        """
+        with self._mutex:
+            return self._writer().last_number(producer)
+
+    def flush(self) -> None:
+        """Return when everything appended before this call survives any crash, and other processes can see it."""
+        with self._mutex:
+            self._check_open()
+            if self._tail is not None:
+                self._append_rows()
+                self._tail.flush()
+
+    def delete_before(self, time: Any) -> None:
+        """Delete the events before a time, at once and for good; those that still arrive with such a time too."""
+        self._check_writable()
+        bound = self.schema.clock.bound(time)
+        if bound is None:
+            raise InputError("delete_before needs a time; to delete everything, drop the stream")
+        self.flush()
+        self._manifests.commit(lambda manifest: Change(deleted_before=bound))
+        drop_deleted(self._manifests)
+
+    def _writer(self) -> Tail:
+        self._check_writable()
+        if self._tail is None:
+            self._tail = Tail(self._site, self._manifests)
+        return self._tail
+
+    def close(self) -> None:
+        """Flush and free everything. Scans under way go on; other calls are refused from now on."""
+        with self._mutex:
+            if self._closed:
+                return
+            try:
+                if self._tail is not None:
+                    self._append_rows()
+                    self._tail.close()
+            finally:
+                self._closed = True
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The stream as it is now: in the process that writes it everything appended, elsewhere everything flushed.
+
+        Can be given to queries as ``as_of``, so that all of them see the same rows.
+        """
+        with self._mutex:
+            self._check_open()
+            if self._tail is None:
+                return self._snapshots.newest()
+            self._append_rows()
+            return self._snapshots.of_tail(self._tail.view(), self._manifests.load())
+
+    def scan(
+        self,
+        start: Any = None,
+        end: Any = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        as_of: Snapshot | int | None = None,
+        seq: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The events of a time range that satisfy ``where`` (a SQL condition), ordered by time, then by arrival.
+
+        ``seq`` adds the column ``_seq``, the number of each event in the order of arrival. ``as_of`` is a snapshot, or
+        such a number: then only events that arrived before it count. Lazy, with bounded memory.
+        """
+        interval = self.schema.clock.interval(start, end)
+        names = self._columns(columns, seq)
+        condition = self._predicate(where)
+        snapshot, below = self._as_of(as_of)
+        batches = scan(snapshot, interval.start, interval.end, names, condition, below)
+        stored = self._site.layout.stored
+        return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)
+
+    def aggregate(
+        self,
+        start: Any,
+        end: Any,
+        aggregates: Sequence[str] | str,
+        where: str | None = None,
+        *,
+        as_of: Snapshot | int | None = None,
+    ) -> dict[str, Any]:
+        """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
+
+        ``count``, ``sum``, ``min``, ``max``, ``avg`` of plain columns are answered from the index, whatever the length
+        of the range; see :meth:`explain`.
+        """
+        return self._aggregate(start, end, aggregates, where, as_of)[0]
+
+    def explain(
+        self,
+        start: Any,
+        end: Any,
+        aggregates: Sequence[str] | str,
+        where: str | None = None,
+        *,
+        as_of: Snapshot | int | None = None,
+    ) -> str:
+        """How :meth:`aggregate` comes to its results, and what it reads."""
+        values, from_events, counters = self._aggregate(start, end, aggregates, where, as_of)
+        lines = [
+            f"{text}: from {'events' if events else 'the index'}"
+            for text, events in zip(values, from_events, strict=True)
+        ]
+        lines.append(f"visited {counters.nodes} nodes ({counters.node_reads} read), {counters.leaves} leaves")
+        return "\n".join(lines)
+
+    def _aggregate(
+        self, start: Any, end: Any, aggregates: Sequence[str] | str, where: str | None, as_of: Snapshot | int | None
+    ) -> tuple[dict[str, Any], list[bool], ReadCounters]:
+        texts = [aggregates] if isinstance(aggregates, str) else list(aggregates)
+        interval = self.schema.clock.interval(start, end)
+        calls = [parse_aggregate(text, self.schema) for text in texts]
+        condition = self._predicate(where)
+        snapshot, below = self._as_of(as_of)
+        answers = aggregate(snapshot, interval.start, interval.end, calls, condition, below)
+        return dict(zip(texts, answers.values, strict=True)), answers.from_events, answers.counters
+
+    def rank(self, time: Any, *, as_of: Snapshot | None = None) -> int:
+        """How many events are before a time."""
+        instant = self.schema.clock.instant(time)
+        return rank(self.snapshot() if as_of is None else as_of, instant)
+
+    def nth(self, index: int, columns: Sequence[str] | None = None, *, as_of: Snapshot | None = None) -> dict[str, Any]:
+        """Event number ``index`` in the order of (time, arrival), from 0; negative numbers count from the end."""
+        names = self._columns(columns, False)
+        row: dict[str, Any] = nth(self.snapshot() if as_of is None else as_of, index, names).to_pylist()[0]
+        return row
+
+    def __len__(self) -> int:
+        return int(self.aggregate(None, None, ["count(*)"])["count(*)"])
+
+    def stats(self) -> dict[str, Any]:
+        """Rows, bytes and the shape of the trees, as plain values."""
+        return describe(self.name, self.snapshot(), self._site)
+
+    def check(self) -> list[Finding]:
+        """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""
+        self.flush()
+        return check_stream(self._site, self._manifests)
+
+    # -- checking arguments ---------------------------------------------------------------------------------------
+
+    def _columns(self, columns: Sequence[str] | None, seq: bool) -> list[str]:
+        names = list(self.schema.names) if columns is None else list(columns)
+        if isinstance(columns, str):
+            raise InputError(f"columns is the text {columns!r}; expected a list of names such as [{columns!r}]")
+        if seq and SEQUENCE_COLUMN not in names:
+            names.append(SEQUENCE_COLUMN)
+        known = (*self.schema.names, SEQUENCE_COLUMN)
+        for index, name in enumerate(names):
+            if name not in known:
+                raise NotFoundError(f"no column {name!r} in stream {self.name!r}; {did_you_mean(str(name), known)}")
+            if name in names[:index]:
+                raise InputError(f"column {name!r} was asked for twice; name it once")
+        return names
+
+    def _predicate(self, where: str | None) -> Predicate | None:
+        return None if where is None else predicate(where, self._site.layout.stored)
+
+    def _as_of(self, as_of: Snapshot | int | None) -> tuple[Snapshot, int | None]:
+        if as_of is None:
+            return self.snapshot(), None
+        if isinstance(as_of, Snapshot):
+            return as_of, None
+        if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
+            raise InputError(f"as_of is {as_of!r}; expected a snapshot, or a sequence number from 0")
+        return self.snapshot(), as_of
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"stream {self.name!r} was closed; open the store again")
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._read_only:
+            raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
+
+
+def _may_change(data: Any) -> bool:
+    """Whether memory of the caller's that he may write to could be shared with batches made from ``data``."""
+    if isinstance(data, Mapping):
+        return True
+    return type(data).__module__.partition(".")[0] in ("pandas", "numpy")

@@ -1,0 +1,79 @@
+"""Checking a stream: its manifests, the containers and trees of its splits, its tail."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.check import check_tree
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.root import Root
+from tidelog.model.errors import TidelogError
+from tidelog.storage import ContainerReader
+from tidelog.storage.check import Finding
+from tidelog.store.manifest import ManifestLog, SplitInfo
+from tidelog.store.opensplit import Site
+from tidelog.store.rows import seqs
+from tidelog.store.snapshot import Snapshots
+from tidelog.store.tailstate import read_state
+
+
+def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
+    """Everything wrong with a stream as it was flushed; an empty list means that all is well. Changes nothing."""
+    findings = manifests.check()
+    if findings:
+        return findings
+    manifest = manifests.load()
+    for info in manifest.splits.values():
+        findings += _check_split(site, info)
+    try:
+        state = read_state(site, manifest)
+        for name in state.splits:
+            with ContainerReader.open(site.medium, site.path(name)) as reader:
+                findings += reader.check()
+                if not findings:
+                    findings += check_tree(site.path(name), reader, Layout.of(reader.description))
+        if not findings:
+            findings += _check_numbers(site, manifests)
+    except TidelogError as error:
+        findings.append(Finding(site.directory, f"the tail cannot be read: {error}"))
+    return findings
+
+
+def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
+    path = site.path(info.name)
+    try:
+        with ContainerReader.open(site.medium, path) as reader:
+            findings = reader.check()
+            if findings:
+                return findings
+            layout = Layout.of(reader.description)
+            root = Root.from_bytes(info.root)
+            findings += check_tree(path, reader, layout, root)
+            tree = TreeReader(reader, layout, root)
+            if (tree.rows, tree.time_bounds) != (info.rows, (info.time_min, info.time_max)):
+                findings.append(
+                    Finding(
+                        path,
+                        f"has {tree.rows} rows of times {tree.time_bounds}, but the manifest says {info.rows} rows of "
+                        f"times {(info.time_min, info.time_max)}",
+                    )
+                )
+            return findings
+    except TidelogError as error:
+        return [Finding(path, str(error))]
+
+
+def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
+    """No row may be in two places."""
+    seen: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    for part in Snapshots(site, manifests).newest().parts:
+        name = part.layout.stored.names[part.layout.sequence]
+        seen += [seqs(batch).copy() for batch in part.scan(None, None, [name], None, ReadCounters())]
+    numbers = np.concatenate(seen) if seen else np.empty(0, np.int64)
+    numbers.sort()
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(twice):
+        return [Finding(site.directory, f"the row with sequence number {int(twice[0])} is stored more than once")]
+    return []

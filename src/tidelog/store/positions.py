@@ -1,0 +1,50 @@
+"""Rows by their number in the order of (time, ``_seq``), and how many are before a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.errors import NotFoundError
+from tidelog.store.scan import scan
+from tidelog.store.snapshot import Snapshot
+
+
+def rank(snapshot: Snapshot, time: int, counters: ReadCounters | None = None) -> int:
+    """How many rows have a time before ``time``; deleted rows do not count."""
+    counters = counters or ReadCounters()
+    if snapshot.manifest.deletions:
+        return sum(batch.num_rows for batch in scan(snapshot, None, time, [snapshot.layout.schema.time]))
+    start, parts = snapshot.in_range(None, time)
+    before = 0 if start is None else sum(part.rank(start, counters) for part in parts)
+    return max(0, sum(part.rank(time, counters) for part in parts) - before)
+
+
+def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCounters | None = None) -> pa.RecordBatch:
+    """Row number ``index``, from 0, as a batch of one; negative numbers count from the end.
+
+    The time of the row is found by bisection over ranks, which reads the paths to two leaves again and again, from the
+    cache. Raises :class:`NotFoundError` if there is no such row.
+    """
+    counters = counters or ReadCounters()
+    _, parts = snapshot.in_range(None, None)
+    last = max((part.last for part in parts), default=0)
+    rows = rank(snapshot, last + 1, counters) if parts else 0
+    place = index + rows if index < 0 else index
+    if not 0 <= place < rows:
+        raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
+    low, high = min(part.first for part in parts), last
+    while low < high:  # the greatest time with at most ``place`` rows before it
+        middle = (low + high + 1) // 2
+        if rank(snapshot, middle, counters) <= place:
+            low = middle
+        else:
+            high = middle - 1
+    place -= rank(snapshot, low, counters)
+    for batch in scan(snapshot, low, low + 1, columns, counters=counters):
+        if place < batch.num_rows:
+            return batch.slice(place, 1)
+        place -= batch.num_rows
+    raise AssertionError("a row was counted and not found")

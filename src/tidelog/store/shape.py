@@ -1,0 +1,41 @@
+"""What a stream consists of, as plain values: for ``stats`` and for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.store.opensplit import Site
+from tidelog.store.snapshot import MemoryPart, Snapshot, TreePart
+
+
+def describe(name: str, snapshot: Snapshot, site: Site) -> dict[str, Any]:
+    """Rows, bytes, bounds and the shape of every tree of a snapshot."""
+    clock = snapshot.layout.schema.clock
+    splits = [
+        {
+            "name": info.name,
+            "kind": info.kind,
+            "rows": info.rows,
+            "bytes": info.bytes,
+            "first": clock.format(info.time_min),
+            "last": clock.format(info.time_max),
+        }
+        for info in snapshot.manifest.splits.values()
+    ]
+    trees = [part.shape() for part in snapshot.parts if isinstance(part, TreePart)]
+    memory = sum(part.rows for part in snapshot.parts if isinstance(part, MemoryPart))
+    bounds = [(part.first, part.last) for part in snapshot.parts]
+    return {
+        "stream": name,
+        "rows": sum(part.rows for part in snapshot.parts),
+        "rows_in_memory": memory,
+        "bytes": sum(info.bytes for info in snapshot.manifest.splits.values()),
+        "first": clock.format(min(first for first, _ in bounds)) if bounds else None,
+        "last": clock.format(max(last for _, last in bounds)) if bounds else None,
+        "next_seq": snapshot.next_seq,
+        "manifest": snapshot.manifest.number,
+        "fanout": snapshot.layout.fanout,
+        "splits": splits,
+        "trees": trees,
+        "nodes_cached": site.nodes.statistics().entries,
+    }

@@ -1,0 +1,224 @@
+"""A snapshot: the rows of a stream at one moment, as parts that are read and merged when asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.reader import Test, TreeReader
+from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.storage import ContainerReader
+from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
+from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.published import TailRecord, read_published
+from tidelog.store.rows import sorted_rows, times
+from tidelog.store.tail import TailView, lock_path, published_path
+from tidelog.store.tailjournal import read_entries
+from tidelog.store.tailstate import TailState, not_in, read_state, state_of
+
+_ATTEMPTS: Final = 20
+_OPEN_TREES: Final = 256
+_CHUNK_ROWS: Final = 1 << 18
+
+
+class TreePart:
+    """The rows of a tree."""
+
+    def __init__(self, tree: TreeReader) -> None:
+        self._tree = tree
+        bounds = tree.time_bounds
+        assert bounds is not None  # trees without rows are no parts
+        self.first, self.last = bounds
+        self.layout = tree.layout
+        self.rows = tree.rows
+
+    def shape(self) -> dict[str, int]:
+        """Rows, leaves and height of the tree."""
+        fanout, leaves, height = self.layout.fanout, self._tree.leaves, 1
+        while leaves > 1:
+            leaves = -(-leaves // fanout)
+            height += 1
+        return {"rows": self.rows, "leaves": self._tree.leaves, "height": height}
+
+    def scan(
+        self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range, in order; without leaves that a test rejects."""
+        return self._tree.scan(start, end, columns, test, counters)
+
+    def aggregate(
+        self, start: int | None, end: int | None, columns: Sequence[str], counters: ReadCounters
+    ) -> Aggregate:
+        """The aggregates of the rows of a time range."""
+        return self._tree.aggregate(start, end, columns, counters)
+
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time."""
+        return self._tree.rank(time, counters)
+
+
+class MemoryPart:
+    """Sorted rows in memory, at least one."""
+
+    def __init__(self, layout: Layout, rows: pa.RecordBatch) -> None:
+        self.layout = layout
+        self._rows = rows
+        self._times = times(rows, layout.schema)
+        self.first, self.last = int(self._times[0]), int(self._times[-1])
+        self.rows = rows.num_rows
+
+    def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
+        first = 0 if start is None else int(np.searchsorted(self._times, start))
+        last = len(self._times) if end is None else int(np.searchsorted(self._times, end))
+        return self._rows.slice(first, max(0, last - first))
+
+    def scan(
+        self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range, in order."""
+        rows = self._range(start, end).select(list(columns))
+        for first in range(0, rows.num_rows, _CHUNK_ROWS):
+            yield rows.slice(first, _CHUNK_ROWS)
+
+    def aggregate(
+        self, start: int | None, end: int | None, columns: Sequence[str], counters: ReadCounters
+    ) -> Aggregate:
+        """The aggregates of the rows of a time range."""
+        return Aggregate.of(self.layout, self._range(start, end), columns)
+
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time."""
+        return int(np.searchsorted(self._times, time))
+
+
+Part = TreePart | MemoryPart
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The rows of a stream at one moment. Nothing it names changes."""
+
+    manifest: Manifest
+    layout: Layout
+    parts: tuple[Part, ...]
+    next_seq: int
+    """One more than the greatest sequence number given out."""
+
+    def in_range(self, start: int | None, end: int | None) -> tuple[int | None, list[Part]]:
+        """The start of a time range, not before what is deleted, and the parts that reach into the range."""
+        deleted = self.manifest.deleted_before
+        if deleted is not None and (start is None or start < deleted):
+            start = deleted
+        found = [
+            part for part in self.parts if (end is None or part.first < end) and (start is None or part.last >= start)
+        ]
+        return start, [] if start is not None and end is not None and end <= start else found
+
+    def deletions(self, start: int | None, end: int | None) -> list[Deletion]:
+        """Deletions of single ranges that matter in a time range."""
+        return [
+            each
+            for each in self.manifest.deletions
+            if (end is None or each.interval.start is None or each.interval.start < end)
+            and (start is None or each.interval.end is None or each.interval.end > start)
+        ]
+
+
+class Snapshots:
+    """Takes snapshots of one stream; keeps trees of closed splits open. May be used from several threads."""
+
+    def __init__(self, site: Site, manifests: ManifestLog) -> None:
+        self._site = site
+        self._manifests = manifests
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[str, TreeReader] = OrderedDict()
+
+    def of_tail(self, view: TailView, manifest: Manifest) -> Snapshot:
+        """What the writer of the tail sees: ``manifest`` was loaded after the view was taken, or by the writer."""
+        return self._snapshot(manifest, view.trees, view.rows, view.next_seq)
+
+    def newest(self) -> Snapshot:
+        """Everything that was flushed, as any process can see it.
+
+        The tail is looked at before the manifest: rows move from the one to the other, never back.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._published() or self._left_behind()
+            except (NotFoundError, CorruptionError):
+                # A journal or split was replaced while we were looking: look again. A damaged file stays damaged.
+                if attempt == _ATTEMPTS - 1 or not self._manifests.exists():
+                    raise
+        raise AssertionError("unreachable")
+
+    def _published(self) -> Snapshot | None:
+        """The state that a writer at work has published."""
+        medium, directory = self._site.medium, self._site.directory
+        if not medium.is_locked(lock_path(directory)):
+            return None
+        record = read_published(medium, published_path(directory))
+        if record is None:
+            return None
+        entries = read_entries(medium, record.journal, self._site.layout.stored, record.records)
+        manifest = self._manifests.load()
+        return self._of_state(state_of(0, entries, manifest), manifest, record)
+
+    def _left_behind(self) -> Snapshot:
+        """The state that a writer which has gone has left."""
+        manifest = self._manifests.load()
+        state = read_state(self._site, manifest)
+        return self._of_state(state, self._manifests.load(), None)
+
+    def _of_state(self, state: TailState, manifest: Manifest, record: TailRecord | None) -> Snapshot:
+        splits = state.splits if record is None else record.splits
+        trees = []
+        for name, at in splits.items():
+            if name in manifest.splits:
+                continue
+            exact = at if record is not None or state.producers else None
+            reader = ContainerReader.open(self._site.medium, self._site.path(name), at=exact)
+            tree = TreeReader(reader, Layout.of(reader.description))
+            if tree.rows:
+                trees.append(tree)
+        rows = state.rows(self._site.layout.stored)
+        if rows.num_rows:
+            lowest = int(np.min(rows.column(rows.num_columns - 1).to_numpy()))
+            rows = not_in(trees, rows)
+            closed = [info for info in manifest.splits.values() if info.seq_max >= lowest]
+            rows = not_in([self._tree(info) for info in closed], rows)
+        rows = sorted_rows(rows, self._site.layout.schema)
+        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], state.next_seq)
+
+    def _snapshot(
+        self,
+        manifest: Manifest,
+        trees: Sequence[TreeReader],
+        rows: Sequence[pa.RecordBatch],
+        next_seq: int,
+    ) -> Snapshot:
+        layout = self._site.layout
+        parts: list[Part] = [TreePart(self._tree(info)) for info in manifest.splits.values()]
+        parts += [TreePart(tree) for tree in trees]
+        parts += [MemoryPart(layout, batch) for batch in rows]
+        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq))
+
+    def _tree(self, info: SplitInfo) -> TreeReader:
+        with self._lock:
+            tree = self._trees.get(info.name)
+            if tree is None:
+                # Not closed by anyone: the file goes when the last snapshot that uses it does.
+                tree, _ = closed_tree(self._site, info)
+                self._trees[info.name] = tree
+                while len(self._trees) > _OPEN_TREES:
+                    self._trees.popitem(last=False)
+            self._trees.move_to_end(info.name)
+            return tree
