@@ -9,8 +9,8 @@ import numpy as np
 from tidelog.index import ids
 from tidelog.index.entries import Entries, empty, from_summaries, merge
 from tidelog.index.layout import Layout
-from tidelog.index.node import Node, parse
-from tidelog.index.tabtree.flank import Flank
+from tidelog.index.node import Node
+from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root, closing_levels
 from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage import ContainerReader, Finding
@@ -50,7 +50,7 @@ class _Check:
                     self.messages.append(f"leaf {id} stands behind node {closing[0][1]}, which closed the tree")
                 self._take_leaf(id)
                 continue
-            node = parse(self.reader.read_node(id), id, self.layout)
+            node = read_node(self.reader, self.layout, id)
             if node.closing:
                 closing.append((node.level, id))
             elif closing:
@@ -133,7 +133,7 @@ class _Check:
         if rows != self.reader.rows:
             self.messages.append(f"the tree has {rows} rows, its container {self.reader.rows}")
         if isinstance(at, Root):
-            id = self.last[top] if self._leaves else ids.NIL
+            id = self.last[top] if self._leaves and top < len(self.last) else ids.NIL
             expected = Root(id, top, self.layout.fanout, self._leaves, rows, self.reader.blocks, tuple(closing))
             if at != expected:
                 self.messages.append(f"found {at}, expected {expected}")

@@ -13,7 +13,7 @@ from tidelog.index import ids
 from tidelog.index.entries import Entries, empty, from_summaries, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children, Node, parse
-from tidelog.model.errors import CorruptionError
+from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage.codec import Ints
 
 
@@ -97,7 +97,7 @@ def _closing_nodes(reader: Blocks, layout: Layout) -> int:
     while count < reader.blocks:
         id = reader.blocks - 1 - count
         leaves, _, _ = reader.summaries(id, id + 1)
-        if len(leaves) or not parse(reader.read_node(id), id, layout).closing:
+        if len(leaves) or not read_node(reader, layout, id).closing:
             break
         count += 1
     return count
@@ -125,10 +125,19 @@ def _node_entries(reader: Blocks, layout: Layout, level: int, ordinals: range) -
     return entries
 
 
+def read_node(reader: Blocks, layout: Layout, id: int) -> Node:
+    """The node in a block. Raises :class:`CorruptionError` if something else is there."""
+    try:
+        content = reader.read_node(id)
+    except InputError as error:  # it is a leaf: not the caller's mistake here
+        raise CorruptionError(f"block {id} must be a node of the tree: {error}") from error
+    return parse(content, id, layout)
+
+
 def read_full_node(reader: Blocks, layout: Layout, level: int, ordinal: int) -> Node:
     """A node by its place in the tree. Raises :class:`CorruptionError` if another one is there."""
     id = ids.node_id(level, ordinal, layout.fanout)
-    node = parse(reader.read_node(id), id, layout)
+    node = read_node(reader, layout, id)
     expected = level, ordinal * layout.fanout**level, layout.fanout
     if (node.level, node.first_leaf, len(node.entries)) != expected:
         raise CorruptionError(

@@ -15,10 +15,10 @@ from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries, empty, from_batch, from_summaries, merge
 from tidelog.index.layout import Layout
-from tidelog.index.node import Children, parse
+from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.flank import Flank
+from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage import ContainerReader
@@ -439,7 +439,7 @@ class TreeReader:
 
     def _node(self, id: int, counters: ReadCounters | None) -> Children:
         def read() -> tuple[Children, int]:
-            children = parse(self._reader.read_node(id), id, self.layout).children(self.layout)
+            children = read_node(self._reader, self.layout, id).children(self.layout)
             if counters:
                 counters.node_reads += 1
             return children, children.nbytes
