@@ -27,8 +27,8 @@ SLACK = 48
 ROOM = 640
 """Bytes behind the text of a piece that are overwritten: at most two long constants, in words."""
 
-OPERATION_FIELDS = 4
-"""Words of working memory for an operation: what it does, its base, the mask of its bits, nothing."""
+OPERATION_FIELDS = 2
+"""Words of working memory for an operation: what it does, and its base."""
 
 _VECTOR = 1024
 _END, _JOIN, _DECIMAL, _DIGITS, _LOWER, _UPPER, _WORD, _SHORT = 0, 1, 2, 3, 4, 5, 6, 7
@@ -45,22 +45,21 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WIDEST = 57
 """Bits that a word at any byte certainly has of a number."""
 _POWERS = np.array([10**n for n in range(20)], np.uint64)
-_RANKS = np.array([0, 0, *((10**n - 10) // 9 for n in range(2, 20))], np.uint64)
-"""By number of digits, the rank of the first string of so many, among all strings of digits by length and value."""
-_SHORT_VALUES = 1000
-_SHORT_RANKS = 1110
+_THREE_DIGITS = np.array([int.from_bytes(b"%03d" % min(value, 999), "little") for value in range(1024)], np.uint32)
+_SHORT_VALUES = 1024
+_SHORT_RANKS = 2048
 _SHORT_STRINGS = np.array(
     [
-        int.from_bytes(digits.encode().ljust(3, b"\0"), "little") | len(digits) << 24
+        int.from_bytes(digits.encode(), "little")
         for digits in [
             *(str(value) for value in range(_SHORT_VALUES)),
-            *(str(value).zfill(size) for size in (1, 2, 3) for value in range(10**size)),
+            *[f"{value:0{size}}" for size in (1, 2, 3, 4) for value in range(10**size)][:_SHORT_RANKS],
         ]
     ],
     np.uint32,
 )
-"""Up to three digits by value, then all strings of up to three by rank: the characters, and their number on top."""
-_TEN = np.uint64(10)
+"""Up to four digits: those of all values of ten bits, then the strings of all ranks of eleven."""
+_THOUSAND = np.uint64(1000)
 _EIGHT = np.uint64(10**8)
 _ZEROS = np.uint64(0x3030303030303030)
 
@@ -111,20 +110,24 @@ def _copier(size: int) -> Any:
     return intrinsic(typed)
 
 
-def _type_leading_zeros(_typing: Any, word: Any) -> Any:
-    """Zeros above the highest bit of a word."""
+def _counter(operation: str) -> Any:
+    """An intrinsic that counts the zeros of a word before or behind the ones."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+    def typed(_typing: Any, word: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return getattr(builder, operation)(arguments[0], ir.Constant(ir.IntType(1), 0))
 
-    return u64(u64), generate
+        return u64(u64), generate
+
+    return intrinsic(typed)
 
 
 _load: Any = intrinsic(_type_load)
 _store: Any = intrinsic(_type_store)
 _copy16: Any = _copier(16)
 _copy32: Any = _copier(32)
-_leading_zeros: Any = intrinsic(_type_leading_zeros)
+_trailing_zeros: Any = _counter("cttz")
+_leading_zeros: Any = _counter("ctlz")
 
 
 @_inlined
@@ -138,13 +141,23 @@ def _copy(out: Any, at: Any, table: Any, start: Any, size: Any) -> None:
 
 @_inlined
 def _decimal8(value: Any) -> Any:
-    """The eight digits of a number, the first one lowest."""
-    word = value // np.uint64(10000)
-    word |= (value - word * np.uint64(10000)) << _32
-    high = word * np.uint64(10486) >> np.uint64(20) & np.uint64(0x7F0000007F)
-    word = (word - high * np.uint64(100)) << _16 | high
-    high = word * np.uint64(103) >> np.uint64(10) & np.uint64(0x000F000F000F000F)
-    return ((word - high * np.uint64(10)) << _8 | high) + _ZEROS
+    """The eight digits of a number below 10^8, the first one lowest; of others, something that is not."""
+    thousands = value // _THOUSAND
+    millions = thousands // _THOUSAND & np.uint64(127)
+    last = np.uint64(_THREE_DIGITS[value - thousands * _THOUSAND])
+    middle = np.uint64(_THREE_DIGITS[thousands - thousands // _THOUSAND * _THOUSAND])
+    return last << _40 | middle << _16 | np.uint64(_THREE_DIGITS[millions]) >> _8
+
+
+@_inlined
+def _put_digits(out: Any, at: Any, value: Any, size: Any) -> None:
+    """Write a number in ``size`` digits, 16 at the most."""
+    if size <= _8:
+        _store(out, at, _decimal8(value) >> (_64 - (size << _3)))
+    else:
+        high = value // _EIGHT
+        _store(out, at, _decimal8(high) >> (np.uint64(128) - (size << _3)))
+        _store(out, at + size - _8, _decimal8(value - high * _EIGHT))
 
 
 @_inlined
@@ -183,7 +196,8 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
         width = np.uint64(table[_2 * count + i])
         kind = shape & _7
         letters = kind == np.uint64(_LOWER) or kind == np.uint64(_UPPER)
-        if kind == _7 or width > (_64 if letters else np.uint64(_WIDEST)) or constant + length > first_word:
+        narrow = width > _0 if letters else width <= np.uint64(_WIDEST)
+        if kind == _7 or width > _64 or not narrow or constant + length > first_word:
             return BAD_TABLE
         base = _0
         if shape & _8 != _0:
@@ -191,17 +205,16 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
                 return BAD_TABLE
             base = _load(table, bases)
             bases += _8
-        mask = _0 if width == _0 else _ALL >> (_64 - width)
-        if base < np.uint64(_SHORT_RANKS):
-            if kind == np.uint64(_DECIMAL) and base + mask < np.uint64(_SHORT_VALUES):
+        if base < np.uint64(_SHORT_RANKS) and width <= np.uint64(11):
+            most = base + ~(_ALL << width)
+            if kind == np.uint64(_DECIMAL) and most < np.uint64(_SHORT_VALUES):
                 kind = np.uint64(_SHORT)
-            elif kind == np.uint64(_DIGITS) and base + mask < np.uint64(_SHORT_RANKS):
+            elif kind == np.uint64(_DIGITS) and most < np.uint64(_SHORT_RANKS):
                 kind = np.uint64(_SHORT)
                 base += np.uint64(_SHORT_VALUES)
-        o = i << _2
+        o = i << _1
         operations[o] = constant | length << _32 | kind << _40 | ((shape >> _4) + _1) << _48 | width << _56
         operations[o + _1] = base
-        operations[o + _2] = mask
         constant += length
         bits += width
         if kind == np.uint64(_END):
@@ -281,7 +294,7 @@ def fill(
             template = templates[number]
             if bit + (template & _LOW) > first_bit:
                 return BAD_BITS
-            o = template >> _32 << _2
+            o = template >> _32 << _1
             while True:
                 if at > limit:
                     return BAD_TEXT
@@ -295,28 +308,35 @@ def fill(
                 byte = bit >> _3
                 shift = bit & _7
                 value = _load(buffer, byte) >> shift
-                bit += operation >> _56
+                width = operation >> _56
+                bit += width
                 if kind == np.uint64(_SHORT):
-                    digits = np.uint64(_SHORT_STRINGS[(value & operations[o + _2]) + operations[o + _1]])
+                    digits = np.uint64(_SHORT_STRINGS[(value & ~(_ALL << width)) + operations[o + _1]])
                     _store(out, at, digits)
-                    at += digits >> np.uint64(24)
-                elif kind <= np.uint64(_DIGITS) and kind != np.uint64(_JOIN):
-                    value = (value & operations[o + _2]) + operations[o + _1]
-                    # The number of digits is the logarithm of this, for a value or a rank.
-                    decimal = kind == np.uint64(_DECIMAL)
-                    scaled = max(value * _TEN, _TEN) if decimal else value * np.uint64(9) + _TEN
-                    size = (_64 - _leading_zeros(scaled)) * np.uint64(1233) >> np.uint64(12)
-                    size -= np.uint64(scaled < _POWERS[size])
-                    value -= _RANKS[_0 if decimal else size]
-                    if size <= _8:
-                        _store(out, at, _decimal8(value) >> (_64 - (size << _3)))
+                    at += _8 - (_leading_zeros(digits) >> _3)
+                elif kind == np.uint64(_DECIMAL):
+                    value = (value & ~(_ALL << width)) + operations[o + _1]
+                    if value < _EIGHT:
+                        digits = _decimal8(value)
+                        zeros = _trailing_zeros((digits ^ _ZEROS) | _1 << _56) >> _3
+                        _store(out, at, digits >> (zeros << _3))
+                        at += _8 - zeros
                     else:
-                        high = value // _EIGHT
-                        _store(out, at, _decimal8(high) >> (np.uint64(128) - (size << _3)))
-                        _store(out, at + size - _8, _decimal8(value - high * _EIGHT))
+                        size = _8
+                        while size < _16 and value >= _POWERS[size]:
+                            size += _1
+                        _put_digits(out, at, value, size)
+                        at += size
+                elif kind == np.uint64(_DIGITS):
+                    value = (value & ~(_ALL << width)) + operations[o + _1]
+                    size = _1
+                    while size < _16 and value >= _POWERS[size]:
+                        value -= _POWERS[size]
+                        size += _1
+                    _put_digits(out, at, value, size)
                     at += size
                 elif kind == np.uint64(_WORD):
-                    value = (value & operations[o + _2]) + operations[o + _1]
+                    value = (value & ~(_ALL << width)) + operations[o + _1]
                     if value >= np.uint64(len(words)):
                         return BAD_TEXT
                     size = words[value] & _BYTE
@@ -324,12 +344,13 @@ def fill(
                     at += size
                 elif kind != np.uint64(_JOIN):
                     value |= np.uint64(buffer[byte + _8]) << _1 << (_63 - shift)
-                    value = (value & operations[o + _2]) + operations[o + _1]
+                    value = (value & _ALL >> (_64 - width)) + operations[o + _1]
                     size = operation >> _48 & _BYTE
                     value <<= _64 - (size << _2)
                     letters = np.uint64(0x27) if kind == np.uint64(_LOWER) else np.uint64(7)
                     _store(out, at, _hexadecimal8(value >> _32, letters))
-                    _store(out, at + _8, _hexadecimal8(value & _LOW, letters))
+                    if size > _8:
+                        _store(out, at + _8, _hexadecimal8(value & _LOW, letters))
                     at += size
                 o += np.uint64(OPERATION_FIELDS)
             numbers[i] = np.int64(at)
