@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -34,6 +35,9 @@ _GATHERED_ROWS: Final = 4096
 """Single events are gathered up to this number before they become a batch."""
 
 
+_KNOWN_TEXTS: Final = 256
+
+
 class Stream:
     """A stream of a store. May be used from several threads; made by ``Store.stream`` and ``Store.create_stream``.
 
@@ -59,6 +63,9 @@ class Stream:
         self._tail: Tail | None = None
         self._row_reader = RowReader(self.schema)
         self._rows: list[Row] = []
+        # The same questions are asked again and again, and reading them takes longer than answering them.
+        self._call = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(parse_aggregate, schema=layout.stored))
+        self._condition = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(predicate, schema=layout.stored))
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}: {', '.join(self.schema.names)}>"
@@ -159,7 +166,7 @@ class Stream:
             if self._tail is None:
                 return self._snapshots.newest()
             self._append_rows()
-            return self._snapshots.of_tail(self._tail.view(), self._manifests.load())
+            return self._snapshots.of_tail(self._tail.view())
 
     def scan(
         self,
@@ -223,7 +230,7 @@ class Stream:
     ) -> tuple[dict[str, Any], list[bool], ReadCounters]:
         texts = [aggregates] if isinstance(aggregates, str) else list(aggregates)
         interval = self.schema.clock.interval(start, end)
-        calls = [parse_aggregate(text, self.schema) for text in texts]
+        calls = [self._call(text) for text in texts]
         condition = self._predicate(where)
         snapshot, below = self._as_of(as_of)
         answers = aggregate(snapshot, interval.start, interval.end, calls, condition, below)
@@ -269,7 +276,7 @@ class Stream:
         return names
 
     def _predicate(self, where: str | None) -> Predicate | None:
-        return None if where is None else predicate(where, self._site.layout.stored)
+        return None if where is None else self._condition(where)
 
     def _as_of(self, as_of: Snapshot | int | None) -> tuple[Snapshot, int | None]:
         if as_of is None:

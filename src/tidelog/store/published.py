@@ -61,18 +61,26 @@ class Publisher:
         self._file.close()
 
 
-def read_published(medium: Medium, name: str) -> TailRecord | None:
-    """The newest tail record, or None if nothing was ever published."""
-    try:
-        file = medium.open(name)
-    except NotFoundError:
-        return None
-    with file:
+class Publications:
+    """Reads tail records, also while they are written. May be used from several threads."""
+
+    def __init__(self, medium: Medium, name: str) -> None:
+        self._medium = medium
+        self._name = name
+        self._file: File | None = None
+
+    def newest(self) -> tuple[int, TailRecord | None]:
+        """The number of the newest publication, and what it says; 0 and None if there was none."""
+        if self._file is None:
+            try:
+                self._file = self._medium.open(self._name)
+            except NotFoundError:
+                return 0, None
         for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
-            newest = _newest(file)
+            newest = _newest(self._file)
             if newest is not None:
-                return newest[1]
-    return None
+                return newest
+        return 0, None
 
 
 def _newest(file: File) -> tuple[int, TailRecord] | None:

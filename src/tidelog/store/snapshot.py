@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
-from tidelog.store.published import TailRecord, read_published
+from tidelog.store.published import Publications, TailRecord
 from tidelog.store.rows import sorted_rows, times
 from tidelog.store.tail import TailView, lock_path, published_path
 from tidelog.store.tailjournal import read_entries
@@ -112,6 +112,8 @@ class Snapshot:
     parts: tuple[Part, ...]
     next_seq: int
     """One more than the greatest sequence number given out."""
+    view: TailView | None = None
+    """What it was taken of, in the process that writes the tail."""
 
     def in_range(self, start: int | None, end: int | None) -> tuple[int | None, list[Part]]:
         """The start of a time range, not before what is deleted, and the parts that reach into the range."""
@@ -141,10 +143,19 @@ class Snapshots:
         self._manifests = manifests
         self._lock = threading.Lock()
         self._trees: OrderedDict[str, TreeReader] = OrderedDict()
+        self._publications = Publications(site.medium, published_path(site.directory))
+        self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
+        """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
 
-    def of_tail(self, view: TailView, manifest: Manifest) -> Snapshot:
-        """What the writer of the tail sees: ``manifest`` was loaded after the view was taken, or by the writer."""
-        return self._snapshot(manifest, view.trees, view.rows, view.next_seq)
+    def of_tail(self, view: TailView) -> Snapshot:
+        """What the writer of the tail sees, to whom ``view`` was given just now."""
+        manifest = self._manifests.load()
+        key = (id(view), manifest.number)
+        last = self._last
+        if last is None or last[0] != key:
+            # The key stays right for as long as it is used: the view is kept with it.
+            last = self._last = (key, self._snapshot(manifest, view.trees, view.rows, view.next_seq, view))
+        return last[1]
 
     def newest(self) -> Snapshot:
         """Everything that was flushed, as any process can see it.
@@ -153,22 +164,29 @@ class Snapshots:
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return self._published() or self._left_behind()
+                return self._newest()
             except (NotFoundError, CorruptionError):
                 # A journal or split was replaced while we were looking: look again. A damaged file stays damaged.
                 if attempt == _ATTEMPTS - 1 or not self._manifests.exists():
                     raise
         raise AssertionError("unreachable")
 
-    def _published(self) -> Snapshot | None:
+    def _newest(self) -> Snapshot:
+        is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
+        # A writer publishes when it comes and whenever it has flushed, so with the same publication and manifest, and a
+        # writer still there or still gone, nothing has changed.
+        number, record = self._publications.newest()
+        key = (is_locked, number, self._manifests.load().number)
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        snapshot = self._published(record) if is_locked and record is not None else self._left_behind()
+        self._last = (key, snapshot) if snapshot.manifest.number == key[2] else None
+        return snapshot
+
+    def _published(self, record: TailRecord) -> Snapshot:
         """The state that a writer at work has published."""
-        medium, directory = self._site.medium, self._site.directory
-        if not medium.is_locked(lock_path(directory)):
-            return None
-        record = read_published(medium, published_path(directory))
-        if record is None:
-            return None
-        entries = read_entries(medium, record.journal, self._site.layout.stored, record.records)
+        entries = read_entries(self._site.medium, record.journal, self._site.layout.stored, record.records)
         manifest = self._manifests.load()
         return self._of_state(state_of(0, entries, manifest), manifest, record)
 
@@ -204,12 +222,13 @@ class Snapshots:
         trees: Sequence[TreeReader],
         rows: Sequence[pa.RecordBatch],
         next_seq: int,
+        view: TailView | None = None,
     ) -> Snapshot:
         layout = self._site.layout
         parts: list[Part] = [TreePart(self._tree(info)) for info in manifest.splits.values()]
         parts += [TreePart(tree) for tree in trees]
         parts += [MemoryPart(layout, batch) for batch in rows]
-        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq))
+        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), view)
 
     def _tree(self, info: SplitInfo) -> TreeReader:
         with self._lock:

@@ -74,6 +74,7 @@ class Tail:
         self._is_last_open = False
         self._unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
+        self._view: TailView | None = None
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory))
         try:
@@ -159,6 +160,7 @@ class Tail:
         """
         with self._mutex:
             self._check_open()
+            self._view = None
             first = self._next_seq
             if producer is not None and number is not None:
                 if number <= self._unacknowledged.get(producer, self._producers.get(producer, -1)):
@@ -278,6 +280,7 @@ class Tail:
             self._flush()
 
     def _flush(self) -> None:
+        self._view = None
         leaf = self._options.leaf_rows
         if self._fresh.rows >= leaf:
             self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
@@ -320,15 +323,17 @@ class Tail:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def view(self) -> TailView:
-        """The tail as it is now, with what is not durable yet."""
+        """The tail as it is now, with what is not durable yet; the same object until something changes."""
         with self._mutex:
             self._check_open()
-            rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
-            return TailView(
-                tuple(split.reader() for split in self._splits if split.rows),
-                tuple(batch for batch in rows if batch.num_rows),
-                self._next_seq,
-            )
+            if self._view is None:
+                rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
+                self._view = TailView(
+                    tuple(split.reader() for split in self._splits if split.rows),
+                    tuple(batch for batch in rows if batch.num_rows),
+                    self._next_seq,
+                )
+            return self._view
 
     def _check_open(self) -> None:
         if self._closed:
