@@ -74,7 +74,8 @@ def split_late(
     """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any."""
     if sealed is None:
         return batch, None
-    late = times(batch, schema) < sealed
-    if not late.any():
+    at = times(batch, schema)
+    if not len(at) or at.min() >= sealed:
         return batch, None
+    late = at < sealed
     return batch.filter(pa.array(~late)), batch.filter(pa.array(late))

@@ -187,7 +187,8 @@ class Tail:
             self._late.add(late)
         leaf = self._options.leaf_rows
         if fresh.num_rows >= _LARGE * leaf and self._follows(fresh):
-            self._seal(self._fresh.take())
+            if self._fresh.rows:
+                self._seal(self._fresh.take())
             self._seal(fresh)
         else:
             self._fresh.add(fresh)
@@ -285,12 +286,13 @@ class Tail:
         if self._fresh.rows >= leaf:
             self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
         commits = {split.name: split.next_commit() for split in self._splits}
-        rows = concatenated([*self._fresh.since(self._journaled), *self._late.since(self._journaled)], self._stored)
+        parts = [*self._fresh.since(self._journaled), *self._late.since(self._journaled)]
+        rows = concatenated(parts, self._stored) if parts else None
         is_changed = commits != self._committed
-        if not (is_changed or rows.num_rows or self._unacknowledged):
+        if not (is_changed or rows is not None or self._unacknowledged):
             return
         self._producers.update(self._unacknowledged)
-        if rows.num_rows or self._unacknowledged or self._producers:
+        if rows is not None or self._unacknowledged or self._producers:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._committed = commits
             self._journal.append(self._head(producers=self._unacknowledged), rows)
