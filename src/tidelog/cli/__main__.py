@@ -1,0 +1,9 @@
+"""``python -m tidelog.cli``."""
+
+from __future__ import annotations
+
+import sys
+
+from tidelog.cli import main
+
+sys.exit(main())

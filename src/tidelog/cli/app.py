@@ -1,0 +1,317 @@
+"""The commands and their options. What they do stands elsewhere and is loaded when a command runs.
+
+``tidelog --help`` should come at once, so nothing here may load Numba or anything else that takes long.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.failures import reported
+from tidelog.cli.formats import InputFormat, OutputFormat
+from tidelog.cli.options import (
+    AsJson,
+    AsOf,
+    Columns,
+    End,
+    Start,
+    StorePath,
+    StreamName,
+    Where,
+    names_of,
+    time_of,
+)
+
+app = typer.Typer(
+    name="tidelog",
+    help="An event store: files into streams, questions about them, and what they consist of.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="tidelog")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidelog {importlib.metadata.version('tidelog')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tidelog(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@reported
+def ingest(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files to read; - is standard input.", show_default=False)
+    ],
+    store: StorePath,
+    stream: StreamName,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of event times; needed to create the stream."),
+    ] = None,
+    create: Annotated[bool, typer.Option(help="Create the stream if there is none.")] = True,
+    format: Annotated[
+        InputFormat, typer.Option("--format", "-f", help="By default told by name or content.")
+    ] = InputFormat.AUTO,
+    type: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="COLUMN=TYPE", help="The type of a column of a new stream; may be repeated."),
+    ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option("--null", metavar="TEXT", help="CSV: a text that stands for null, besides nothing; repeatable."),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="CSV: what separates values; a comma, or a tab for .tsv.")
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of one append.")] = 65536,
+    producer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Makes the command repeatable: a second run goes on behind the rows of the first."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+) -> None:
+    """Append files to a stream: CSV, JSON lines, Parquet or Arrow, also CSV and JSON lines in .gz.
+
+    Types of CSV and JSON come from the first few megabytes. Rows go in
+    batches, so memory stays small. A row that does not fit ends the command
+    with its file, row and column; all rows before it are stored.
+    """
+    from tidelog.cli.ingest import IngestOptions
+    from tidelog.cli.ingest import ingest as ingest_files
+    from tidelog.cli.reading.detect import STDIN, Format
+    from tidelog.cli.reading.typed import parsed_types
+
+    if files.count(STDIN) > 1:
+        raise typer.BadParameter("standard input can be read once", param_hint="FILE")
+    if delimiter is not None and len(delimiter.encode()) != 1:
+        raise typer.BadParameter(f"found {delimiter!r}, expected one character", param_hint="--delimiter")
+    try:
+        types = parsed_types(type or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--type") from error
+    options = IngestOptions(
+        stream=stream,
+        time=time,
+        create=create,
+        format=None if format is InputFormat.AUTO else Format(format.value),
+        types=types,
+        nulls=null or (),
+        delimiter=delimiter,
+        batch_rows=batch_rows,
+        producer=producer,
+        progress=not quiet,
+    )
+    result = ingest_files(store, files, options)
+    if not quiet:
+        typer.echo(str(result))
+
+
+@app.command()
+@reported
+def scan(
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    columns: Columns = None,
+    where: Where = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="At most so many events; by default 50 in a table, else all.")
+    ] = None,
+    as_of: AsOf = None,
+    seq: Annotated[bool, typer.Option("--seq", help="Add the column _seq, the order of arrival.")] = False,
+    output: Annotated[
+        OutputFormat | None, typer.Option("--output", "-o", help="By default told by the name of --out, else a table.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")
+    ] = None,
+) -> None:
+    """Print the events of a time range in order of time."""
+    from tidelog.cli.query import Selection
+    from tidelog.cli.query import scan as scan_stream
+    from tidelog.cli.writing.formats import Output, output_for
+
+    named = None if out is None else output_for(out)
+    chosen = Output(output.value) if output is not None else named or Output.TABLE
+    if out is not None and chosen is Output.TABLE:
+        raise typer.BadParameter("a table is for the terminal; name another format with --output", param_hint="--out")
+    selection = Selection(
+        store=store,
+        stream=stream,
+        start=time_of(start),
+        end=time_of(end),
+        columns=names_of(columns),
+        where=where,
+        as_of=as_of,
+        seq=seq,
+        limit=limit,
+    )
+    scan_stream(selection, chosen, out)
+
+
+@app.command()
+@reported
+def aggregate(
+    aggregates: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="AGGREGATE...", help="Such as 'count(*)' 'avg(price)' 'max(price)'.", show_default=False
+        ),
+    ],
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    where: Where = None,
+    as_of: AsOf = None,
+    output: Annotated[OutputFormat, typer.Option("--output", "-o", help="table, csv or json.")] = OutputFormat.TABLE,
+    explain: Annotated[bool, typer.Option("--explain", help="Say instead what is read to find the answer.")] = False,
+) -> None:
+    """Aggregates of the events of a time range, from the index where possible."""
+    from tidelog.cli.query import Selection
+    from tidelog.cli.query import aggregate as aggregate_stream
+    from tidelog.cli.writing.formats import Output
+
+    selection = Selection(store=store, stream=stream, start=time_of(start), end=time_of(end), where=where, as_of=as_of)
+    aggregate_stream(selection, aggregates, Output(output.value), explain)
+
+
+@app.command()
+@reported
+def export(
+    out: Annotated[
+        Path, typer.Argument(metavar="FILE", help="By its name: .parquet, .csv, .jsonl, .arrow.", show_default=False)
+    ],
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    columns: Columns = None,
+    where: Where = None,
+    as_of: AsOf = None,
+    seq: Annotated[bool, typer.Option("--seq", help="Add the column _seq, the order of arrival.")] = False,
+) -> None:
+    """Write the events of a time range to a file, which appears when it is complete."""
+    from tidelog.cli.query import Selection, write
+    from tidelog.cli.units import count, size
+    from tidelog.cli.writing.formats import known_suffixes, output_for
+
+    chosen = output_for(out)
+    if chosen is None:
+        raise typer.BadParameter(
+            f"found {str(out)!r}; expected a name that ends in one of {', '.join(known_suffixes())}", param_hint="FILE"
+        )
+    selection = Selection(
+        store=store,
+        stream=stream,
+        start=time_of(start),
+        end=time_of(end),
+        columns=names_of(columns),
+        where=where,
+        as_of=as_of,
+        seq=seq,
+    )
+    rows = write(selection, chosen, out)
+    typer.echo(f"wrote {count(rows)} rows, {size(out.stat().st_size)}, to {out}")
+
+
+@app.command()
+@reported
+def streams(
+    store: StorePath,
+    long: Annotated[bool, typer.Option("--long", "-l", help="With columns and their types.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List the streams of a store."""
+    from tidelog.cli import manage
+
+    manage.streams(store, details=long, as_json=json)
+
+
+@app.command()
+@reported
+def stats(
+    store: StorePath,
+    stream: Annotated[
+        str | None, typer.Option("--stream", "-n", metavar="NAME", help="One stream only.", show_default=False)
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """What streams consist of: rows, bytes, times, splits and the shape of their trees."""
+    from tidelog.cli import manage
+
+    manage.stats(store, stream, as_json=json)
+
+
+@app.command()
+@reported
+def check(
+    store: StorePath,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="List files that belong to nothing, as interrupted writers leave them.")
+    ] = False,
+    remove_orphans: Annotated[
+        bool, typer.Option("--remove-orphans", help="Remove those that are old enough to be nobody's work.")
+    ] = False,
+) -> None:
+    """Walk every structure of a store and list what is wrong; the exit code is 1 if something is."""
+    from tidelog.cli import manage
+
+    if not manage.check(store, orphans=orphans, remove=remove_orphans):
+        raise typer.Exit(1)
+
+
+@app.command()
+@reported
+def drop(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    store: StorePath,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a stream with all its events."""
+    from tidelog.cli import manage
+
+    if not (yes or sys.stdin.isatty()):
+        raise typer.BadParameter("nobody is there to be asked; say --yes to delete the stream", param_hint="--yes")
+    manage.drop(store, stream, is_sure=yes)
+
+
+@app.command()
+@reported
+def rename(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Its name.", show_default=False)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its name from now on.", show_default=False)],
+    store: StorePath,
+) -> None:
+    """Give a stream another name."""
+    from tidelog.cli import manage
+
+    manage.rename(store, old, new)

@@ -1,0 +1,225 @@
+"""Files into a stream, with bounded memory, and nothing lost of what came before a bad row.
+
+With a producer, every append is numbered by the last row it holds, counted over all inputs. So the stream knows how
+many rows of these inputs it has, and a second run of the command goes on with the next one, whatever ended the first.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import tidelog
+from tidelog.cli.progress import IngestProgress
+from tidelog.cli.reading.detect import STDIN, Format, Input
+from tidelog.cli.reading.open import open_source
+from tidelog.cli.reading.source import Source
+from tidelog.cli.units import count, duration, size
+from tidelog.model.errors import InputError, NotFoundError, SchemaError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidelog.engine.store import Store
+    from tidelog.engine.stream import Stream
+
+FLUSH_ROWS = 1 << 20
+"""A crash costs at most the rows of one stretch of this length, which a producer's next run brings again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestOptions:
+    """What the command line says about an ingestion."""
+
+    stream: str
+    time: str | None = None
+    create: bool = True
+    format: Format | None = None
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    nulls: Sequence[str] = ()
+    delimiter: str | None = None
+    batch_rows: int = 1 << 16
+    producer: str | None = None
+    progress: bool = True
+
+
+@dataclass
+class IngestResult:
+    """What an ingestion did, finished or not."""
+
+    stream: str
+    created: bool = False
+    rows: int = 0
+    """Rows appended by this run."""
+    known_rows: int = 0
+    """Rows passed over, because the producer had brought them before."""
+    bytes: int = 0
+    """Bytes of the inputs as stored, compressed if they are."""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        seconds = max(self.seconds, 1e-9)
+        known = f" ({count(self.known_rows)} more were there already)" if self.known_rows else ""
+        return (
+            f"{'created' if self.created else 'appended to'} {self.stream!r}: {count(self.rows)} rows{known}, "
+            f"{size(self.bytes)} in {duration(self.seconds)}, {count(self.rows / seconds)} rows/s, "
+            f"{size(self.bytes / seconds)}/s"
+        )
+
+
+def ingest(store_path: Path, files: Sequence[str], options: IngestOptions) -> IngestResult:
+    """Append files to a stream, one after the other, and flush.
+
+    The stream is created, if there is none and options allow it, with the schema of the first file. Every error, and an
+    interrupt too, leaves the stream with all rows before it, durable; the error has a note that says how many.
+    """
+    sizes = [_size(file) for file in files]  # also: complain about a missing file before anything is written
+    total = None if None in sizes else sum(each for each in sizes if each is not None)
+    result = IngestResult(options.stream)
+    started = time.perf_counter()
+    with tidelog.open(store_path) as store, IngestProgress(total, enabled=options.progress) as progress:
+        try:
+            _Ingestion(store, options, result, progress).run(files)
+        except BaseException as error:
+            error.add_note(_left_behind(result, options.producer))
+            raise
+        finally:
+            result.seconds = time.perf_counter() - started
+    return result
+
+
+class _Ingestion:
+    """One run over some files."""
+
+    def __init__(self, store: Store, options: IngestOptions, result: IngestResult, progress: IngestProgress) -> None:
+        self._store = store
+        self._options = options
+        self._result = result
+        self._progress = progress
+        self._stream: Stream | None = None
+        self._seen_rows = 0
+        """Rows of all inputs so far, those passed over included."""
+        self._known_rows = 0
+        """Rows of all inputs that the producer has brought in earlier runs."""
+        self._unflushed = 0
+
+    def run(self, files: Sequence[str]) -> None:
+        try:
+            for file in files:
+                self._read(file)
+        finally:
+            if self._stream is not None:
+                self._stream.flush()
+
+    def _read(self, file: str) -> None:
+        with Input(file, self._options.format) as content:
+            source = open_source(content, delimiter=self._options.delimiter, nulls=self._options.nulls)
+            if self._stream is None:
+                self._stream = self._opened(source)
+                if self._options.producer is not None:
+                    last = self._stream.last_number(self._options.producer)
+                    self._known_rows = 0 if last is None else last + 1
+            before = self._result.bytes
+            self._progress.update(content.name, self._result.rows, before)
+            for batch in rebatched(source.batches(self._stream.schema), self._options.batch_rows):
+                self._append(self._stream, batch)
+                self._progress.update(content.name, self._result.rows, before + content.position)
+            self._result.bytes = before + content.position
+
+    def _append(self, stream: Stream, batch: pa.RecordBatch) -> None:
+        known = min(max(self._known_rows - self._seen_rows, 0), batch.num_rows)
+        self._result.known_rows += known
+        self._seen_rows += batch.num_rows
+        batch = batch.slice(known)
+        if not batch.num_rows:
+            return
+        if self._options.producer is None:
+            stream.append(batch)
+        else:
+            stream.append(batch, producer=self._options.producer, number=self._seen_rows - 1)
+        self._result.rows += batch.num_rows
+        self._unflushed += batch.num_rows
+        if self._unflushed >= FLUSH_ROWS:
+            stream.flush()
+            self._unflushed = 0
+
+    def _opened(self, source: Source) -> Stream:
+        options = self._options
+        try:
+            stream = self._store.stream(options.stream)
+        except NotFoundError:
+            if not options.create:
+                raise
+            if options.time is None:
+                raise InputError(
+                    f"there is no stream {options.stream!r} yet; to create it, name the column of event times with "
+                    "--time"
+                ) from None
+            schema = self._inferred(source, options.time)
+            self._result.created = True
+            return self._store.create_stream(options.stream, schema, options.time)
+        if options.time not in (None, stream.schema.time):
+            raise InputError(
+                f"stream {options.stream!r} takes its times from column {stream.schema.time!r}, not from "
+                f"{options.time!r}; leave out --time, or name another stream"
+            )
+        if options.types:
+            raise InputError(f"stream {options.stream!r} exists and has its types; leave out --type")
+        return stream
+
+    def _inferred(self, source: Source, time_column: str) -> tidelog.Schema:
+        try:
+            return source.infer(time_column, self._options.types)
+        except SchemaError as error:
+            raise SchemaError(f"{error}. A type other than the one found can be given as --type COLUMN=TYPE") from error
+
+
+def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of ``rows`` rows, the last one shorter; an error comes after all rows before it."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_rows = 0
+    failure: Exception | None = None
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            break
+        except InputError as error:
+            failure = error
+            break
+        while waiting_rows + batch.num_rows >= rows:
+            room = rows - waiting_rows
+            yield pa.concat_batches([*waiting, batch.slice(0, room)]) if waiting else batch.slice(0, room)
+            waiting, waiting_rows, batch = [], 0, batch.slice(room)
+        if batch.num_rows:
+            waiting.append(batch)
+            waiting_rows += batch.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
+    if failure is not None:
+        raise failure
+
+
+def _size(file: str) -> int | None:
+    """Bytes of a regular file; None for standard input, pipes and devices. Raises OSError if there is no such file."""
+    if file == STDIN:
+        return None
+    status = os.stat(file)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _left_behind(result: IngestResult, producer: str | None) -> str:
+    if not result.rows:
+        return "nothing was stored"
+    again = (
+        "run the same command again to go on behind them"
+        if producer is not None
+        else "leave them out when you try again, or use --producer, which does so by itself"
+    )
+    return f"{count(result.rows)} rows before that are stored; {again}"

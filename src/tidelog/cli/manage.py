@@ -1,0 +1,135 @@
+"""The streams of a store: what ``streams``, ``stats``, ``check``, ``drop`` and ``rename`` do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import tidelog
+from tidelog.cli.writing.table import Column, print_table, printable
+from tidelog.model.types import type_name
+
+
+def streams(store_path: Path, *, details: bool, as_json: bool) -> None:
+    """Print the names of all streams, or their schemas."""
+    with tidelog.open(store_path, read_only=True) as store:
+        names = store.streams()
+        schemas = {name: store.stream(name).schema for name in names} if details or as_json else {}
+    if as_json:
+        _print_json({name: schema.to_dict() for name, schema in schemas.items()})
+    elif details:
+        rows = [
+            (name, field.name, type_name(field.type), "time" if field.name == schema.time else _nullability(field))
+            for name, schema in schemas.items()
+            for field in schema
+        ]
+        _print_rows(("stream", "column", "type", ""), rows)
+    else:
+        for name in names:
+            typer.echo(name)
+
+
+def stats(store_path: Path, stream: str | None, *, as_json: bool) -> None:
+    """Print what streams consist of: all, or one."""
+    with tidelog.open(store_path, read_only=True) as store:
+        found = {name: store.stream(name).stats() for name in (store.streams() if stream is None else [stream])}
+    if as_json:
+        _print_json(found if stream is None else found[stream])
+        return
+    for index, values in enumerate(found.values()):
+        if index:
+            typer.echo()
+        _print_facts(values)
+
+
+def check(store_path: Path, *, orphans: bool, remove: bool) -> bool:
+    """Print everything that is wrong; True if nothing is. Orphans are told and removed, and are no fault."""
+    with _existing(store_path, read_only=not remove) as store:
+        findings = store.check()
+        names = store.streams()
+        left_over = store.orphans(remove=remove) if orphans or remove else []
+    for finding in findings:
+        typer.echo(printable(str(finding)))
+    for file in left_over:
+        typer.echo(f"{'removed' if remove else 'orphan'}: {printable(file)}")
+    if findings:
+        typer.echo(f"{len(findings)} found", err=True)
+    else:
+        typer.echo(f"{len(names)} {'stream' if len(names) == 1 else 'streams'} checked, nothing is wrong")
+    return not findings
+
+
+def drop(store_path: Path, stream: str, *, is_sure: bool) -> None:
+    """Delete a stream, after a question unless ``is_sure``."""
+    with _existing(store_path) as store:
+        store.stream(stream)  # a name that does not exist should not be asked about
+        if not is_sure:
+            typer.confirm(f"delete stream {stream!r} of {store_path} with all its events?", abort=True)
+        store.drop_stream(stream)
+    typer.echo(f"dropped {stream!r}")
+
+
+def rename(store_path: Path, old: str, new: str) -> None:
+    """Give a stream another name."""
+    with _existing(store_path) as store:
+        store.rename_stream(old, new)
+    typer.echo(f"renamed {old!r} to {new!r}")
+
+
+def _existing(store_path: Path, *, read_only: bool = False) -> Any:
+    """A store that is there; opening for writing would create one, which nobody wants who has mistyped a path."""
+    if not read_only:
+        tidelog.open(store_path, read_only=True).close()
+    return tidelog.open(store_path, read_only=read_only)
+
+
+def _nullability(field: Any) -> str:
+    return "" if field.nullable else "not null"
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _print_facts(values: Mapping[str, Any]) -> None:
+    """Plain values as a table of two columns, each list of mappings as a table of its own."""
+    plain = {name: value for name, value in values.items() if not isinstance(value, Mapping | list)}
+    _print_rows(("", ""), [(_words(name), _shown(value)) for name, value in plain.items()])
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            typer.echo(f"\n{_words(name)}")
+            _print_rows(("", ""), [(_words(key), _shown(each)) for key, each in value.items()])
+        elif isinstance(value, list) and value:
+            typer.echo(f"\n{_words(name)}")
+            keys = list(dict.fromkeys(key for each in value for key in each))
+            columns = [
+                Column(
+                    _words(key),
+                    [_shown(each.get(key)) for each in value],
+                    is_number=all(isinstance(each.get(key), int | float | None) for each in value),
+                )
+                for key in keys
+            ]
+            print_table(columns)
+
+
+def _print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print_table([Column(name, [row[index] for row in rows]) for index, name in enumerate(header)])
+
+
+def _words(name: str) -> str:
+    return printable(str(name).replace("_", " "))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list | dict):
+        return printable(json.dumps(value, ensure_ascii=False))
+    return printable(str(value))

@@ -1,0 +1,50 @@
+"""How far a long command has come: a bar on standard error, if that is a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from tidelog.cli.units import count
+
+
+class IngestProgress:
+    """Rows and their rate, and a bar over the bytes of the inputs when their sizes are known. A context manager."""
+
+    def __init__(self, total_bytes: int | None, *, enabled: bool = True) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            _RowsColumn(),
+            console=console,
+            disable=not (enabled and console.is_terminal),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=total_bytes, rows=0)
+
+    def update(self, name: str, rows: int, read_bytes: int) -> None:
+        """Say which input is being read, how many rows were stored and how many bytes read, both over all inputs."""
+        self._progress.update(self._task, description=name, rows=rows, completed=read_bytes)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class _RowsColumn(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        rows = task.fields["rows"]
+        seconds = task.elapsed or 0.0
+        rate = f", {count(rows / seconds)} rows/s" if seconds > 0 else ""
+        return Text(f"{count(rows)} rows{rate}")

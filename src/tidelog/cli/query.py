@@ -1,0 +1,148 @@
+"""Events and aggregates of a stream: what ``scan``, ``export`` and ``aggregate`` do."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import typer
+
+import tidelog
+from tidelog.cli.units import count
+from tidelog.cli.writing.formats import BINARY, Output, writer
+from tidelog.cli.writing.table import Column, columns_of, print_table, printable
+from tidelog.cli.writing.target import opened
+
+TABLE_ROWS = 50
+"""How many rows a table has unless a limit is given: as many as people look at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which events of which stream."""
+
+    store: Path
+    stream: str
+    start: int | str | None = None
+    end: int | str | None = None
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    as_of: int | None = None
+    seq: bool = False
+    limit: int | None = None
+
+    def batches(self, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The schema of the result, and its batches."""
+        reader = stream.scan(self.start, self.end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
+        return reader.schema, limited(reader, self.limit)
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first rows; None is all. Reads no further than needed."""
+    left = limit
+    if left == 0:
+        return
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return
+
+
+def scan(selection: Selection, output: Output, out: Path | None) -> None:
+    """Print or write the selected events."""
+    if output is Output.TABLE:
+        _scan_table(selection)
+        return
+    if output in BINARY and out is None and sys.stdout.isatty():
+        raise typer.BadParameter(
+            f"{output} is no text; name a file with --out, or send standard output elsewhere", param_hint="--output"
+        )
+    write(selection, output, out)
+
+
+def write(selection: Selection, output: Output, out: Path | None) -> int:
+    """Write the selected events to a file, or to standard output; returns how many."""
+    rows = 0
+    with tidelog.open(selection.store, read_only=True) as store:
+        schema, batches = selection.batches(store.stream(selection.stream))
+        is_stream = out is None or out.suffix.lower() == ".arrows"
+        with opened(out) as file, writer(output, file, schema, is_stream=is_stream) as sink:
+            for batch in batches:
+                sink.write(batch)
+                rows += batch.num_rows
+    return rows
+
+
+def _scan_table(selection: Selection) -> None:
+    limit = TABLE_ROWS if selection.limit is None else selection.limit
+    with tidelog.open(selection.store, read_only=True) as store:
+        stream = store.stream(selection.stream)
+        reader = stream.scan(
+            selection.start,
+            selection.end,
+            selection.columns,
+            selection.where,
+            as_of=selection.as_of,
+            seq=selection.seq,
+        )
+        batches = list(limited(reader, limit + 1))  # one more, to know whether there are more
+        table = pa.Table.from_batches(batches, reader.schema)
+    columns = columns_of(_one_batch(table.slice(0, limit)))
+    shown = print_table(columns)
+    if shown < len(columns):
+        typer.echo(f"{shown} of {len(columns)} columns; --columns chooses", err=True)
+    if selection.limit is None and table.num_rows > limit:
+        typer.echo(f"the first {count(limit)} rows; --limit or another --output shows more", err=True)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    columns = [column.combine_chunks() for column in table.columns]
+    arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def aggregate(selection: Selection, aggregates: Sequence[str], output: Output, explain: bool) -> None:
+    """Print aggregates of the selected events, or how they are found."""
+    if output not in (Output.TABLE, Output.CSV, Output.JSON):
+        raise typer.BadParameter(f"{output} is for events; expected table, csv or json", param_hint="--output")
+    with tidelog.open(selection.store, read_only=True) as store:
+        stream = store.stream(selection.stream)
+        question = (selection.start, selection.end, list(aggregates), selection.where)
+        if explain:
+            typer.echo(stream.explain(*question, as_of=selection.as_of))
+            return
+        values = stream.aggregate(*question, as_of=selection.as_of)
+    if output is Output.JSON:
+        typer.echo(json.dumps({name: _json_value(value) for name, value in values.items()}, ensure_ascii=False))
+    elif output is Output.CSV:
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerow(values)
+        rows.writerow(["" if value is None else _text(value) for value in values.values()])
+    else:
+        texts = [None if value is None else printable(_text(value)) for value in values.values()]
+        names = [printable(name) for name in values]
+        numeric = all(isinstance(value, int | float | Decimal | None) for value in values.values())
+        print_table([Column("aggregate", names), Column("value", texts, is_number=numeric)])
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime | date) else str(value)
+
+
+def _json_value(value: Any) -> Any:
+    """A value that JSON has: times as ISO 8601, decimals as texts so that no digit is lost, NaN as null."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    return value if value is None or isinstance(value, bool | int | str) else _text(value)

@@ -1,0 +1,140 @@
+"""Opening an input: a file or standard input, compressed or not, of a format that is given, named or recognised."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path, PurePath
+from types import TracebackType
+from typing import IO, Any, Final, Self, cast
+
+from tidelog.model.errors import InputError, StorageError
+
+STDIN: Final = "-"
+_LOOK_AHEAD = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Format(StrEnum):
+    """The formats that can be read."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    ARROW = "arrow"
+
+
+_BY_SUFFIX: Final = {
+    ".csv": Format.CSV,
+    ".tsv": Format.CSV,
+    ".tab": Format.CSV,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".parquet": Format.PARQUET,
+    ".pq": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".arrows": Format.ARROW,
+    ".ipc": Format.ARROW,
+    ".feather": Format.ARROW,
+}
+
+PARQUET_MAGIC: Final = b"PAR1"
+ARROW_FILE_MAGIC: Final = b"ARROW1"
+ARROW_STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+
+
+class Input:
+    """An open input. A context manager.
+
+    ``name`` is what messages call it, ``format`` its format.
+    """
+
+    def __init__(self, where: str, format_: Format | None = None) -> None:
+        self.name = "standard input" if where == STDIN else where
+        self._exits = ExitStack()
+        try:
+            self._raw = self._open(where)
+            self._reader = self._uncompressed()
+            self.suffix = PurePath(where.removesuffix(".gz")).suffix.lower()
+            self.format = format_ or _BY_SUFFIX.get(self.suffix) or self._recognised()
+        except BaseException:
+            self._exits.close()
+            raise
+
+    def _open(self, where: str) -> io.BufferedReader:
+        if where != STDIN and Path(where).is_dir():
+            raise StorageError(f"{where}: found a directory, expected a file")
+        # Standard input gets a reader of its own too, with a buffer long enough to look ahead in.
+        file = io.FileIO(sys.stdin.fileno() if where == STDIN else where, closefd=where != STDIN)
+        return self._exits.enter_context(io.BufferedReader(file, _LOOK_AHEAD))
+
+    def _uncompressed(self) -> io.BufferedReader:
+        if not self._raw.peek(2).startswith(_GZIP_MAGIC):
+            return self._raw
+        unpacked = self._exits.enter_context(gzip.GzipFile(fileobj=self._raw, mode="rb"))
+        return io.BufferedReader(cast("io.RawIOBase", unpacked), _LOOK_AHEAD)
+
+    @property
+    def position(self) -> int:
+        """How many stored bytes were read, for progress; they may be ahead of what was handed out."""
+        try:
+            return self._raw.tell()
+        except (OSError, ValueError):
+            return 0
+
+    def peek(self) -> bytes:
+        """The first part of the content, up to a megabyte, without taking it."""
+        try:
+            return self._reader.peek(_LOOK_AHEAD)
+        except (OSError, EOFError) as error:
+            raise self.broken(error) from error
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes of content; fewer, or none, only at the end."""
+        try:
+            return self._reader.read(size)
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise self.broken(error) from error
+
+    def broken(self, error: object) -> InputError:
+        """The error for content that cannot be read as what it claims to be."""
+        return InputError(f"{self.name}: cannot be read: {error}")
+
+    def seekable(self) -> IO[bytes]:
+        """The content as a file that can be read in any order; pipes and compressed files go through a copy on disk."""
+        if self._reader is self._raw and self._raw.seekable():
+            return self._raw
+        copy: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the input
+        self._exits.callback(copy.close)
+        shutil.copyfileobj(cast("Any", self), copy, _LOOK_AHEAD)
+        copy.seek(0)
+        return copy
+
+    def _recognised(self) -> Format:
+        head = self.peek()
+        if head.startswith(PARQUET_MAGIC):
+            return Format.PARQUET
+        if head.startswith((ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)):
+            return Format.ARROW
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            return Format.JSONL
+        if b"\0" in head:
+            raise InputError(
+                f"{self.name}: found content of no known format; expected CSV, JSON lines, Parquet or Arrow IPC. If it "
+                "is one of these, name it with --format"
+            )
+        return Format.CSV
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._exits.close()

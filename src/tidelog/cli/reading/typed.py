@@ -1,0 +1,88 @@
+"""Formats that know their types: Parquet, and Arrow IPC as file and as stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pyarrow as pa
+
+from tidelog.cli.reading.detect import ARROW_FILE_MAGIC, Format, Input
+from tidelog.cli.reading.source import fitted
+from tidelog.model import Schema
+from tidelog.model.errors import InputError
+from tidelog.model.types import type_name
+
+PARQUET_BATCH_ROWS = 1 << 16
+
+
+class TypedSource:
+    """An input that brings an Arrow schema of its own."""
+
+    def __init__(self, content: Input) -> None:
+        self._input = content
+        try:
+            self._schema, self._blocks = _opened(content)
+        except (pa.ArrowException, OSError) as error:
+            raise content.broken(error) from error
+
+    def infer(self, time: str, types: Mapping[str, pa.DataType]) -> Schema:
+        """The schema that the input has; types other than its own are refused where they cannot hold its values."""
+        fields = [pa.field(field.name, types.get(field.name, field.type), field.nullable) for field in self._schema]
+        fields.extend(pa.field(name, type_) for name, type_ in types.items() if name not in self._schema.names)
+        return Schema(pa.schema(fields), time)
+
+    def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """Batch by batch."""
+        row = 0
+        try:
+            for batch in self._blocks:
+                yield from fitted(batch, schema, self._input.name, row)
+                row += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise self._input.broken(f"after row {row}: {error}") from error
+
+
+def _opened(content: Input) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if content.format is Format.PARQUET:
+        import pyarrow.parquet as pq  # takes a while to load, and most commands do not need it
+
+        file = pq.ParquetFile(content.seekable())
+        return file.schema_arrow, file.iter_batches(PARQUET_BATCH_ROWS)
+    if content.peek().startswith(ARROW_FILE_MAGIC):
+        reader = pa.ipc.open_file(content.seekable())
+        return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
+    if not content.peek():
+        raise InputError(f"{content.name}: found nothing; expected an Arrow IPC file or stream")
+    stream = pa.ipc.open_stream(cast("Any", content))
+    return stream.schema, iter(stream)
+
+
+def parsed_types(texts: list[str]) -> dict[str, pa.DataType]:
+    """Types as ``column=type``. Raises ValueError with advice for other texts."""
+    types: dict[str, pa.DataType] = {}
+    for text in texts:
+        column, equals, name = text.rpartition("=")
+        if not equals or not column:
+            raise ValueError(f"found {text!r}; expected COLUMN=TYPE, such as price=float64")
+        try:
+            types[column] = _type(name.strip())
+        except ValueError:
+            known = ", ".join(map(type_name, (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())))
+            raise ValueError(
+                f"found the type {name!r}; expected an Arrow type such as {known}, timestamp[us], timestamp[ns, UTC] "
+                "or decimal128(10, 2)"
+            ) from None
+    return types
+
+
+def _type(name: str) -> pa.DataType:
+    kind, _, inner = name.replace("[", "(").rstrip(")]").partition("(")
+    arguments = [part.strip().removeprefix("tz=") for part in inner.split(",")] if inner else []
+    if kind == "timestamp" and arguments:
+        return pa.timestamp(*arguments)
+    if kind in ("decimal", "decimal128") and len(arguments) == 2:
+        return pa.decimal128(*map(int, arguments))
+    return pa.type_for_alias(name)

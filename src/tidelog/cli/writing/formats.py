@@ -1,0 +1,154 @@
+"""Writers: batches of one schema into a file of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import PurePath
+from types import TracebackType
+from typing import IO, Any, Final, Protocol, Self, TypeAlias
+
+import pyarrow as pa
+
+from tidelog.cli.writing.texts import json_lines, plain
+
+
+class Output(StrEnum):
+    """What events can be written as."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    ARROW = "arrow"
+    PARQUET = "parquet"
+
+
+BINARY: Final = frozenset({Output.ARROW, Output.PARQUET})
+
+_BY_SUFFIX: Final = {
+    ".csv": Output.CSV,
+    ".json": Output.JSON,
+    ".jsonl": Output.JSON,
+    ".ndjson": Output.JSON,
+    ".arrow": Output.ARROW,
+    ".arrows": Output.ARROW,
+    ".feather": Output.ARROW,
+    ".ipc": Output.ARROW,
+    ".parquet": Output.PARQUET,
+    ".pq": Output.PARQUET,
+}
+
+
+class Writer(Protocol):
+    """Takes batches; what it was given is complete only after ``close``."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write a batch of the schema the writer was made for."""
+
+    def close(self) -> None:
+        """Write what comes last. The file stays open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+def output_for(path: PurePath) -> Output | None:
+    """The format that a file's name asks for, if it asks for one."""
+    return _BY_SUFFIX.get(path.suffix.lower())
+
+
+def known_suffixes() -> list[str]:
+    """The ends of names that ask for a format."""
+    return list(_BY_SUFFIX)
+
+
+def writer(output: Output, file: IO[bytes], schema: pa.Schema, *, is_stream: bool) -> Writer:
+    """A writer of a format other than the table.
+
+    ``is_stream`` chooses the form of Arrow IPC: a stream can be read while it is written, a file at any position.
+    """
+    return _WRITERS[output](file, schema, is_stream)
+
+
+class _JsonWriter(Writer):
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._file.write(json_lines(batch))
+
+    def close(self) -> None:
+        """Lines need no end."""
+
+
+class _CsvWriter(Writer):
+    """Texts are quoted where they must be, and when empty: what is empty without quotes is null."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.csv
+
+        self._schema = pa.schema([(name, pa.string()) for name in schema.names])
+        options = pyarrow.csv.WriteOptions(quoting_style="needed", quoting_header="needed")
+        self._writer = pyarrow.csv.CSVWriter(file, self._schema, write_options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [plain(column) for column in batch.columns]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _ArrowWriter(Writer):
+    def __init__(self, file: IO[bytes], schema: pa.Schema, is_stream: bool) -> None:
+        make: Callable[..., Any] = pa.ipc.new_stream if is_stream else pa.ipc.new_file
+        self._writer = make(file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _ParquetWriter(Writer):
+    ROW_GROUP_ROWS: Final = 1 << 18
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.parquet
+
+        self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._schema = schema
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= self.ROW_GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=self._rows)
+        self._waiting, self._rows = [], 0
+
+    def close(self) -> None:
+        if self._waiting:
+            self._write_group()
+        self._writer.close()
+
+
+_Make: TypeAlias = Callable[[IO[bytes], pa.Schema, bool], Writer]
+
+_WRITERS: Final[dict[Output, _Make]] = {
+    Output.CSV: lambda file, schema, _: _CsvWriter(file, schema),
+    Output.JSON: lambda file, schema, _: _JsonWriter(file),
+    Output.ARROW: _ArrowWriter,
+    Output.PARQUET: lambda file, schema, _: _ParquetWriter(file, schema),
+}
