@@ -35,23 +35,34 @@ class Cache(Generic[_T]):
 
     def get(self, key: Hashable, make: Callable[[], tuple[_T, int]]) -> _T:
         """The value for ``key``; ``make`` computes it, with its size in bytes, if it is not here."""
+        found = self.find(key)
+        if found is None:
+            found, size = make()
+            self.put(key, found, size)
+        return found
+
+    def find(self, key: Hashable) -> _T | None:
+        """The value for ``key``, None if it is not here."""
         with self._lock:
             found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-                self._hits += 1
-                return found[0]
-            self._misses += 1
-        value, size = make()
-        if size <= self._budget:
-            with self._lock:
-                if key not in self._entries:
-                    self._entries[key] = (value, size)
-                    self._bytes += size
-                while self._bytes > self._budget:
-                    _, (_, freed) = self._entries.popitem(last=False)
-                    self._bytes -= freed
-        return value
+            if found is None:
+                self._misses += 1
+                return None
+            self._entries.move_to_end(key)
+            self._hits += 1
+            return found[0]
+
+    def put(self, key: Hashable, value: _T, size: int) -> None:
+        """Keep a value of so many bytes, as long as the budget allows."""
+        if size > self._budget:
+            return
+        with self._lock:
+            if key not in self._entries:
+                self._entries[key] = (value, size)
+                self._bytes += size
+            while self._bytes > self._budget:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._bytes -= freed
 
     def statistics(self) -> CacheStatistics:
         """Counters since creation and the present content."""

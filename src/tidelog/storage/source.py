@@ -100,36 +100,40 @@ class BlockSource:
     def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
         """The columns of one leaf; of rows ``[rows[0], rows[1])`` only, and decoding no others, if given."""
         indexes = self.column_indexes(columns)
-        opened: block.OpenFrames | None = None
-
-        def leaf() -> block.OpenFrames:
-            nonlocal opened
-            if opened is None:
-                opened = self._open(id, id + 1)
-                if opened.kind(0) != block.LEAF:
-                    raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
-            return opened
-
-        def decode(index: int, start: int, stop: int) -> pa.Array:
-            bounds = np.array([start], np.int64), np.array([stop], np.int64)
-            return block.decode_leaves(leaf(), self._schema, [index], *bounds)[0]
-
-        def whole(index: int) -> tuple[pa.Array, int]:
-            array = decode(index, 0, int(leaf().rows[0]))
-            return array, array.nbytes
-
         if rows is None and indexes:
-            address = int(self._addresses(id, id + 1)[0])
-            arrays = [self._cache.get((address, index), partial(whole, index)) for index in indexes]
+            arrays = self._whole_columns(id, indexes)
             return self._batch(arrays, indexes, len(arrays[0]))
-        count = int(leaf().rows[0])
+        leaf = self._open_leaf(id)
+        count = int(leaf.rows[0])
         start, stop = rows or (0, count)
         if not 0 <= start <= stop <= count:
             raise InputError(f"rows {start} to {stop} were asked for, block {id} has rows 0 to {count}")
         first = start - start % VECTOR
         last = min(count, -(-stop // VECTOR) * VECTOR)
-        arrays = [decode(index, first, last).slice(start - first, stop - start) for index in indexes]
-        return self._batch(arrays, indexes, stop - start)
+        decoded = self._decode(leaf, indexes, first, last)
+        return self._batch([each.slice(start - first, stop - start) for each in decoded], indexes, stop - start)
+
+    def _whole_columns(self, id: int, indexes: list[int]) -> list[pa.Array]:
+        """Columns of a leaf from the cache; what is not there is decoded together and put there."""
+        address = int(self._addresses(id, id + 1)[0])
+        found = {index: self._cache.find((address, index)) for index in indexes}
+        missing = [index for index, array in found.items() if array is None]
+        if missing:
+            leaf = self._open_leaf(id)
+            for index, array in zip(missing, self._decode(leaf, missing, 0, int(leaf.rows[0])), strict=True):
+                found[index] = array
+                self._cache.put((address, index), array, array.nbytes)
+        return [found[index] for index in indexes]
+
+    def _open_leaf(self, id: int) -> block.OpenFrames:
+        leaf = self._open(id, id + 1)
+        if leaf.kind(0) != block.LEAF:
+            raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
+        return leaf
+
+    def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
+        bounds = np.array([start], np.int64), np.array([stop], np.int64)
+        return block.decode_leaves(leaf, self._schema, indexes, *bounds) if indexes else []
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
