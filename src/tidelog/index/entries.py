@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidelog.index import kernels
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
-from tidelog.storage.summary import SUMMARY, summarise
+from tidelog.storage.summary import summarise
 
 Entries = npt.NDArray[np.void]
 """Entries in order, of the type that :func:`entry_dtype` gives."""
@@ -80,11 +80,15 @@ def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints)
 
     The columns of the batch are those of ``columns``, in that order; others stay empty.
     """
-    runs = len(cuts) - 1
-    summaries: npt.NDArray[np.void] = np.zeros((runs, len(layout.kinds)), SUMMARY)
+    entries = empty(layout, len(cuts) - 1)
+    entries["child"] = -1
+    entries["rows"] = cuts[1:] - cuts[:-1]
+    records = entries["columns"]
     for array, column in zip(batch.columns, columns.tolist(), strict=True):
-        summaries[:, column] = summarise(array, cuts)
-    return from_summaries(layout, np.full(runs, -1, np.int64), np.diff(cuts), summaries)
+        summaries, record = summarise(array, cuts), records[:, column]
+        for field in _COUNTED if layout.kinds[column] == kernels.COUNTS else _COUNTED + _VALUED:
+            record[field] = summaries[field]
+    return entries
 
 
 def merge(layout: Layout, entries: Entries, columns: Ints | None = None) -> Entries:
