@@ -98,11 +98,11 @@ def _print_json(value: Any) -> None:
 def _print_facts(values: Mapping[str, Any]) -> None:
     """Plain values as a table of two columns, each list of mappings as a table of its own."""
     plain = {name: value for name, value in values.items() if not isinstance(value, Mapping | list)}
-    _print_rows(("", ""), [(_words(name), _shown(value)) for name, value in plain.items()])
+    _print_pairs(plain)
     for name, value in values.items():
         if isinstance(value, Mapping):
             typer.echo(f"\n{_words(name)}")
-            _print_rows(("", ""), [(_words(key), _shown(each)) for key, each in value.items()])
+            _print_pairs(value)
         elif isinstance(value, list) and value:
             typer.echo(f"\n{_words(name)}")
             keys = list(dict.fromkeys(key for each in value for key in each))
@@ -119,6 +119,11 @@ def _print_facts(values: Mapping[str, Any]) -> None:
 
 def _print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print_table([Column(name, [row[index] for row in rows]) for index, name in enumerate(header)])
+
+
+def _print_pairs(values: Mapping[str, Any]) -> None:
+    names, texts = [_words(name) for name in values], [_shown(value) for value in values.values()]
+    print_table([Column("", names), Column("", texts)], header=False)
 
 
 def _words(name: str) -> str:

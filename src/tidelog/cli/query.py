@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import typer
@@ -20,6 +20,9 @@ from tidelog.cli.units import count
 from tidelog.cli.writing.formats import BINARY, Output, writer
 from tidelog.cli.writing.table import Column, columns_of, print_table, printable
 from tidelog.cli.writing.target import opened
+
+if TYPE_CHECKING:
+    from tidelog.engine.stream import Stream
 
 TABLE_ROWS = 50
 """How many rows a table has unless a limit is given: as many as people look at."""
@@ -39,10 +42,9 @@ class Selection:
     seq: bool = False
     limit: int | None = None
 
-    def batches(self, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The schema of the result, and its batches."""
-        reader = stream.scan(self.start, self.end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
-        return reader.schema, limited(reader, self.limit)
+    def read(self, stream: Stream) -> pa.RecordBatchReader:
+        """The selected events, whatever the limit."""
+        return stream.scan(self.start, self.end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -76,10 +78,10 @@ def write(selection: Selection, output: Output, out: Path | None) -> int:
     """Write the selected events to a file, or to standard output; returns how many."""
     rows = 0
     with tidelog.open(selection.store, read_only=True) as store:
-        schema, batches = selection.batches(store.stream(selection.stream))
+        reader = selection.read(store.stream(selection.stream))
         is_stream = out is None or out.suffix.lower() == ".arrows"
-        with opened(out) as file, writer(output, file, schema, is_stream=is_stream) as sink:
-            for batch in batches:
+        with opened(out) as file, writer(output, file, reader.schema, is_stream=is_stream) as sink:
+            for batch in limited(reader, selection.limit):
                 sink.write(batch)
                 rows += batch.num_rows
     return rows
@@ -88,15 +90,7 @@ def write(selection: Selection, output: Output, out: Path | None) -> int:
 def _scan_table(selection: Selection) -> None:
     limit = TABLE_ROWS if selection.limit is None else selection.limit
     with tidelog.open(selection.store, read_only=True) as store:
-        stream = store.stream(selection.stream)
-        reader = stream.scan(
-            selection.start,
-            selection.end,
-            selection.columns,
-            selection.where,
-            as_of=selection.as_of,
-            seq=selection.seq,
-        )
+        reader = selection.read(store.stream(selection.stream))
         batches = list(limited(reader, limit + 1))  # one more, to know whether there are more
         table = pa.Table.from_batches(batches, reader.schema)
     columns = columns_of(_one_batch(table.slice(0, limit)))

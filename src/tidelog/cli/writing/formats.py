@@ -10,7 +10,7 @@ from typing import IO, Any, Final, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.cli.writing.texts import json_lines, plain
+from tidelog.cli.writing.texts import csv_lines, json_lines
 
 
 class Output(StrEnum):
@@ -88,21 +88,16 @@ class _JsonWriter(Writer):
 
 
 class _CsvWriter(Writer):
-    """Texts are quoted where they must be, and when empty: what is empty without quotes is null."""
-
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        import pyarrow.csv
-
-        self._schema = pa.schema([(name, pa.string()) for name in schema.names])
-        options = pyarrow.csv.WriteOptions(quoting_style="needed", quoting_header="needed")
-        self._writer = pyarrow.csv.CSVWriter(file, self._schema, write_options=options)
+        self._file = file
+        names = [pa.array([name]) for name in schema.names]
+        file.write(csv_lines(pa.RecordBatch.from_arrays(names, schema.names)))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [plain(column) for column in batch.columns]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._file.write(csv_lines(batch))
 
     def close(self) -> None:
-        self._writer.close()
+        """Lines need no end."""
 
 
 class _ArrowWriter(Writer):

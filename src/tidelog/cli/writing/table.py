@@ -20,6 +20,7 @@ _NULL = "null"
 _WIDEST_TEXT = 60
 _NARROWEST_TEXT = 8
 _GAP = 2
+"""Cells between columns; one of them comes with the box."""
 _MORE = "…"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -52,7 +53,7 @@ def printable(text: str) -> str:
     return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def print_table(columns: Sequence[Column], *, width: int | None = None) -> int:
+def print_table(columns: Sequence[Column], *, width: int | None = None, header: bool = True) -> int:
     """Print columns on standard output; returns how many of them found room.
 
     ``width`` is that of the terminal by default; what is no terminal has no width, and gets everything.
@@ -60,7 +61,7 @@ def print_table(columns: Sequence[Column], *, width: int | None = None) -> int:
     if width is None and sys.stdout.isatty():
         width = Console().width
     widths = fitted_widths(columns, width)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_header=header)
     for column, room in zip(columns, widths, strict=False):
         table.add_column(
             _cut(column.name, room),

@@ -60,6 +60,30 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
     return b"".join(text.cast(pa.binary()).to_pylist())
 
 
+def csv_lines(batch: pa.RecordBatch) -> bytes:
+    """One line for each row, values separated by commas.
+
+    Texts are in quotes where they must be, and when empty: what is empty without quotes is null.
+    """
+    if not batch.num_rows:
+        return b""
+    parts: list[pa.Array | str] = []
+    for index, column in enumerate(batch.columns):
+        parts.append("," if index else "")
+        parts.append(_csv_values(column))
+    text = pc.binary_join_element_wise(*parts, "\n", "", null_handling="replace", null_replacement="")
+    return b"".join(text.cast(pa.binary()).to_pylist())
+
+
+def _csv_values(column: pa.Array) -> pa.Array:
+    text = plain(column)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return text
+    special = pc.match_substring_regex(text, '^$|[",\\r\\n]|^\\s|\\s$')
+    quoted = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+    return pc.if_else(special, quoted, text)
+
+
 def _json_values(column: pa.Array) -> pa.Array:
     type_ = column.type
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_decimal(type_):
