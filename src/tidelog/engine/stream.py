@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from tidelog.expr import Predicate, parse_aggregate, predicate
@@ -37,6 +39,11 @@ _GATHERED_ROWS: Final = 4096
 
 _KNOWN_TEXTS: Final = 256
 
+_EVENT_TIMES: Final = frozenset(
+    {int, str, datetime.datetime, datetime.date, np.int64, np.datetime64, np.int32, np.uint64, np.uint32}
+)
+"""What the time of a single event is; a dict with anything else there is left to the conversion of columns."""
+
 
 class Stream:
     """A stream of a store. May be used from several threads; made by ``Store.stream`` and ``Store.create_stream``.
@@ -62,7 +69,12 @@ class Stream:
         self._snapshots = Snapshots(self._site, manifests)
         self._tail: Tail | None = None
         self._row_reader = RowReader(self.schema)
+        self._read_row = self._row_reader.read
+        self._time = self.schema.time
         self._rows: list[Row] = []
+        """Single events that were appended and are not in the tail yet."""
+        self._gathering = 1
+        """How many of them are gathered: one as long as the tail is not open, so that the first one opens it."""
         # The same questions are asked again and again, and reading them takes longer than answering them.
         self._call = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(parse_aggregate, schema=layout.stored))
         self._condition = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(predicate, schema=layout.stored))
@@ -81,13 +93,11 @@ class Stream:
         A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
         """
-        if type(data) is dict and producer is None and self._is_event(data):
-            row = self._row_reader.read(data)
+        if type(data) is dict and producer is None and type(data.get(self._time)) in _EVENT_TIMES:
+            row = self._read_row(data)
             with self._mutex:
-                if self._tail is None or self._closed:
-                    self._writer()
                 self._rows.append(row)
-                if len(self._rows) >= _GATHERED_ROWS or self.options.durability == "batch":
+                if len(self._rows) >= self._gathering:
                     self._append_rows()
             return
         if (producer is None) != (number is None):
@@ -100,23 +110,11 @@ class Stream:
             self._append_rows()
             tail.append(batches, producer=producer, number=number)
 
-    def _is_event(self, data: Mapping[str, Any]) -> bool:
-        """Whether a dict is one event, not columns."""
-        time = data.get(self.schema.time)
-        return not hasattr(time, "__len__") or isinstance(time, str)
-
     def _append_rows(self) -> None:
+        """Hand gathered events to the tail."""
         if self._rows:
             rows, self._rows = self._rows, []
             self._writer().append([self._row_reader.batch(rows)])
-
-    def last_number(self, producer: str) -> int | None:
-        """The number of a producer's last append, so that it can go on from there; None if it has made none.
-
-        Takes the tail lock, as an append would: what another process appends could make the answer wrong.
-        """
-        with self._mutex:
-            return self._writer().last_number(producer)
 
     def flush(self) -> None:
         """Return when everything appended before this call survives any crash, and other processes can see it."""
@@ -140,6 +138,7 @@ class Stream:
         self._check_writable()
         if self._tail is None:
             self._tail = Tail(self._site, self._manifests)
+            self._gathering = 1 if self.options.durability == "batch" else _GATHERED_ROWS
         return self._tail
 
     def close(self) -> None:
@@ -153,6 +152,7 @@ class Stream:
                     self._tail.close()
             finally:
                 self._closed = True
+                self._gathering = 1
 
     # -- reading --------------------------------------------------------------------------------------------------
 

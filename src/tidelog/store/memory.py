@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from tidelog.model.schema import Schema
 from tidelog.store.rows import concatenated, is_sorted, seqs, sorted_rows, times
+
+_MOST_BATCHES: Final = 1024
+"""Batches that are gathered before they are made one: a thousand small ones are handled like a large one."""
 
 
 class MemoryRows:
@@ -33,6 +38,8 @@ class MemoryRows:
         self._batches.append(batch)
         self.rows += batch.num_rows
         self.bytes += batch.nbytes
+        if len(self._batches) >= _MOST_BATCHES:
+            self._batches = [concatenated(self._batches, self._stored)]
 
     def sorted(self) -> pa.RecordBatch:
         """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
@@ -47,14 +54,12 @@ class MemoryRows:
     def since(self, seq: int) -> list[pa.RecordBatch]:
         """The rows with sequence numbers from ``seq`` on."""
         found = []
-        for batch in self._batches:
-            numbers = seqs(batch)
-            wanted = numbers >= seq
-            if wanted.all():
-                found.append(batch)
-            elif wanted.any():
-                found.append(batch.filter(pa.array(wanted)))
-        return found
+        for batch in reversed(self._batches):  # each arrived, as a whole, after the one before it
+            wanted = seqs(batch) >= seq
+            if not wanted.any():
+                break
+            found.append(batch if wanted.all() else batch.filter(pa.array(wanted)))
+        return found[::-1]
 
     def take(self, count: int | None = None) -> pa.RecordBatch:
         """Remove and return the first ``count`` rows in order, all for None."""

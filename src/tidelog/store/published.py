@@ -16,7 +16,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
@@ -49,7 +49,8 @@ class Publisher:
 
     def publish(self, record: TailRecord) -> None:
         """Let readers see a state that is durable."""
-        text = json.dumps(asdict(record)).encode()
+        fields = {"journal": record.journal, "records": record.records, "splits": record.splits}
+        text = json.dumps(fields).encode()
         self._number += 1
         body = _NUMBER.pack(self._number) + text
         if len(body) + 8 > _SLOT:

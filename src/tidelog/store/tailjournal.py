@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -50,7 +50,8 @@ class Entry:
 
 def pack(head: Head, rows: pa.RecordBatch | None) -> bytes:
     """The payload of a record."""
-    text = json.dumps(asdict(head)).encode()
+    fields = {"splits": head.splits, "next_seq": head.next_seq, "producers": head.producers, "base": head.base}
+    text = json.dumps(fields).encode()
     text += b" " * (-len(text) % 8)
     body = rows.serialize() if rows is not None and rows.num_rows else b""
     return b"".join((_LENGTH.pack(len(text), 0), text, body))
