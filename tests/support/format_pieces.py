@@ -428,7 +428,7 @@ def _template_table(
 ) -> tuple[list[list[Operation]], list[bytes]]:
     """The operations of each template, and the words."""
     cursor = Cursor(table)
-    lengths, kinds, widths = (cursor.bytes(operations) for _ in range(3))
+    lengths, kinds, widths = zip(*(cursor.bytes(3) for _ in range(operations)), strict=True)
     unused = list(cursor.fields(f"{bases}Q"))
     sizes = list(cursor.bytes(words))
     constants = _cut(cursor.bytes(constant_length), list(lengths))

@@ -29,8 +29,8 @@ offset  type  field
 28      u32   bytes of the stream of templates
 32      8     for each of the ``v`` vectors: u32 bytes of its text, u32 bytes of its values (a multiple of 8)
 32+8v   ...   stream of templates: for each row the number of its template
-...     ...   table: u8 length of the constant of each operation, u8 kind of each, u8 width of each in bits; u64
-              bases; u8 size of each word; the constants; the words
+...     ...   table: for each operation u8 length of its constant, u8 kind, u8 width in bits; u64 bases; u8 size of
+              each word; the constants; the words
 ...     ...   values of the vectors
 ...     16    zeros
 ======  ====  ==========================================================================================

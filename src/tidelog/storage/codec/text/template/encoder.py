@@ -15,8 +15,9 @@ from tidelog.storage.codec.numeric import encode_integers
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.scratch import scratch
-from tidelog.storage.codec.text.template.encoder import kernels
+from tidelog.storage.codec.text.template.finding import kernels as finding
 from tidelog.storage.codec.text.template.layout import DIRECTORY_ENTRY, GUARD, HEAD, LARGEST_TABLE, LARGEST_TEXT
+from tidelog.storage.codec.text.template.packing import kernels as packing
 
 Part: TypeAlias = bytes | memoryview | pa.Buffer
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -48,9 +49,9 @@ class Text:
     def padded(self) -> Text:
         """The same with readable bytes behind those of the last row."""
         start, end = int(self.offsets[0]), int(self.offsets[-1])
-        if end + kernels.SLACK <= len(self.data):
+        if end + finding.SLACK <= len(self.data):
             return self
-        data = scratch.array("padded text", end - start + kernels.SLACK, np.uint8)
+        data = scratch.array("padded text", end - start + finding.SLACK, np.uint8)
         data[: end - start] = self.data[start:end]
         data[end - start :] = 0
         return Text(data, self.offsets - start, self.mask, self.text_bytes)
@@ -61,26 +62,29 @@ class Templates:
     """The templates of a block found, in working memory of the thread, and what they would take."""
 
     text: Text
+    count: int
+    """Templates."""
     numbers: Ints
+    """The template of each row."""
     values: Words
     spans: Words
-    templates: Words
-    slots: Words
+    plan: Words
+    plans: Words
+    """What stands in the slots, and how it is packed."""
     sizes: list[int]
-    """What :func:`kernels.type_slots` tells."""
+    """What :func:`packing.type_slots` tells."""
     table: memoryview
     """The description of the templates, not compressed."""
 
     @property
     def packed_bytes(self) -> int:
         """Bytes of the values of all rows, about."""
-        return self.sizes[kernels.BITS] // 8
+        return self.sizes[packing.BITS] // 8
 
     @property
     def estimate(self) -> int:
         """Bytes of the body, about; tables of log lines compress to a third."""
-        bits = (len(self.templates) // kernels.TEMPLATE_FIELDS - 1).bit_length()
-        return self.packed_bytes + len(self.table) // 3 + len(self.numbers) * bits // 8
+        return self.packed_bytes + len(self.table) // 3 + len(self.numbers) * (self.count - 1).bit_length() // 8
 
     def body(self, compressor: Compressor) -> list[Part]:
         """The parts of the body, each to be padded to the alignment of streams."""
@@ -88,16 +92,16 @@ class Templates:
         rows = len(self.numbers)
         vectors = -(-rows // VECTOR)
         packed_sizes = np.empty(vectors, np.int64)
-        packed = scratch.array("packed", self.packed_bytes + 8 * vectors + kernels.SLACK, np.uint8)
+        packed = scratch.array("packed", self.packed_bytes + 8 * vectors + packing.SLACK, np.uint8)
         size = int(
-            kernels.pack(
+            packing.pack(
                 text.data,
                 text.mask,
                 self.numbers,
                 self.values,
                 self.spans,
-                self.templates,
-                self.slots,
+                self.plan,
+                self.plans,
                 packed_sizes,
                 packed,
             )
@@ -109,11 +113,11 @@ class Templates:
         stream = scratch.streams.data[at : at + int(image.lengths[0])].data
         stored = compressor.shorter(self.table)
         head = HEAD.pack(
-            sizes[kernels.OPERATIONS],
-            sizes[kernels.BASES],
-            sizes[kernels.CONSTANT_BYTES],
-            sizes[kernels.WORDS],
-            sizes[kernels.WORD_BYTES],
+            sizes[packing.OPERATIONS],
+            sizes[packing.BASES],
+            sizes[packing.CONSTANT_BYTES],
+            sizes[packing.WORDS],
+            sizes[packing.WORD_BYTES],
             len(stored),
             compressor.compression,
             len(stream),
@@ -178,19 +182,19 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
     numbers = scratch.array("templates of rows", rows, np.int64)
     values = scratch.array("slot values", most_values, np.uint64)
     spans = scratch.array("slot spans", most_values, np.uint64)
-    templates = scratch.array("templates", most * kernels.TEMPLATE_FIELDS, np.uint64)
-    slots = scratch.array("slots", (4 * most + _SLOTS_OF_BLOCK) * kernels.SLOT_FIELDS, np.uint64)
+    templates = scratch.array("templates", most * finding.TEMPLATE_FIELDS, np.uint64)
+    slots = scratch.array("slots", (4 * most + _SLOTS_OF_BLOCK) * finding.SLOT_FIELDS, np.uint64)
     count = int(
-        kernels.find_templates(
+        finding.find_templates(
             text.data,
             text.offsets,
             text.mask,
             allowance,
             most,
-            scratch.array("masks", kernels.mask_words(int(text.offsets[-1] - text.offsets[0])), np.uint64),
+            scratch.array("masks", finding.mask_words(int(text.offsets[-1] - text.offsets[0])), np.uint64),
             scratch.array("template table", _power_of_two(2 * most), np.int32),
-            scratch.array("rough images", text.text_bytes + kernels.SLACK, np.uint8),
-            scratch.array("images", text.text_bytes + kernels.SLACK, np.uint8),
+            scratch.array("rough images", text.text_bytes + finding.SLACK, np.uint8),
+            scratch.array("images", text.text_bytes + finding.SLACK, np.uint8),
             numbers,
             values,
             spans,
@@ -200,21 +204,23 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
     )
     if count < 0:
         return None
-    templates = templates[: count * kernels.TEMPLATE_FIELDS]
-    by_field = templates.reshape(count, kernels.TEMPLATE_FIELDS)
-    slots_of_template = by_field[:, kernels.SLOTS].astype(np.int64)
+    templates = templates[: count * finding.TEMPLATE_FIELDS]
+    by_field = templates.reshape(count, finding.TEMPLATE_FIELDS)
+    slots_of_template = by_field[:, finding.SLOTS].astype(np.int64)
     used_slots = int(slots_of_template.sum())
-    used_values = int((slots_of_template * by_field[:, kernels.ROWS].astype(np.int64)).sum())
-    slots = slots[: used_slots * kernels.SLOT_FIELDS]
+    used_values = int((slots_of_template * by_field[:, finding.ROWS].astype(np.int64)).sum())
+    slots = slots[: used_slots * finding.SLOT_FIELDS]
     values, spans = values[:used_values], spans[:used_values]
-    most_operations = used_slots + count + text.text_bytes // kernels.LONGEST_CONSTANT
+    most_operations = used_slots + count + text.text_bytes // int(packing.LONGEST_CONSTANT)
     operations = scratch.array("operations", 3 * most_operations, np.uint8)
     bases = scratch.array("bases", used_slots, np.uint64)
-    constants = scratch.array("constants", text.text_bytes + kernels.SLACK, np.uint8)
-    words = scratch.array("words", text.text_bytes + kernels.SLACK, np.uint8)
+    constants = scratch.array("constants", text.text_bytes + packing.SLACK, np.uint8)
+    words = scratch.array("words", text.text_bytes + packing.SLACK, np.uint8)
     entries = scratch.array("word entries", used_values, np.uint64)
-    told = np.empty(kernels.OUTCOMES, np.int64)
-    kernels.type_slots(
+    plan = scratch.array("plan", packing.PLAN_FIELDS * used_slots, np.uint64)
+    plans = scratch.array("plans", packing.PLAN_FIELDS * count, np.uint64)
+    told = np.empty(packing.OUTCOMES, np.int64)
+    packing.type_slots(
         text.data,
         text.mask,
         numbers,
@@ -228,21 +234,22 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
         operations,
         bases,
         constants,
+        plan,
+        plans,
         told,
     )
     sizes = told.tolist()
-    used_operations = sizes[kernels.OPERATIONS]
     parts = [
-        *(column[:used_operations].tobytes() for column in operations.reshape(3, -1)),
-        bases[: sizes[kernels.BASES]].tobytes(),
-        entries[: sizes[kernels.WORDS]].astype(np.uint8).tobytes(),
-        constants[: sizes[kernels.CONSTANT_BYTES]].tobytes(),
-        words[: sizes[kernels.WORD_BYTES]].tobytes(),
+        operations[: 3 * sizes[packing.OPERATIONS]],
+        bases[: sizes[packing.BASES]].view(np.uint8),
+        entries[: sizes[packing.WORDS]].astype(np.uint8),
+        constants[: sizes[packing.CONSTANT_BYTES]],
+        words[: sizes[packing.WORD_BYTES]],
     ]
-    table = b"".join(parts)
+    table = np.concatenate(parts)
     if len(table) > LARGEST_TABLE:
         return None
-    return Templates(text, numbers, values, spans, templates, slots, sizes, memoryview(table))
+    return Templates(text, count, numbers, values, spans, plan, plans, sizes, table.data)
 
 
 def _power_of_two(least: int) -> int:

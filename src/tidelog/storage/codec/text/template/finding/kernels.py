@@ -1,4 +1,4 @@
-"""Kernels that encode text by templates: finding slots, numbering templates, typing slots, packing values.
+"""Kernels that find the templates of text: the slots of each row, and the number of its template.
 
 Characters are classified 64 at a time into bit masks, in which tokens and digits are then found by counting zeros; no
 loop goes over single characters. Loops avoid decisions that cannot be foreseen: a wrong guess of the processor costs as
@@ -20,42 +20,36 @@ from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, i32, i64, kernel, u8, u64, void
 
-END, JOIN, DECIMAL, DIGITS, LOWER, UPPER, WORD = 0, 1, 2, 3, 4, 5, 6
-"""What stands behind the constant of an operation; the numbers are part of the format."""
 
-FOLDED = 7
-"""A slot that has one value in all rows, and so becomes a part of the constants around it."""
+def _words(*numbers: int) -> list[Any]:
+    return [np.uint64(number) for number in numbers]
 
-BASE_FLAG = 8
-"""Marks, among the kinds of operations, those that have a base."""
 
-LONGEST_CONSTANT = 255
-"""Bytes of the constant of one operation; longer ones are joined."""
-
-HASH, IMAGE_AT, IMAGE_BYTES, SLOT, SLOTS, ROWS, TEXT_AT, TEXT_BYTES, TEMPLATE_FIELDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+HASH, IMAGE_AT, IMAGE_BYTES, SLOT, SLOTS, ROWS, TEXT_AT, TEXT_BYTES = _words(*range(8))
+TEMPLATE_FIELDS = 8
 """What is known of a template: its image and a hash of that, its first slot and their number, how many rows have it,
 and the text of the first of these."""
 
-TAGS, SIZES, LEAST, MOST, FIRST, SHAPE, BASE, SLOT_FIELDS = 0, 1, 2, 3, 4, 5, 6, 8
+TAGS, SIZES, LEAST, MOST, FIRST, SHAPE, BASE = _words(*range(7))
+SLOT_FIELDS = 8
 """What is known of a slot: a bit for each number of leading zeros and for each class; a bit for each number of
-characters; the least and the greatest value; the first value. Then its shape (see :func:`_shape`) and its base."""
+characters; the least and the greatest value; the first value."""
 
 TOO_MANY, FOREIGN = -1, -2
 """Why a block is not encoded by templates: too many of them, or too many slots; text with the byte of slots."""
 
-OPERATIONS, BASES, CONSTANT_BYTES, WORDS, WORD_BYTES, BITS, OUTCOMES = 0, 1, 2, 3, 4, 5, 6
-"""What :func:`type_slots` tells: sizes of the parts of the table, and bits of all rows."""
-
 MARKER = 0xFF
 SLACK = 128
-"""Bytes behind text, images and packed values that words may reach into."""
+"""Bytes behind text and images that words may reach into."""
 
-_VECTOR = 1024
 _BATCH = 64
 """Rows classified at a time."""
 _MASKS = 5
 """Masks: of digits, of letters and digits, of hexadecimal letters, of upper-case ones of these, and of places where
 there may be a slot: the first of some digits, and the fourth of some hexadecimal letters."""
+_PROBATION = 64
+"""Templates that any block may have, on top of one in :data:`_ROWS_OF_TEMPLATE` rows so far."""
+_ROWS_OF_TEMPLATE = 4
 
 
 def mask_words(text_bytes: int) -> int:
@@ -63,22 +57,11 @@ def mask_words(text_bytes: int) -> int:
     return _MASKS * (text_bytes // 64 + _BATCH + 4) + 2 * _BATCH
 
 
-_PROBATION = 64
-"""Templates that any block may have, on top of one in :data:`_ROWS_OF_TEMPLATE` rows so far."""
-_ROWS_OF_TEMPLATE = 4
-
-
-def _words(*numbers: int) -> list[Any]:
-    return [np.uint64(number) for number in numbers]
-
-
 _0, _1, _2, _3, _4, _6, _7, _8 = _words(0, 1, 2, 3, 4, 6, 7, 8)
 _16, _24, _29, _32, _56, _62, _63, _64, _BYTE = _words(16, 24, 29, 32, 56, 62, 63, 64, 0xFF)
 _DIGIT_CLASS, _LOWER_CLASS, _UPPER_CLASS, _WORD_CLASS = _words(1, 2, 4, 8)
 _CLASSES = np.uint64(32)
 """Bit of the tags of a slot that stands for the first class."""
-_LEADING_ZEROS = np.uint64((1 << 32) - 2)
-"""Tags of values that start with zeros."""
 _LONGEST_NUMBER = np.uint64(16)
 """Characters of a slot that holds digits, decimal or hexadecimal."""
 _LONGEST_TOKEN = np.uint64(56)
@@ -119,17 +102,6 @@ def _type_load(_typing: Any, array: Any, index: Any) -> Any:
         return builder.load(place, align=1)
 
     return u64(array, index), generate
-
-
-def _type_store(_typing: Any, array: Any, index: Any, word: Any) -> Any:
-    """Writes a word as eight bytes of ``array`` at ``index``; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
-        builder.store(arguments[2], place, align=1)
-        return context.get_dummy_value()
-
-    return void(array, index, u64), generate
 
 
 def _type_copy(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
@@ -191,7 +163,6 @@ def _counter(operation: str) -> Any:
 
 
 _load: Any = intrinsic(_type_load)
-_store: Any = intrinsic(_type_store)
 _copy16: Any = intrinsic(_type_copy)
 _classify: Any = intrinsic(_type_classify)
 _trailing_zeros: Any = _counter("cttz")
@@ -291,16 +262,24 @@ def _number(data: Any, at: Any, size: Any, radix: Any) -> Any:
 
 @_inlined
 def _digest(data: Any, at: Any, size: Any) -> Any:
-    """A hash of bytes."""
-    word = size
+    """A hash of bytes, in two lanes that need not wait for each other."""
+    one = size
+    other = _MULTIPLIER
     last = at + size
-    while at + _8 <= last:
-        word = (word ^ _load(data, at)) * _MULTIPLIER
-        word ^= word >> _29
+    while at + _16 <= last:
+        one = (one ^ _load(data, at)) * _MULTIPLIER
+        other = (other ^ _load(data, at + _8)) * _MULTIPLIER
+        one ^= one >> _29
+        other ^= other >> _29
+        at += _16
+    if at + _8 <= last:
+        one = (one ^ _load(data, at)) * _MULTIPLIER
+        one ^= one >> _29
         at += _8
     if at < last:
-        word = (word ^ (_load(data, at) & _below((last - at) << _3))) * _MULTIPLIER
-    return word ^ word >> _32
+        other = (other ^ (_load(data, at) & _below((last - at) << _3))) * _MULTIPLIER
+        other ^= other >> _29
+    return one ^ (other << _32 | other >> _32)
 
 
 @_inlined
@@ -533,9 +512,9 @@ def find_templates(
                 t = np.uint64(known) << _3
                 if (
                     templates[t] == key  # HASH
-                    and templates[t + np.uint64(IMAGE_BYTES)] == size
-                    and templates[t + np.uint64(SLOTS)] == slots_of_row
-                    and _same(images, templates[t + np.uint64(IMAGE_AT)], rough, at, size)
+                    and templates[t + IMAGE_BYTES] == size
+                    and templates[t + SLOTS] == slots_of_row
+                    and _same(images, templates[t + IMAGE_AT], rough, at, size)
                 ):
                     break
                 place = (place + _1) & slot_mask
@@ -551,299 +530,32 @@ def find_templates(
                 table[place] = np.int64(count)
                 t = count << _3
                 templates[t] = key
-                templates[t + np.uint64(IMAGE_AT)] = used_bytes
-                templates[t + np.uint64(IMAGE_BYTES)] = size
-                templates[t + np.uint64(SLOT)] = used_slots
-                templates[t + np.uint64(SLOTS)] = slots_of_row
-                templates[t + np.uint64(ROWS)] = _0
-                templates[t + np.uint64(TEXT_AT)] = np.uint64(offsets[row])
-                templates[t + np.uint64(TEXT_BYTES)] = np.uint64(offsets[row + _1] - offsets[row])
+                templates[t + IMAGE_AT] = used_bytes
+                templates[t + IMAGE_BYTES] = size
+                templates[t + SLOT] = used_slots
+                templates[t + SLOTS] = slots_of_row
+                templates[t + ROWS] = _0
+                templates[t + TEXT_AT] = np.uint64(offsets[row])
+                templates[t + TEXT_BYTES] = np.uint64(offsets[row + _1] - offsets[row])
                 for k in range(found, found + slots_of_row):
                     q = used_slots << _3
-                    slots[q] = slots[q + np.uint64(SIZES)] = slots[q + np.uint64(MOST)] = _0
-                    slots[q + np.uint64(LEAST)] = _ALL
-                    slots[q + np.uint64(FIRST)] = k
+                    slots[q] = slots[q + SIZES] = slots[q + MOST] = _0
+                    slots[q + LEAST] = _ALL
+                    slots[q + FIRST] = k
                     used_slots += _1
                 used_bytes += size
                 count += _1
-            templates[t + np.uint64(ROWS)] += _1
-            q = templates[t + np.uint64(SLOT)] << _3
+            templates[t + ROWS] += _1
+            q = templates[t + SLOT] << _3
             for k in range(found, found + slots_of_row):
                 span = spans[k]
                 slots[q] |= _1 << (span >> _16 & _BYTE) | (span & _BYTE) << _CLASSES  # TAGS
-                slots[q + np.uint64(SIZES)] |= _1 << (span >> _8 & _BYTE)
-                slots[q + np.uint64(LEAST)] = min(slots[q + np.uint64(LEAST)], values[k])
-                slots[q + np.uint64(MOST)] = max(slots[q + np.uint64(MOST)], values[k])
+                slots[q + SIZES] |= _1 << (span >> _8 & _BYTE)
+                slots[q + LEAST] = min(slots[q + LEAST], values[k])
+                slots[q + MOST] = max(slots[q + MOST], values[k])
                 q += _8
             numbers[row] = np.int64(t >> _3)
             at = ends[e]
             found = ends[e + _1]
             e += _2
     return np.int64(count)
-
-
-@_inlined
-def _bits(value: Any) -> Any:
-    return _64 - _leading_zeros(value)
-
-
-@_called
-def _choose_base(slots: Any, q: Any, least: Any, most: Any, rows: Any) -> Any:
-    """Set the base of a slot, the least value if that saves more than it takes; returns the width."""
-    width = _bits(most)
-    saved = width - _bits(most - least)
-    pays = saved * rows > _64
-    slots[q + np.uint64(BASE)] = least if pays else _0
-    return width - saved if pays else width
-
-
-@_called
-def _shape(slots: Any, q: Any, rows: Any) -> Any:
-    """The shape of a slot by what was seen in it: its kind, its width << 8, of hexadecimal ones its characters << 16.
-
-    Sets its base. A word gets its width later.
-    """
-    classes = slots[q] >> _CLASSES
-    sizes = slots[q + np.uint64(SIZES)]
-    least = slots[q + np.uint64(LEAST)]
-    most = slots[q + np.uint64(MOST)]
-    longest = _63 - _leading_zeros(sizes)
-    letters = classes & ~_DIGIT_CLASS
-    alike = _ones(sizes) == _1
-    slots[q + np.uint64(BASE)] = _0
-    pure = letters == _0 or classes == _LOWER_CLASS or classes == _UPPER_CLASS
-    if least == most and alike and pure:
-        return np.uint64(FOLDED)
-    if letters == _0:
-        if slots[q] & _LEADING_ZEROS != _0:
-            return _choose_base(slots, q, least, most, rows) << _8 | np.uint64(DIGITS)
-        least -= _RANKS[_trailing_zeros(sizes)]
-        most -= _RANKS[longest]
-        return _choose_base(slots, q, least, most, rows) << _8 | np.uint64(DECIMAL)
-    if alike and (letters == _LOWER_CLASS or letters == _UPPER_CLASS):  # noqa: SIM109
-        width = (longest - _trailing_zeros(slots[q])) << _2
-        return longest << _16 | width << _8 | np.uint64(LOWER if letters == _LOWER_CLASS else UPPER)
-    return np.uint64(WORD)
-
-
-@_called
-def _number_words(
-    data: Any,
-    mask: Any,
-    numbers: Any,
-    values: Any,
-    spans: Any,
-    templates: Any,
-    slots: Any,
-    table: Any,
-    capacity: Any,
-    words: Any,
-    entries: Any,
-) -> Any:
-    """Number the distinct texts of WORD slots by first appearance, and make the numbers their values.
-
-    ``words`` receives the texts, ``entries`` place << 8 and size of each. Returns their number, and their bytes.
-    """
-    for k in range(capacity):
-        table[k] = -1
-    count = _0
-    used = _0
-    i = _0
-    for row in range(np.uint64(len(numbers))):
-        if _is_null(mask, row):
-            continue
-        t = np.uint64(numbers[row]) << _3
-        q = templates[t + np.uint64(SLOT)] << _3
-        for k in range(i, i + templates[t + np.uint64(SLOTS)]):
-            if slots[q + np.uint64(SHAPE)] == np.uint64(WORD):
-                size = spans[k] >> _8 & _BYTE
-                _copy(data, spans[k] >> _24, size, words, used)
-                place = _digest(words, used, size) & (capacity - _1)
-                while True:
-                    entry = np.int64(table[place])
-                    if entry < 0:
-                        break
-                    known = entries[entry]
-                    if known & _BYTE == size and _same(words, known >> _8, words, used, size):
-                        break
-                    place = (place + _1) & (capacity - _1)
-                if entry < 0:
-                    entry = np.int64(count)
-                    table[place] = entry
-                    entries[entry] = used << _8 | size
-                    used += size
-                    count += _1
-                values[k] = np.uint64(entry)
-                slots[q + np.uint64(LEAST)] = min(slots[q + np.uint64(LEAST)], values[k])
-                slots[q + np.uint64(MOST)] = max(slots[q + np.uint64(MOST)], values[k])
-            q += _8
-        i += templates[t + np.uint64(SLOTS)]
-    return count, used
-
-
-@_called
-def _put_operation(operations: Any, count: Any, length: Any, kind: Any, width: Any) -> Any:
-    """Add an operation, and before it as many as its constant needs to be joined; returns the number of all."""
-    room = np.uint64(len(operations) // 3)
-    while True:
-        joins = length > np.uint64(LONGEST_CONSTANT)
-        operations[count] = LONGEST_CONSTANT if joins else length
-        operations[room + count] = JOIN if joins else kind
-        operations[_2 * room + count] = 0 if joins else width
-        count += _1
-        if not joins:
-            return count
-        length -= np.uint64(LONGEST_CONSTANT)
-
-
-_TYPE = void(
-    *(array_in(u8), array_in(u8), array_in(i64), array_out(u64), array_in(u64), array_in(u64), array_out(u64)),
-    *(array_out(i32), array_out(u8), array_out(u64), array_out(u8), array_out(u64), array_out(u8), array_out(i64)),
-)
-
-
-@kernel(_TYPE)
-def type_slots(
-    data: Any,
-    mask: Any,
-    numbers: Any,
-    values: Any,
-    spans: Any,
-    templates: Any,
-    slots: Any,
-    table: Any,
-    words: Any,
-    entries: Any,
-    operations: Any,
-    bases: Any,
-    constants: Any,
-    told: Any,
-) -> None:
-    """Give every slot a shape and a base, and make the parts of the table that describes the templates.
-
-    ``data`` to ``slots`` are as :func:`find_templates` left them, without what it did not use. Values of WORD slots
-    become numbers of ``entries`` (place and size in ``words``). ``operations`` receives lengths, kinds and widths, each
-    in a third of it. ``told`` receives the sizes of all parts and the bits of all rows. ``table`` has a power of two of
-    slots, ``2 * len(values)`` at least.
-    """
-    instances = _0
-    for t in range(_0, np.uint64(len(templates)), _8):
-        rows = templates[t + np.uint64(ROWS)]
-        q = templates[t + np.uint64(SLOT)] << _3
-        for _ in range(templates[t + np.uint64(SLOTS)]):
-            shape = _shape(slots, q, rows)
-            slots[q + np.uint64(SHAPE)] = shape
-            if shape == np.uint64(WORD):
-                instances += rows
-                slots[q + np.uint64(LEAST)] = _ALL
-                slots[q + np.uint64(MOST)] = _0
-            q += _8
-    word_count = word_bytes = _0
-    if instances > _0:
-        capacity = _2
-        while capacity < _2 * instances:
-            capacity *= _2
-        word_count, word_bytes = _number_words(
-            data, mask, numbers, values, spans, templates, slots, table, capacity, words, entries
-        )
-    count = used = used_bases = bits = _0
-    for t in range(_0, np.uint64(len(templates)), _8):
-        rows = templates[t + np.uint64(ROWS)]
-        start = templates[t + np.uint64(TEXT_AT)]
-        stop = start + templates[t + np.uint64(TEXT_BYTES)]
-        q = templates[t + np.uint64(SLOT)] << _3
-        for _ in range(templates[t + np.uint64(SLOTS)]):
-            shape = slots[q + np.uint64(SHAPE)]
-            kind = shape & _BYTE
-            if kind == np.uint64(WORD):
-                least, most = slots[q + np.uint64(LEAST)], slots[q + np.uint64(MOST)]
-                shape |= _choose_base(slots, q, least, most, rows) << _8
-                slots[q + np.uint64(SHAPE)] = shape
-            if kind != np.uint64(FOLDED):
-                width = shape >> _8 & _BYTE
-                bits += width * rows
-                span = spans[slots[q + np.uint64(FIRST)]]
-                length = (span >> _24) - start
-                _copy(data, start, length, constants, used)
-                used += length
-                start += length + (span >> _8 & _BYTE)
-                base = slots[q + np.uint64(BASE)]
-                if base != _0:
-                    bases[used_bases] = base
-                    used_bases += _1
-                    kind |= np.uint64(BASE_FLAG)
-                if shape >> _16 != _0:
-                    kind |= ((shape >> _16) - _1) << _4
-                count = _put_operation(operations, count, length, kind, width)
-            q += _8
-        _copy(data, start, stop - start, constants, used)
-        used += stop - start
-        count = _put_operation(operations, count, stop - start, np.uint64(END), _0)
-    told[OPERATIONS] = np.int64(count)
-    told[BASES] = np.int64(used_bases)
-    told[CONSTANT_BYTES] = np.int64(used)
-    told[WORDS] = np.int64(word_count)
-    told[WORD_BYTES] = np.int64(word_bytes)
-    told[BITS] = np.int64(bits)
-
-
-_PACK = i64(
-    *(array_in(u8), array_in(u8), array_in(i64), array_in(u64), array_in(u64), array_in(u64), array_in(u64)),
-    *(array_out(i64), array_out(u8)),
-)
-
-
-@kernel(_PACK)
-def pack(
-    data: Any,
-    mask: Any,
-    numbers: Any,
-    values: Any,
-    spans: Any,
-    templates: Any,
-    slots: Any,
-    vectors: Any,
-    out: Any,
-) -> Any:
-    """Write the values of all rows, as :func:`type_slots` left them, one behind the other; returns the bytes written.
-
-    ``vectors`` receives the bytes of each vector, a multiple of 8. ``out`` has room for all bits, 8 bytes for each
-    vector and SLACK.
-    """
-    i = _0
-    at = _0
-    for vector in range(len(vectors)):
-        begin = at
-        word = _0
-        filled = _0
-        for row in range(np.uint64(vector * _VECTOR), np.uint64(min((vector + 1) * _VECTOR, len(numbers)))):
-            if _is_null(mask, row):
-                continue
-            t = np.uint64(numbers[row]) << _3
-            q = templates[t + np.uint64(SLOT)] << _3
-            last = i + templates[t + np.uint64(SLOTS)]
-            while i < last:
-                shape = slots[q + np.uint64(SHAPE)]
-                width = shape >> _8 & _BYTE
-                value = values[i]
-                size = spans[i] >> _8 & _BYTE
-                if shape >> _16 != _0 and spans[i] & _DIGIT_CLASS != _0:
-                    # Read as decimal digits, for want of a letter.
-                    value, _ = _number(data, spans[i] >> _24, size, _1)
-                value -= slots[q + np.uint64(BASE)] + _RANKS[size if shape & _BYTE == np.uint64(DECIMAL) else _0]
-                # What is folded has a value, but no bits.
-                value = value if width != _0 else _0
-                word |= value << filled
-                above = value >> _1 >> (_63 - filled)
-                filled += width
-                _store(out, at, word)
-                full = filled >> _6
-                at += full << _3
-                word = above if full != _0 else word
-                filled &= _63
-                q += _8
-                i += _1
-        _store(out, at, word)
-        at += np.uint64(filled != _0) << _3
-        vectors[vector] = np.int64(at - begin)
-    return np.int64(at)

@@ -11,7 +11,7 @@ from tidelog.storage.codec.arena import Bytes, Ints
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text.compression import expand
 from tidelog.storage.codec.text.scratch import scratch
-from tidelog.storage.codec.text.template.decoder import kernels
+from tidelog.storage.codec.text.template.filling import kernels
 from tidelog.storage.codec.text.template.layout import DIRECTORY_ENTRY, ENTRY, HEAD, LARGEST_TABLE
 
 ROOM = kernels.ROOM

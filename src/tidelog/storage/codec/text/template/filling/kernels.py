@@ -15,6 +15,11 @@ from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, i64, kernel, u8, u64, void
 
+
+def _words(*numbers: int) -> list[Any]:
+    return [np.uint64(number) for number in numbers]
+
+
 OPERATIONS, BASES, CONSTANT_BYTES, WORDS, WORD_BYTES, COUNTS = 0, 1, 2, 3, 4, 5
 """Sizes of the parts of the table, as the head of the body gives them."""
 
@@ -31,29 +36,24 @@ OPERATION_FIELDS = 2
 """Words of working memory for an operation: what it does, and its base."""
 
 _VECTOR = 1024
-_END, _JOIN, _DECIMAL, _DIGITS, _LOWER, _UPPER, _WORD, _SHORT = 0, 1, 2, 3, 4, 5, 6, 7
+_END, _JOIN, _DECIMAL, _DIGITS, _LOWER, _UPPER, _WORD, _SHORT = _words(*range(8))
 """Kinds of operations; the last is one of digits whose strings stand in :data:`_SHORT_STRINGS`."""
-
-
-def _words(*numbers: int) -> list[Any]:
-    return [np.uint64(number) for number in numbers]
 
 
 _0, _1, _2, _3, _4, _7, _8, _16 = _words(0, 1, 2, 3, 4, 7, 8, 16)
 _32, _40, _48, _56, _63, _64, _BYTE, _LOW = _words(32, 40, 48, 56, 63, 64, 0xFF, 0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_WIDEST = 57
+_WIDEST = np.uint64(57)
 """Bits that a word at any byte certainly has of a number."""
 _POWERS = np.array([10**n for n in range(20)], np.uint64)
 _THREE_DIGITS = np.array([int.from_bytes(b"%03d" % min(value, 999), "little") for value in range(1024)], np.uint32)
-_SHORT_VALUES = 1024
-_SHORT_RANKS = 2048
+_SHORT_VALUES, _SHORT_RANKS = _words(1024, 2048)
 _SHORT_STRINGS = np.array(
     [
         int.from_bytes(digits.encode(), "little")
         for digits in [
-            *(str(value) for value in range(_SHORT_VALUES)),
-            *[f"{value:0{size}}" for size in (1, 2, 3, 4) for value in range(10**size)][:_SHORT_RANKS],
+            *(str(value) for value in range(1024)),
+            *[f"{value:0{size}}" for size in (1, 2, 3, 4) for value in range(10**size)][:2048],
         ]
     ],
     np.uint32,
@@ -191,12 +191,12 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
     first = _0
     bits = _0
     for i in range(count):
-        length = np.uint64(table[i])
-        shape = np.uint64(table[count + i])
-        width = np.uint64(table[_2 * count + i])
+        length = np.uint64(table[_3 * i])
+        shape = np.uint64(table[_3 * i + _1])
+        width = np.uint64(table[_3 * i + _2])
         kind = shape & _7
-        letters = kind == np.uint64(_LOWER) or kind == np.uint64(_UPPER)
-        narrow = width > _0 if letters else width <= np.uint64(_WIDEST)
+        letters = kind - _LOWER <= _1
+        narrow = width > _0 if letters else width <= _WIDEST
         if kind == _7 or width > _64 or not narrow or constant + length > first_word:
             return BAD_TABLE
         base = _0
@@ -205,19 +205,19 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
                 return BAD_TABLE
             base = _load(table, bases)
             bases += _8
-        if base < np.uint64(_SHORT_RANKS) and width <= np.uint64(11):
+        if base < _SHORT_RANKS and width <= np.uint64(11):
             most = base + ~(_ALL << width)
-            if kind == np.uint64(_DECIMAL) and most < np.uint64(_SHORT_VALUES):
+            if kind == _DECIMAL and most < _SHORT_VALUES:
                 kind = np.uint64(_SHORT)
-            elif kind == np.uint64(_DIGITS) and most < np.uint64(_SHORT_RANKS):
+            elif kind == _DIGITS and most < _SHORT_RANKS:
                 kind = np.uint64(_SHORT)
-                base += np.uint64(_SHORT_VALUES)
+                base += _SHORT_VALUES
         o = i << _1
         operations[o] = constant | length << _32 | kind << _40 | ((shape >> _4) + _1) << _48 | width << _56
         operations[o + _1] = base
         constant += length
         bits += width
-        if kind == np.uint64(_END):
+        if kind == _END:
             templates[found] = first << _32 | bits
             found += _1
             first = i + _1
@@ -303,7 +303,7 @@ def fill(
                 kind = operation >> _40 & _BYTE
                 _copy(out, at, table, operation & _LOW, size)
                 at += size
-                if kind == np.uint64(_END):
+                if kind == _END:
                     break
                 byte = bit >> _3
                 shift = bit & _7
@@ -314,7 +314,7 @@ def fill(
                     digits = np.uint64(_SHORT_STRINGS[(value & ~(_ALL << width)) + operations[o + _1]])
                     _store(out, at, digits)
                     at += _8 - (_leading_zeros(digits) >> _3)
-                elif kind == np.uint64(_DECIMAL):
+                elif kind == _DECIMAL:
                     value = (value & ~(_ALL << width)) + operations[o + _1]
                     if value < _EIGHT:
                         digits = _decimal8(value)
@@ -327,7 +327,7 @@ def fill(
                             size += _1
                         _put_digits(out, at, value, size)
                         at += size
-                elif kind == np.uint64(_DIGITS):
+                elif kind == _DIGITS:
                     value = (value & ~(_ALL << width)) + operations[o + _1]
                     size = _1
                     while size < _16 and value >= _POWERS[size]:
@@ -335,19 +335,19 @@ def fill(
                         size += _1
                     _put_digits(out, at, value, size)
                     at += size
-                elif kind == np.uint64(_WORD):
+                elif kind == _WORD:
                     value = (value & ~(_ALL << width)) + operations[o + _1]
                     if value >= np.uint64(len(words)):
                         return BAD_TEXT
                     size = words[value] & _BYTE
                     _copy(out, at, table, words[value] >> _8, size)
                     at += size
-                elif kind != np.uint64(_JOIN):
+                elif kind != _JOIN:
                     value |= np.uint64(buffer[byte + _8]) << _1 << (_63 - shift)
                     value = (value & _ALL >> (_64 - width)) + operations[o + _1]
                     size = operation >> _48 & _BYTE
                     value <<= _64 - (size << _2)
-                    letters = np.uint64(0x27) if kind == np.uint64(_LOWER) else np.uint64(7)
+                    letters = np.uint64(0x27) if kind == _LOWER else np.uint64(7)
                     _store(out, at, _hexadecimal8(value >> _32, letters))
                     if size > _8:
                         _store(out, at + _8, _hexadecimal8(value & _LOW, letters))

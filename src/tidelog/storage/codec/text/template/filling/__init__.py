@@ -1,0 +1,1 @@
+"""Filling templates with the values of their slots."""

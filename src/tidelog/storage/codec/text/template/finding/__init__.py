@@ -1,0 +1,1 @@
+"""Finding slots and templates in text."""

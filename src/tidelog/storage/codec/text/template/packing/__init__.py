@@ -1,0 +1,1 @@
+"""Packing the values of slots."""
