@@ -277,10 +277,17 @@ class TreeReader:
 
     # -- aggregates -----------------------------------------------------------------------------------------------
 
-    def cover(self, start: int | None, end: int | None, counters: ReadCounters | None = None) -> Cover:
+    def cover(
+        self,
+        start: int | None,
+        end: int | None,
+        counters: ReadCounters | None = None,
+        along: Sequence[str] = (),
+    ) -> Cover:
         """The whole entries and the leaves in part that a time range consists of.
 
-        Visits two nodes of each level at the most, and reads the times of the leaves at the ends.
+        Visits two nodes of each level at the most, and reads the times of the leaves at the ends. The columns ``along``
+        of these leaves are decoded with them: the caller will read them next.
         """
         if start is not None and end is not None and end <= start:
             return Cover(None, (), None)
@@ -300,15 +307,15 @@ class TreeReader:
         runs = [(children, inside, last)] if inside < last else []
         left = right = None
         if first < inside and start is not None:
-            left, more = self._right_of(start, children.ids[first], children.levels[first], counters)
+            left, more = self._right_of(start, children.ids[first], children.levels[first], counters, along)
             runs = more + runs
         if last < inside_end and end is not None:
-            more, right = self._left_of(end, children.ids[last], children.levels[last], counters)
+            more, right = self._left_of(end, children.ids[last], children.levels[last], counters, along)
             runs = runs + more
         return Cover(left, tuple(runs), right)
 
     def _right_of(
-        self, start: int, id: int, level: int, counters: ReadCounters | None
+        self, start: int, id: int, level: int, counters: ReadCounters | None, along: Sequence[str]
     ) -> tuple[Edge | None, list[tuple[Children, int, int]]]:
         """What a subtree holds from ``start`` on, which falls into it."""
         runs: list[tuple[Children, int, int]] = []
@@ -320,11 +327,11 @@ class TreeReader:
             if first == inside:
                 return None, runs[::-1]
             id, level = children.ids[first], children.levels[first]
-        times = self._times(id, counters)
+        times = self._times(id, counters, along)
         return (id, int(times.searchsorted(start)), len(times)), runs[::-1]
 
     def _left_of(
-        self, end: int, id: int, level: int, counters: ReadCounters | None
+        self, end: int, id: int, level: int, counters: ReadCounters | None, along: Sequence[str]
     ) -> tuple[list[tuple[Children, int, int]], Edge | None]:
         """What a subtree holds before ``end``, which falls into it."""
         runs: list[tuple[Children, int, int]] = []
@@ -336,7 +343,7 @@ class TreeReader:
             if last == inside:
                 return runs, None
             id, level = children.ids[last], children.levels[last]
-        times = self._times(id, counters)
+        times = self._times(id, counters, along)
         return runs, (id, 0, int(times.searchsorted(end)))
 
     def partial(
@@ -363,7 +370,7 @@ class TreeReader:
         """The aggregates of the rows in a time range (spec/event-store.md 9.2)."""
         indexes = self.layout.indexes(columns)
         aggregate = Aggregate(self.layout, indexes)
-        cover = self.cover(start, end, counters)
+        cover = self.cover(start, end, counters, [self.layout.stored.names[index] for index in indexes.tolist()])
         if cover.left is not None:
             self._add_edge(aggregate, cover.left)
         for children, first, last in cover.runs:
@@ -448,11 +455,12 @@ class TreeReader:
             counters.nodes += 1
         return self._cache.get((self._key, id), read)
 
-    def _times(self, id: int, counters: ReadCounters | None) -> Ints:
-        """The times of a leaf's rows."""
+    def _times(self, id: int, counters: ReadCounters | None, along: Sequence[str] = ()) -> Ints:
+        """The times of a leaf's rows; columns ``along`` are decoded at the same time, to be in the cache."""
         if counters:
             counters.leaves += 1
-        times: Ints = self._reader.read(id, self._time).column(0).view(pa.int64()).to_numpy(zero_copy_only=True)
+        names = list(dict.fromkeys((*self._time, *along))) if along else self._time
+        times: Ints = self._reader.read(id, names).column(0).view(pa.int64()).to_numpy(zero_copy_only=True)
         return times
 
 
