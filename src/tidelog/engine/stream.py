@@ -116,6 +116,14 @@ class Stream:
             rows, self._rows = self._rows, []
             self._writer().append([self._row_reader.batch(rows)])
 
+    def last_number(self, producer: str) -> int | None:
+        """The number of a producer's last append, so that it can go on from there; None if it has made none.
+
+        Takes the tail lock, as an append would: what another process appends could make the answer wrong.
+        """
+        with self._mutex:
+            return self._writer().last_number(producer)
+
     def flush(self) -> None:
         """Return when everything appended before this call survives any crash, and other processes can see it."""
         with self._mutex:
