@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -101,10 +101,9 @@ class DelimitedSource:
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         try:
-            # One thread, because rows are numbered only then. PyArrow asks the file for nothing but `read`.
             yield from pa.csv.open_csv(
-                pa.PythonFile(cast("Any", _Content(self._input)), mode="r"),
-                read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+                self._input.for_arrow(),
+                read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # else rows have no numbers
                 parse_options=pa.csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_short_row
                 ),
@@ -125,18 +124,6 @@ class DelimitedSource:
             reason = f"found {row.actual_columns} values, expected {row.expected_columns}: {shown!r}"
             self._short_row = (row.number - 2, reason)  # the parser counts from 1, and the line of names too
         return "skip"
-
-
-class _Content:
-    """What PyArrow needs of a file object."""
-
-    closed = False
-
-    def __init__(self, content: Input) -> None:
-        self.read = content.read
-
-    def close(self) -> None:
-        """The input is closed by who opened it."""
 
 
 def _header(content: Input, delimiter: str) -> list[str]:

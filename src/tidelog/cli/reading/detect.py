@@ -13,6 +13,8 @@ from pathlib import Path, PurePath
 from types import TracebackType
 from typing import IO, Any, Final, Self, cast
 
+import pyarrow as pa
+
 from tidelog.model.errors import InputError, StorageError
 
 STDIN: Final = "-"
@@ -106,6 +108,10 @@ class Input:
         """The error for content that cannot be read as what it claims to be."""
         return InputError(f"{self.name}: cannot be read: {error}")
 
+    def for_arrow(self) -> pa.PythonFile:
+        """The content as a file of Arrow's, to be read from the front to the end."""
+        return pa.PythonFile(_Content(self), mode="r")
+
     def seekable(self) -> IO[bytes]:
         """The content as a file that can be read in any order; pipes and compressed files go through a copy on disk."""
         if self._reader is self._raw and self._raw.seekable():
@@ -138,3 +144,15 @@ class Input:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._exits.close()
+
+
+class _Content:
+    """What Arrow needs of a file object; it would close an input that somebody else has opened."""
+
+    closed = False
+
+    def __init__(self, content: Input) -> None:
+        self.read = content.read
+
+    def close(self) -> None:
+        """Left to who opened the input."""

@@ -45,7 +45,8 @@ class JsonLinesSource:
         # Arrow itself sees times only in some texts: have it read all texts as such, and judge them here.
         texts = [field.name for field in found.schema if _is_text(field.type)]
         if texts:
-            found = self._parsed_for_inference(self._first, dict.fromkeys(texts, pa.string()))
+            order = found.schema.names
+            found = self._parsed_for_inference(self._first, dict.fromkeys(texts, pa.string())).select(order)
         fields = []
         for field in found.schema:
             type_ = field.type
@@ -80,17 +81,14 @@ class JsonLinesSource:
 
     def _read(self) -> Iterator[bytes]:
         """Blocks of whole lines that are not all blank."""
-        rest = self._input.read(3).removeprefix(b"\xef\xbb\xbf")
-        while data := self._input.read(BLOCK_BYTES):
-            lines, newline, after = data.rpartition(b"\n")
-            if not newline:
-                rest += data
-                continue
-            block, rest = rest + lines + newline, after
-            if block.strip(_BLANKS):
-                yield block
-        if rest.strip(_BLANKS):
-            yield rest + b"\n"
+        block = self._input.read(BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
+        while following := self._input.read(BLOCK_BYTES):
+            lines, newline, after = block.rpartition(b"\n")
+            if lines.strip(_BLANKS):
+                yield lines + newline
+            block = after + following
+        if block.strip(_BLANKS):
+            yield block
 
     def _parsed_for_inference(self, block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
 import pyarrow as pa
 
@@ -56,7 +55,7 @@ def _opened(content: Input) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
     if not content.peek():
         raise InputError(f"{content.name}: found nothing; expected an Arrow IPC file or stream")
-    stream = pa.ipc.open_stream(cast("Any", content))
+    stream = pa.ipc.open_stream(content.for_arrow())
     return stream.schema, iter(stream)
 
 
