@@ -25,8 +25,12 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 _WORTH_TRYING = 1 << 12
 """Bytes of text below which the calls cost more time than the space is worth."""
 
-_SAMPLE = 1 << 16
+_SAMPLE = 1 << 15
 """Bytes that are compressed for comparison."""
+
+_WORTH_IT = 5 / 6
+"""Of the bytes of compressed text, how many templates may take: they are quick to read, but slower to find than short
+values (identifiers, numbers) are to compress."""
 
 _SLOTS_OF_ROW = 32
 """Slots of the rows of a block, on average, that there is working memory for."""
@@ -137,7 +141,7 @@ class Templates:
 
 
 class TemplateEncoder:
-    """Encodes the blocks of a call by templates, as long as that takes no more space than compressing their text."""
+    """Encodes the blocks of a call by templates, as long as that takes clearly less space than compressing the text."""
 
     def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor
@@ -148,8 +152,8 @@ class TemplateEncoder:
     def body(self, text: Text, content: Callable[[], memoryview]) -> list[Part] | None:
         """The parts of the body of a block, or None if it is better encoded plain.
 
-        ``content`` gives its text without that of null slots. Once templates were found and turned out to be longer,
-        they are not tried on further blocks: looking for them takes as long as compressing.
+        ``content`` gives its text without that of null slots. Once templates were found and turned out not to save
+        enough, they are not tried on further blocks: looking for them takes as long as compressing.
         """
         if self._hopeless or text.text_bytes < _WORTH_TRYING:
             return None
@@ -161,7 +165,7 @@ class TemplateEncoder:
             start = max(len(sample) - _SAMPLE, 0) // 2
             sample = sample[start : start + _SAMPLE]
             self._ratio = len(self._compressor.shorter(sample)) / len(sample)
-        if found.estimate > self._ratio * text.text_bytes:
+        if found.estimate > _WORTH_IT * self._ratio * text.text_bytes:
             self._hopeless = True
             return None
         return found.body(self._compressor)
