@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from formats.base import THREADS, Format, Store
+from formats.base import THREADS, Band, Format, QueryStore
 
 _LIBRARY, _SYMBOL = "library", "events"
 
@@ -34,12 +35,12 @@ class ArcticDB(Format):
         """One write; LMDB syncs each of its transactions."""
         _arctic(directory).create_library(_LIBRARY).write(_SYMBOL, prepared)
 
-    def open(self, directory: Path) -> Store:
+    def open(self, directory: Path) -> QueryStore:
         """Open the library for reads that give Arrow tables."""
         return _ArcticStore(directory)
 
 
-class _ArcticStore(Store):
+class _ArcticStore(QueryStore):
     def __init__(self, directory: Path) -> None:
         self._library = _arctic(directory).get_library(_LIBRARY)
 
@@ -51,12 +52,29 @@ class _ArcticStore(Store):
         """A read of a range of rows."""
         return self._read(row_range=(first, first + count))
 
+    def filter(self, band: Band) -> pa.Table:
+        """A read with a query, which is evaluated segment by segment."""
+        return self._read(query_builder=_query(band))
+
+    def count(self, band: Band) -> int:
+        """There is no count: a read with a query, of the one column."""
+        return self._read(columns=[band.column], query_builder=_query(band)).num_rows
+
     def close(self) -> None:
         """Let go of the environment, which LMDB allows only once in a process."""
         del self._library
 
     def _read(self, **what: Any) -> pa.Table:
         return self._library.read(_SYMBOL, arrow_string_format_default=pa.string(), **what).data
+
+
+def _query(band: Band) -> Any:
+    from arcticdb import QueryBuilder
+
+    query = QueryBuilder()
+    # Python's floats become single precision where that is near enough by its measure, which loses rows at the ends.
+    low, high = np.float64(band.low), np.float64(band.high)
+    return query[(query[band.column] >= low) & (query[band.column] <= high)]
 
 
 def _arctic(directory: Path) -> Any:

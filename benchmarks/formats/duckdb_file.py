@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from formats.base import SCAN_ROWS, THREADS, Format, Store
+from formats.base import AGGREGATES, SCAN_ROWS, THREADS, Aggregates, Band, Format, QueryStore
 
 ROW_GROUP_ROWS = 122_880
 """Rows of a DuckDB row group."""
@@ -46,12 +46,18 @@ class DuckDB(Format):
             connection.execute("CREATE TABLE events AS SELECT * FROM arrow_table")
             connection.execute("CHECKPOINT")
 
-    def open(self, directory: Path) -> Store:
+    def write_stream(self, directory: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Like :meth:`write`, from batches that are not in memory all at once; they should be whole row groups."""
+        self.write(directory, pa.RecordBatchReader.from_batches(schema, batches))
+
+    def open(self, directory: Path) -> DuckDBReader:
         """Open the file read-only."""
-        return _DuckDBStore(directory / "events.duckdb")
+        return DuckDBReader(directory / "events.duckdb")
 
 
-class _DuckDBStore(Store):
+class DuckDBReader(QueryStore):
+    """The table of a file, opened for reading."""
+
     def __init__(self, path: Path) -> None:
         import duckdb
 
@@ -66,6 +72,22 @@ class _DuckDBStore(Store):
         """By row id, which DuckDB prunes row groups and vectors with."""
         query = f"SELECT * FROM events WHERE rowid >= {first} AND rowid < {first + count}"
         return self._connection.sql(query).to_arrow_table()
+
+    def aggregate(self, start: int, end: int, column: str) -> Aggregates:
+        """One query for all aggregates of the rows with times in ``[start, end)``."""
+        calls = ", ".join(f'{function}("{column}")' for function in AGGREGATES)
+        query = f"SELECT count(*), {calls} FROM events WHERE ts >= ? AND ts < ?"
+        (found,) = self._connection.execute(query, [start, end]).fetchall()
+        return Aggregates(*found)
+
+    def filter(self, band: Band) -> pa.Table:
+        """A WHERE clause, on a column with zone maps."""
+        return self._connection.sql(f"SELECT * FROM events WHERE {band.sql()}").to_arrow_table()
+
+    def count(self, band: Band) -> int:
+        """A count with a WHERE clause."""
+        ((found,),) = self._connection.execute(f"SELECT count(*) FROM events WHERE {band.sql()}").fetchall()
+        return int(found)
 
     def close(self) -> None:
         """Close the connection."""

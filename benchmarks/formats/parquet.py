@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from formats.base import SCAN_ROWS, THREADS, Format, Store
+from formats.base import SCAN_ROWS, THREADS, Band, Format, QueryStore
 
 ROW_GROUP_ROWS = 1 << 20
 """PyArrow's default; large row groups are what its documentation advises for scans."""
@@ -58,12 +58,12 @@ class Parquet(Format):
             for job in jobs:
                 job.result()
 
-    def open(self, directory: Path) -> Store:
+    def open(self, directory: Path) -> QueryStore:
         """Open the files, in order."""
         return _ParquetStore(sorted(directory.glob("*.parquet")))
 
 
-class _ParquetStore(Store):
+class _ParquetStore(QueryStore):
     def __init__(self, paths: Sequence[Path]) -> None:
         self._dataset = ds.dataset([str(path) for path in paths], format="parquet")
         self._files = [pq.ParquetFile(path, memory_map=True, pre_buffer=False) for path in paths]
@@ -91,10 +91,22 @@ class _ParquetStore(Store):
             start += length
         return pa.concat_tables(parts)
 
+    def filter(self, band: Band) -> pa.Table:
+        """The data set's own filter, which passes over row groups by their statistics."""
+        return self._dataset.to_table(filter=_condition(band), batch_size=SCAN_ROWS)
+
+    def count(self, band: Band) -> int:
+        """The data set's own count."""
+        return self._dataset.count_rows(filter=_condition(band), batch_size=SCAN_ROWS)
+
     def close(self) -> None:
         """Close the files."""
         for file in self._files:
             file.close()
+
+
+def _condition(band: Band) -> Any:
+    return (ds.field(band.column) >= band.low) & (ds.field(band.column) <= band.high)
 
 
 def _split_encodings(table: pa.Table) -> dict[str, Any]:

@@ -81,5 +81,5 @@ def expect_equal(name: str, found: pa.Table, expected: pa.Table) -> None:
 
 
 def _writer(format: Format, table: pa.Table) -> Any:
-    prepared = format.prepare(table)
+    prepared = format.prepare(format.share(table))
     return lambda directory: format.write(directory, prepared)
