@@ -104,9 +104,9 @@ def test_the_first_value_that_does_not_fit(text: str, type_: pa.DataType, reason
 
 
 def test_times_of_several_forms_in_one_column() -> None:
-    texts = pa.array(["2026-01-01T00:00:00Z", None, "2026-01-01", "2026-01-01T01:00:00+01:00"])
-    column = typed(texts, pa.field("t", pa.timestamp("us"), nullable=False))
-    assert column.to_pylist() == [datetime(2026, 1, 1), None, datetime(2026, 1, 1), datetime(2026, 1, 1)]
+    texts = pa.array(["2026-01-01T00:00:00Z", None, " 2026-01-01", "2026-01-01T01:00:00+01:00", " 1767225600000"])
+    column = typed(texts, pa.field("t", pa.timestamp("ms"), nullable=False))
+    assert column.to_pylist() == [None if text is None else datetime(2026, 1, 1) for text in texts.to_pylist()]
 
 
 def test_bytes_that_are_no_text() -> None:

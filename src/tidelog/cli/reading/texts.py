@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?([nN]a[nN]
 _TRUTH = r"^([tT]rue|[fF]alse|TRUE|FALSE)$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TICKS = re.compile(r"\s*-?[0-9]+\s*")
 _WITH_ZONE = r"([zZ]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -97,8 +99,9 @@ def _times(text: pa.Array, field: pa.Field) -> pa.Array:
             continue
     # Texts of several forms in one column, or a fault: read each on its own, which also knows what is wrong.
     nullable = pa.field(field.name, target)
+    values = [int(each) if each and _TICKS.fullmatch(each) else each for each in text.to_pylist()]
     try:
-        column = ColumnReader(nullable).read(pc.utf8_trim_whitespace(text).to_pylist())
+        column = ColumnReader(nullable).read(values)
     except InputError as error:
         row = error.row or 0
         raise Misfit(str(error).removeprefix(f"column {field.name!r}, row {row}: "), row) from None

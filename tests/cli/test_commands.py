@@ -1,0 +1,313 @@
+"""Questions and the care of streams through the command line, with DuckDB as oracle."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import tidelog
+from support.commands import TRADES, Cli
+from tidelog.storage.check import Finding
+
+
+def duck(query: str) -> list[tuple[Any, ...]]:
+    """The answer of DuckDB about the same events."""
+    with duckdb.connect() as connection:
+        connection.register("trades", TRADES)
+        return connection.execute(query).fetchall()
+
+
+def test_scan_as_table(cli: Cli, trades: list[Any]) -> None:
+    run = cli("scan", *trades, "--limit", 3)
+    assert run.code == 0
+    assert run.lines[0].split() == ["ts", "symbol", "price", "volume"]
+    assert [line.split() for line in run.lines[2:]] == [
+        ["1970-01-01T00:00:00", "S0", "0.0", "0"],
+        ["1970-01-01T00:00:01", "S1", "0.25", "37"],
+        ["1970-01-01T00:00:02", "S2", "0.5", "74"],
+    ]
+    assert run.err == ""
+
+
+def test_a_table_is_short_unless_told_otherwise(cli: Cli, trades: list[Any]) -> None:
+    run = cli("scan", *trades)
+    assert len(run.lines) == 2 + 50
+    assert run.err == "the first 50 rows; --limit or another --output shows more\n"
+    assert len(cli("scan", *trades, "--limit", 120).lines) == 2 + 120
+    whole = cli("scan", *trades, "--end", 50)
+    assert whole.err == ""
+
+
+SELECTIONS: list[tuple[list[Any], str]] = [
+    ([], "true"),
+    (["--start", "1970-01-01T00:01:00"], "ts >= '1970-01-01 00:01:00'"),
+    (["--start", 60_000_000, "--end", 90_500_000], "ts >= '1970-01-01 00:01:00' AND ts < '1970-01-01 00:01:30.5'"),
+    (["--where", "price > 12 AND symbol = 'S1'"], "price > 12 AND symbol = 'S1'"),
+    (["--where", "symbol IS NULL", "--end", "1970-01-01T00:02:00Z"], "symbol IS NULL AND ts < '1970-01-01 00:02:00'"),
+    (["--as-of", 17], "volume IS NOT NULL AND ts < '1970-01-01 00:00:17'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "condition"), SELECTIONS)
+def test_scan_as_json(cli: Cli, trades: list[Any], arguments: list[Any], condition: str) -> None:
+    run = cli("scan", *trades, *arguments, "--output", "json", "--columns", "volume,price", "--columns", "symbol")
+    rows = [tuple(json.loads(line).values()) for line in run.lines]
+    assert rows == duck(f"SELECT volume, price, symbol FROM trades WHERE {condition} ORDER BY ts")
+
+
+@pytest.mark.parametrize(("arguments", "condition"), SELECTIONS)
+def test_aggregates(cli: Cli, trades: list[Any], arguments: list[Any], condition: str) -> None:
+    calls = ["count(*)", "count(price)", "sum(volume)", "min(price)", "max(symbol)"]
+    run = cli("aggregate", *calls, *trades, *arguments, "--output", "json")
+    assert json.loads(run.out) == dict(
+        zip(calls, duck(f"SELECT {', '.join(calls)} FROM trades WHERE {condition}")[0], strict=True)
+    )
+
+
+def test_aggregates_as_table_and_csv(cli: Cli, trades: list[Any]) -> None:
+    run = cli("aggregate", "count(*)", "max(ts)", "max(price)", *trades, "--where", "price < 0")
+    assert [line.split() for line in run.lines[2:]] == [["count(*)", "0"], ["max(ts)", "null"], ["max(price)", "null"]]
+    run = cli("aggregate", "count(*)", "max(ts)", *trades, "-o", "csv")
+    assert run.lines == ["count(*),max(ts)", "200,1970-01-01T00:03:19"]
+
+
+def test_how_an_aggregate_is_found(cli: Cli, trades: list[Any]) -> None:
+    run = cli("aggregate", "count(*)", *trades, "--explain")
+    assert run.code == 0
+    assert "count(*): from the index" in run.out
+
+
+def test_scan_as_csv_with_arrival_order(cli: Cli, trades: list[Any]) -> None:
+    run = cli("scan", *trades, "--output", "csv", "--seq", "--limit", 2)
+    assert list(csv.reader(io.StringIO(run.out))) == [
+        ["ts", "symbol", "price", "volume", "_seq"],
+        ["1970-01-01T00:00:00.000000", "S0", "0.0", "0", "0"],
+        ["1970-01-01T00:00:01.000000", "S1", "0.25", "37", "1"],
+    ]
+
+
+def test_scan_as_arrow_on_standard_output(cli: Cli, trades: list[Any]) -> None:
+    run = cli("scan", *trades, "--output", "arrow")
+    assert pa.ipc.open_stream(run.bytes).read_all().to_pylist() == TRADES.to_pylist()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 199, 200, 201])
+def test_limits(cli: Cli, trades: list[Any], limit: int) -> None:
+    assert len(cli("scan", *trades, "-o", "json", "--limit", limit).lines) == min(limit, 200)
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow", "out.arrows", "out.csv", "out.jsonl"])
+@pytest.mark.parametrize("command", ["export", "scan"])
+def test_files(cli: Cli, trades: list[Any], tmp_path: Path, name: str, command: str) -> None:
+    where = [name] if command == "export" else ["--out", name]
+    run = cli(command, *where, *trades, "--start", 1_000_000, "--columns", "ts,price")
+    path = tmp_path / name
+    assert run.code == 0
+    if command == "export":
+        assert run.out.startswith("wrote 199 rows, ")
+    expected = TRADES.select(["ts", "price"]).slice(1)
+    readers = {
+        ".parquet": lambda: pyarrow.parquet.read_table(path),
+        ".arrow": lambda: pa.ipc.open_file(path).read_all(),
+        ".arrows": lambda: pa.ipc.open_stream(path).read_all(),
+        ".csv": lambda: duckdb.read_csv(str(path)).arrow().read_all(),
+        ".jsonl": lambda: (
+            duckdb.read_json(str(path), columns={"ts": "TIMESTAMP", "price": "DOUBLE"}).arrow().read_all()
+        ),
+    }
+    assert readers[path.suffix]().to_pylist() == expected.to_pylist()
+
+
+def test_what_is_exported_can_be_ingested(cli: Cli, trades: list[Any]) -> None:
+    for name in ("a.csv", "a.jsonl", "a.parquet", "a.arrow"):
+        assert cli("export", name, *trades).code == 0
+        copy = ["--store", "events", "--stream", name.replace(".", "_")]
+        assert cli("ingest", name, *copy, "--time", "ts").code == 0
+        assert cli("scan", *copy, "-o", "json").out == cli("scan", *trades, "-o", "json").out
+
+
+def test_streams(cli: Cli, trades: list[Any]) -> None:
+    with tidelog.open("events") as store:
+        store.create_stream("a", pa.schema([("t", pa.int64()), pa.field("x", pa.bool_(), nullable=False)]), "t")
+    assert cli("streams", "--store", "events").lines == ["a", "trades"]
+    long = [line.split() for line in cli("streams", "--store", "events", "--long").lines[2:4]]
+    assert long == [["a", "t", "int64", "time"], ["a", "x", "bool", "not", "null"]]
+    assert json.loads(cli("streams", "--store", "events", "--json").out)["trades"]["time"] == "ts"
+
+
+def test_stats(cli: Cli, trades: list[Any]) -> None:
+    values = json.loads(cli("stats", *trades, "--json").out)
+    assert (values["stream"], values["rows"]) == ("trades", 200)
+    assert json.loads(cli("stats", "--store", "events", "--json").out).keys() == {"trades"}
+    lines = cli("stats", "--store", "events").lines
+    assert ["rows", "200"] in [line.split() for line in lines]
+
+
+def test_stats_show_the_shape_of_trees(cli: Cli, trades: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = {
+        "rows": 1234567,
+        "first": None,
+        "trees": [{"leaves": 10, "height": 2}, {"leaves": 2000, "height": 3, "kind": "late"}],
+        "cache": {"hits": 5},
+        "levels": [],
+    }
+    monkeypatch.setattr("tidelog.engine.stream.Stream.stats", lambda self: shape)
+    assert cli("stats", *trades).lines == [
+        "rows   1,234,567",
+        "first  -",
+        "",
+        "trees",
+        "leaves  height  kind",
+        "────────────────────",
+        "    10       2  -",
+        " 2,000       3  late",
+        "",
+        "cache",
+        "hits  5",
+    ]
+
+
+def test_check_of_a_good_store(cli: Cli, trades: list[Any]) -> None:
+    run = cli("check", "--store", "events")
+    assert (run.code, run.out) == (0, "1 stream checked, nothing is wrong\n")
+
+
+def test_check_lists_what_is_wrong(cli: Cli, trades: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = [Finding("trades/1.tl", "bad checksum"), Finding("trades/2.tl", "gone")]
+    monkeypatch.setattr("tidelog.engine.store.Store.check", lambda self: findings)
+    run = cli("check", "--store", "events")
+    assert (run.code, run.lines, run.err) == (1, [str(each) for each in findings], "2 found\n")
+
+
+def test_check_of_a_damaged_file(cli: Cli, tmp_path: Path) -> None:
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.create_stream("a", pa.schema([("t", pa.int64()), ("x", pa.float64())]), "t")
+        stream.append({"t": range(20_000), "x": [i * 0.37 for i in range(20_000)]})
+    (split,) = (tmp_path / "events").rglob("*.tide")
+    data = bytearray(split.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    split.write_bytes(data)
+    run = cli("check", "--store", "events")
+    assert run.code == 1
+    assert split.name in run.out
+    assert run.err.endswith(" found\n")
+
+
+@pytest.mark.parametrize(("option", "removes"), [("--orphans", False), ("--remove-orphans", True)])
+def test_orphans(cli: Cli, trades: list[Any], monkeypatch: pytest.MonkeyPatch, option: str, removes: bool) -> None:
+    asked: list[bool] = []
+
+    def orphans(self: Any, *, remove: bool = False) -> list[str]:
+        asked.append(remove)
+        return ["trades/7.tl"]
+
+    monkeypatch.setattr("tidelog.engine.store.Store.orphans", orphans)
+    run = cli("check", "--store", "events", option)
+    assert run.code == 0
+    assert run.lines[0] == f"{'removed' if removes else 'orphan'}: trades/7.tl"
+    assert asked == [removes]
+
+
+def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
+    assert cli("rename", "trades", "deals", "--store", "events").out == "renamed 'trades' to 'deals'\n"
+    assert cli("streams", "--store", "events").lines == ["deals"]
+    asked = cli("drop", "deals", "--store", "events")
+    assert (asked.code, cli("streams", "--store", "events").lines) == (2, ["deals"])
+    assert cli("drop", "deals", "--store", "events", "--yes").out == "dropped 'deals'\n"
+    assert cli("streams", "--store", "events").lines == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["scan", "--store", "nowhere", "--stream", "x"],
+        ["aggregate", "count(*)", "--store", "nowhere", "--stream", "x"],
+        ["streams", "--store", "nowhere"],
+        ["stats", "--store", "nowhere"],
+        ["check", "--store", "nowhere", "--remove-orphans"],
+        ["drop", "x", "--store", "nowhere", "--yes"],
+        ["rename", "x", "y", "--store", "nowhere"],
+        ["export", "x.csv", "--store", "nowhere", "--stream", "x"],
+    ],
+)
+def test_only_ingest_makes_stores(cli: Cli, tmp_path: Path, command: list[str]) -> None:
+    run = cli(*command)
+    assert run.code == 1
+    assert "nowhere" in run.err
+    assert run.err.startswith("tidelog: there is no store")
+    assert not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scan", "--stream", "tradez"], "did you mean 'trades'?"),
+        (["scan", "--stream", "trades", "--columns", "prize"], "did you mean 'price'?"),
+        (["scan", "--stream", "trades", "--where", "price >"], "price >"),
+        (["scan", "--stream", "trades", "--start", "tomorrow"], "no ISO 8601 time"),
+        (["aggregate", "median(", "--stream", "trades"], "median("),
+        (["export", "no/where.csv", "--stream", "trades"], "No such directory"),
+        (["drop", "tradez", "--yes"], "did you mean 'trades'?"),
+    ],
+)
+def test_errors_are_one_message(cli: Cli, trades: list[Any], arguments: list[str], message: str) -> None:
+    run = cli(*arguments, "--store", "events")
+    assert (run.code, run.out) == (1, "")
+    assert run.err.startswith("tidelog: ")
+    assert message in run.err
+    assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["frobnicate"],
+        ["scan", "--stream", "trades"],
+        ["scan", "--stream", "trades", "--store", "events", "--limit", "-1"],
+        ["scan", "--stream", "trades", "--store", "events", "--output", "xml"],
+        ["scan", "--stream", "trades", "--store", "events", "--out", "x.txt"],
+        ["aggregate", "--stream", "trades", "--store", "events"],
+        ["aggregate", "count(*)", "--stream", "trades", "--store", "events", "-o", "parquet"],
+        ["export", "x.txt", "--stream", "trades", "--store", "events"],
+        ["ingest", "--stream", "trades", "--store", "events"],
+    ],
+)
+def test_commands_without_sense(cli: Cli, trades: list[Any], arguments: list[str]) -> None:
+    assert cli(*arguments).code == 2
+
+
+def test_the_store_may_come_from_the_environment(cli: Cli, trades: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDELOG_STORE", "events")
+    assert cli("streams").lines == ["trades"]
+
+
+COMMANDS = ["ingest", "scan", "aggregate", "export", "streams", "stats", "check", "drop", "rename"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(cli: Cli, command: str) -> None:
+    run = cli(command, "--help")
+    assert run.code == 0
+    assert f"Usage: tidelog {command}" in run.out
+    assert "--store" in run.out
+    assert cli(command, "-h").out == run.out
+
+
+def test_all_commands_are_listed(cli: Cli) -> None:
+    run = cli("--help")
+    assert all(f" {command} " in run.out for command in COMMANDS)
+
+
+def test_version(cli: Cli) -> None:
+    run = cli("--version")
+    assert (run.code, run.out.split()[0]) == (0, "tidelog")

@@ -1,0 +1,64 @@
+"""What only a process of its own shows: exit codes, closed pipes, tracebacks, and what help costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEAVY = {"numba", "llvmlite", "duckdb", "pyspark", "sqlglot", "pandas"}
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "error", "-m", "tidelog.cli", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["scan", "--help"], ["scan", "--nonsense"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    script = f"import sys; from tidelog.cli import main; main({arguments!r}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stderr.splitlines()[-1].split()}
+    assert "typer" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t,s\n" + "".join(f"{i},{'x' * 90}\n" for i in range(20_000)))
+    with start("ingest", "a.csv", "-s", "e", "-n", "a", "--time", "t", cwd=tmp_path) as process:
+        _, complaints = process.communicate()
+        assert (process.returncode, complaints) == (0, b"")
+    with start("scan", "-s", "e", "-n", "a", "-o", "csv", cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"t,s\n"
+        process.stdout.close()  # with far more to come than a pipe holds
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+@pytest.mark.parametrize(("variable", "is_traced"), [("0", False), ("1", True)])
+def test_tracebacks_only_on_request(tmp_path: Path, variable: str, is_traced: bool) -> None:
+    environment = os.environ | {"TIDELOG_TRACEBACK": variable}
+    with start("streams", "-s", "nowhere", cwd=tmp_path, env=environment) as process:
+        out, complaints = process.communicate()
+    assert (process.returncode, out) == (1, b"")
+    assert (b"Traceback" in complaints) == is_traced
+    assert is_traced or complaints.startswith(b"tidelog: there is no store")
+
+
+def test_an_unforeseen_error_is_told_in_one_message(tmp_path: Path) -> None:
+    script = (
+        "import sys, tidelog, tidelog.cli\n"
+        "def fail(*arguments, **options): raise RuntimeError('boom')\n"
+        "tidelog.open = fail\n"
+        "sys.exit(tidelog.cli.main(['streams', '--store', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tidelog: this should not have happened: RuntimeError: boom. ")
+    assert done.stderr.count("\n") == 1
