@@ -525,3 +525,38 @@ def test_a_container_can_be_cut_back_to_an_earlier_commit(tmp_path: Path) -> Non
     with reopened(medium) as container:
         assert container.recovery.is_clean
         assert container.blocks == 0
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.3, 1.0])
+def test_selecting_gives_exactly_the_rows_that_pass(tmp_path: Path, mapped: bool, share: float) -> None:
+    dice = np.random.default_rng(7)
+    medium = FileMedium(tmp_path, mapped=mapped)
+    with Container.create(medium, NAME, SCHEMA, Options(leaf_rows=3000, macro_size=65_536)) as container:
+        container.extend(rows(0, 40_000))
+        container.append(b"a node")
+        container.extend(rows(40_000, 40_000))
+        container.update(3, rows(9000, 3000))  # elsewhere in the file
+        container.flush()
+        reader = container.snapshot()
+        ids, counts, _ = reader.summaries()
+        chosen = np.sort(dice.choice(len(ids), 15, replace=False))
+        wanted = set(np.flatnonzero(dice.random(80_000) < share).tolist())
+        every = pa.Table.from_batches([rows(0, 80_000)])
+        first_column = every.column(0).to_pylist()
+        place = {value: index for index, value in enumerate(first_column)}
+        assert len(place) == 80_000
+
+        def test(batch: pa.RecordBatch) -> Any:
+            return np.array([place[value] in wanted for value in batch.column(0).to_pylist()], np.bool_)
+
+        starts = np.cumsum(counts) - counts
+        expected = [row for leaf in chosen for row in range(starts[leaf], starts[leaf] + counts[leaf]) if row in wanted]
+        name = SCHEMA.names[0]
+        for columns in (list(SCHEMA.names), [SCHEMA.names[-1]], [name]):
+            found = list(reader.select(ids[chosen], columns, [name], test))
+            assert all(batch.num_rows for batch in found)
+            schema = pa.schema([SCHEMA.field(each) for each in columns])
+            assert pa.Table.from_batches(found, schema).equals(
+                every.select(columns).take(pa.array(expected, pa.int64()))
+            )

@@ -9,6 +9,8 @@ and node ordinals count from 0 on each level; level 0 are the leaves. (spec/even
 
 from __future__ import annotations
 
+from tidelog.storage.codec import Ints
+
 NIL = -1
 """No block."""
 
@@ -20,6 +22,16 @@ def leaf_id(ordinal: int, fanout: int) -> int:
         ordinal //= fanout
         id += ordinal
     return id
+
+
+def leaf_ids(ordinals: Ints, fanout: int) -> Ints:
+    """The block ids of many leaves."""
+    found = ordinals.copy()
+    rest = ordinals // fanout
+    while rest.any():
+        found += rest
+        rest = rest // fanout
+    return found
 
 
 def node_id(level: int, ordinal: int, fanout: int) -> int:

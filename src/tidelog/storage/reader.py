@@ -18,7 +18,7 @@ from tidelog.storage.commit import Commit, Preface, all_relocations, commit_at, 
 from tidelog.storage.description import schema_of
 from tidelog.storage.media import File, Medium
 from tidelog.storage.recovery import find_commit, recover_translation
-from tidelog.storage.source import BlockSource
+from tidelog.storage.source import BlockSource, RowTest
 from tidelog.storage.translation import Addresses, Translation, read_page
 
 CACHE_BYTES = 64 << 20
@@ -149,6 +149,16 @@ class ContainerReader:
         first = max(first, 0)
         blocks = self._source.blocks_per_task(self.commit, columns, last - first)
         return self._source.scan(first, last, columns, blocks)
+
+    def select(
+        self, ids: Ints, columns: Sequence[str], tested: Sequence[str], test: RowTest
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves, given by ascending ids, that pass a test, which sees the columns ``tested``.
+
+        Lazy, like :meth:`scan`; ``columns`` that are not tested are decoded only around rows that pass.
+        """
+        blocks = self._source.blocks_per_task(self.commit, list(dict.fromkeys((*tested, *columns))), len(ids))
+        return self._source.select(ids, columns, tested, test, blocks)
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""

@@ -47,6 +47,9 @@ _KEPT_BUFFER = 64 << 20
 
 _scratch = threading.local()
 
+RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
+"""Tells for each row of a batch whether it is wanted."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Extents:
@@ -126,7 +129,7 @@ class BlockSource:
         return [found[index] for index in indexes]
 
     def _open_leaf(self, id: int) -> block.OpenFrames:
-        leaf = self._open(id, id + 1)
+        leaf = self._open(np.array([id]))
         if leaf.kind(0) != block.LEAF:
             raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
         return leaf
@@ -137,7 +140,7 @@ class BlockSource:
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
-        frames = self._open(id, id + 1)
+        frames = self._open(np.array([id]))
         if frames.kind(0) != block.NODE:
             raise InputError(f"block {id} is a leaf, not a node; use read")
         return block.decode_node(frames, 0)
@@ -170,13 +173,54 @@ class BlockSource:
         for batches in workers.in_order(jobs, ahead=workers.THREADS):
             yield from batches
 
+    def select(
+        self, ids: Ints, columns: Sequence[str], tested: Sequence[str], test: RowTest, blocks_per_task: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some leaves, given by ascending ids, that pass a test of the columns ``tested``; with read-ahead.
+
+        Other columns are decoded only around rows that pass. ``test`` is called on other threads. Leaves without such
+        rows leave no trace.
+        """
+        indexes, looked_at = self.column_indexes(columns), self.column_indexes(tested)
+        jobs = (
+            partial(self._select_run, ids[start : start + blocks_per_task], indexes, looked_at, test)
+            for start in range(0, len(ids), blocks_per_task)
+        )
+        for batches in workers.in_order(jobs, ahead=workers.THREADS):
+            yield from batches
+
+    def _select_run(self, ids: Ints, indexes: list[int], tested: list[int], test: RowTest) -> list[pa.RecordBatch]:
+        frames = self._open(ids)
+        try:
+            arrays = block.decode_leaves(frames, self._schema, tested, np.zeros(len(ids), np.int64), frames.rows)
+            places = np.flatnonzero(test(self._batch(arrays, tested, int(frames.rows.sum()))))
+            if not len(places):
+                return []
+            found = dict(zip(tested, arrays, strict=True))
+            taken = pa.array(places)
+            result = {index: found[index].take(taken) for index in indexes if index in found}
+            rest = [index for index in indexes if index not in found]
+            if rest:
+                some, around = _around(frames, places)
+                others = block.decode_leaves(some, self._schema, rest, around.starts, around.stops)
+                taken = pa.array(around.places)
+                result |= {index: array.take(taken) for index, array in zip(rest, others, strict=True)}
+        except TextOverflowError:
+            if len(ids) == 1:
+                raise
+            middle = len(ids) // 2
+            return self._select_run(ids[:middle], indexes, tested, test) + self._select_run(
+                ids[middle:], indexes, tested, test
+            )
+        return [self._batch([result[index] for index in indexes], indexes, len(places))]
+
     def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and summaries (by leaf and column) of the leaves in a range of ids; no events are decoded."""
         ids: list[Ints] = []
         rows: list[Ints] = []
         tables: list[npt.NDArray[np.void]] = []
         for start in range(first, last, 256):
-            frames = self._open(start, min(start + 256, last))
+            frames = self._open(np.arange(start, min(start + 256, last)))
             leaves = np.flatnonzero(frames.rows)
             ids.append(frames.ids[leaves])
             rows.append(frames.rows[leaves])
@@ -187,12 +231,12 @@ class BlockSource:
 
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""
-        extents = self._extents(id, id + 1)
-        return int(extents.lengths()[0]), int(self._open(id, id + 1).rows[0])
+        extents = self._extents(np.array([id]))
+        return int(extents.lengths()[0]), int(self._open(np.array([id])).rows[0])
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
-        frames = self._open(first, last)
+        frames = self._open(np.arange(first, last))
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
             return []
@@ -215,19 +259,19 @@ class BlockSource:
             return pa.RecordBatch.from_struct_array(rowless)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _open(self, first: int, last: int) -> block.OpenFrames:
-        """Open the frames of a run of blocks, where they stand if the file is mapped and none of them is split.
+    def _open(self, ids: Ints) -> block.OpenFrames:
+        """Open the frames of blocks with ascending ids, where they stand if the file is mapped and none is split.
 
         Otherwise they are read into a buffer the calling thread uses again.
         """
-        extents = self._extents(first, last)
+        extents = self._extents(ids)
         lengths = extents.lengths()
         low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
         if self._file.maps and not extents.rests:
             frames = np.frombuffer(self._file.view(low, high - low), np.uint8)
             if len(frames) < high - low:
                 raise self._cut_off(low + len(frames), high)
-            return block.open_frames(frames, extents.starts - low, lengths, np.arange(first, last, dtype=np.int64))
+            return block.open_frames(frames, extents.starts - low, lengths, ids)
         if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
             offsets, used = extents.starts - low, high - low
             buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
@@ -246,7 +290,7 @@ class BlockSource:
             for start, size in parts:
                 self._fill(start, buffer[used : used + size])
                 used += size
-        return block.open_frames(buffer[:used], offsets, lengths, np.arange(first, last, dtype=np.int64))
+        return block.open_frames(buffer[:used], offsets, lengths, ids)
 
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)
@@ -256,8 +300,13 @@ class BlockSource:
     def _cut_off(self, end: int, expected: int) -> CorruptionError:
         return CorruptionError(f"{self._file.name} ends at {end}, but bytes up to {expected} were committed")
 
-    def _extents(self, first: int, last: int) -> _Extents:
-        addresses = self._addresses(first, last)
+    def _extents(self, ids: Ints) -> _Extents:
+        first, last = int(ids[0]), int(ids[-1]) + 1
+        if last - first == len(ids):
+            addresses = self._addresses(first, last)
+        else:
+            cuts = np.flatnonzero(np.diff(ids) > 1) + 1
+            addresses = np.concatenate([self._addresses(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)])
         positions = (addresses >> np.uint64(16)).astype(np.int64)
         slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
         starts = np.empty(len(addresses), np.int64)
@@ -267,7 +316,7 @@ class BlockSource:
             directory = self._directory(position)
             members = np.flatnonzero(positions == position)
             wanted = slots[members]
-            if int(wanted.max()) >= len(directory.ids) or (directory.ids[wanted] != members + first).any():
+            if int(wanted.max()) >= len(directory.ids) or (directory.ids[wanted] != ids[members]).any():
                 raise CorruptionError(
                     f"{self._file.name}: the macro block at offset {directory.offset} does not hold the blocks "
                     f"that the address tree places there (among blocks {first} to {last - 1})"
@@ -302,6 +351,31 @@ class BlockSource:
             return directory, 200 + 40 * len(directory.ids)
 
         return self._directories.get(position, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Whole vectors of leaves around rows that are wanted."""
+
+    starts: Ints
+    stops: Ints
+    places: Ints
+    """Where the wanted rows are among those of all vectors."""
+
+
+def _around(frames: block.OpenFrames, places: Ints) -> tuple[block.OpenFrames, _Around]:
+    """The leaves that have wanted rows, given by their places among the rows of all, and what to decode of them."""
+    ends = np.cumsum(frames.rows)
+    owners = np.searchsorted(ends, places, side="right")
+    leaves, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
+    begin = ends[leaves] - frames.rows[leaves]
+    lowest, highest = places[firsts] - begin, places[firsts + counts - 1] - begin
+    starts = lowest // VECTOR * VECTOR
+    stops = np.minimum((highest // VECTOR + 1) * VECTOR, frames.rows[leaves])
+    sizes = stops - starts
+    moved = np.cumsum(sizes) - sizes - starts - begin
+    some = block.OpenFrames(frames.buffer, frames.offsets[leaves], frames.rows[leaves], frames.ids[leaves])
+    return some, _Around(starts, stops, places + np.repeat(moved, counts))
 
 
 def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:

@@ -51,8 +51,9 @@ def aggregate(
     if rest:
         names = dict.fromkeys(name for index in rest for name in calls[index].columns)
         states = {index: calls[index].start() for index in rest}
-        # Something must be read to count rows; times compress best.
-        columns = list(names) or [snapshot.layout.schema.time]
+        # Something must be read to count rows: what is looked at anyway, or times, which compress best.
+        looked_at = () if where is None else where.columns
+        columns = list(names) or list(looked_at[:1]) or [snapshot.layout.schema.time]
         for batch in scan(snapshot, start, end, columns, where, below_seq, counters):
             for index in rest:
                 states[index] = calls[index].add(states[index], batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
 from tidelog.store.rows import Ints, integers
-from tidelog.store.snapshot import Part, Snapshot
+from tidelog.store.snapshot import Part, Snapshot, TreePart
 
 Mask = npt.NDArray[np.bool_]
 
@@ -40,29 +41,67 @@ def scan(
     """
     counters = counters or ReadCounters()
     start, parts = snapshot.in_range(start, end)
-    deletions = snapshot.deletions(start, end)
     time = snapshot.layout.schema.time
-    needed = dict.fromkeys(columns)
-    if where is not None:
-        needed |= dict.fromkeys(where.columns)
-    if below_seq is not None or deletions or _overlap(parts):
-        needed |= dict.fromkeys((time, SEQUENCE_COLUMN))
-    names = list(needed)
+    deletions = tuple(snapshot.deletions(start, end))
+    choice = None
+    if where is not None or below_seq is not None or deletions:
+        choice = _Choice(time, where, below_seq, deletions)
+    names = list(columns)
+    is_merged = _overlap(parts)
+    if is_merged:
+        names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
     target = pa.schema([snapshot.layout.stored.field(name) for name in names])
     opened: list[tuple[int, int, Callable[[], Iterator[pa.RecordBatch]]]] = [
-        (part.first, part.last, partial(_read, part, start, end, target, where, below_seq, counters)) for part in parts
+        (part.first, part.last, partial(_read, part, start, end, snapshot.layout, target, choice, counters))
+        for part in parts
     ]
-    if not _overlap(parts):
-        ordered = sorted(opened, key=lambda part: part[:2])
-        batches: Iterator[pa.RecordBatch] = (batch for _, _, read in ordered for batch in read())
-    else:
+    if is_merged:
         batches = chained(opened, names.index(time), names.index(SEQUENCE_COLUMN))
+    else:
+        ordered = sorted(opened, key=lambda part: part[:2])
+        batches = (batch for _, _, read in ordered for batch in read())
     for batch in batches:
-        kept = _kept(batch, time, where, below_seq, deletions)
-        if kept is not None and not kept.all():
-            batch = batch.filter(pa.array(kept))
         if batch.num_rows:
-            yield batch.select(list(columns)) if names != list(columns) else batch
+            yield batch.select(list(columns)) if is_merged else batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which rows count."""
+
+    time: str
+    where: Predicate | None
+    below_seq: int | None
+    deletions: tuple[Deletion, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """What it looks at."""
+        own = () if self.where is None else self.where.columns
+        more = (self.time, SEQUENCE_COLUMN) if self.below_seq is not None or self.deletions else ()
+        return list(dict.fromkeys((*own, *more)))
+
+    def mask(self, batch: pa.RecordBatch) -> Mask:
+        """The rows of a batch that count."""
+        kept: Mask | None = None
+        if self.below_seq is not None or self.deletions:
+            numbers = integers(batch.column(SEQUENCE_COLUMN))
+            kept = np.ones(batch.num_rows, np.bool_)
+            if self.below_seq is not None:
+                kept &= numbers < self.below_seq
+            times: Ints = integers(batch.column(self.time))
+            for deletion in self.deletions:
+                low, high = deletion.interval.start, deletion.interval.end
+                gone = numbers < deletion.below_seq
+                if low is not None:
+                    gone &= times >= low
+                if high is not None:
+                    gone &= times < high
+                kept &= ~gone
+        if self.where is None:
+            return np.ones(batch.num_rows, np.bool_) if kept is None else kept
+        mask = self.where.mask(batch)
+        return mask if kept is None else kept & mask
 
 
 def _overlap(parts: Sequence[Part]) -> bool:
@@ -74,17 +113,30 @@ def _read(
     part: Part,
     start: int | None,
     end: int | None,
+    layout: Layout,
     target: pa.Schema,
-    where: Predicate | None,
-    below_seq: int | None,
+    choice: _Choice | None,
     counters: ReadCounters,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part that may count, under the names and types of the stream as it is now."""
-    layout = part.layout
-    known = [name for name in target.names if name in layout.stored.names]
-    test = pruning(layout, where, below_seq)
+    """The rows of a part that count, under the names and types of the stream as it is now."""
+    names = target.names
+    if choice is None:
+        tested: list[str] = []
+        test = None
+    else:
+        tested = choice.columns
+        test = pruning(part.layout, choice.where, choice.below_seq)
+        if isinstance(part, TreePart) and (tested or names) and part.layout.schema == layout.schema:
+            yield from part.select(start, end, names, tested, choice.mask, test, counters)
+            return
+    wanted = list(dict.fromkeys((*names, *tested)))
+    known = [name for name in wanted if name in part.layout.stored.names]
+    full = pa.schema([layout.stored.field(name) for name in wanted])
     for batch in part.scan(start, end, known, test, counters):
-        yield batch if batch.schema.equals(target) else _evolved(batch, target)
+        rows = batch if batch.schema.equals(full) else _evolved(batch, full)
+        if choice is not None:
+            rows = rows.filter(pa.array(choice.mask(rows)))
+        yield rows.select(names) if tested else rows
 
 
 def _evolved(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -113,28 +165,3 @@ def pruning(layout: Layout, where: Predicate | None, below_seq: int | None) -> T
         return result
 
     return test
-
-
-def _kept(
-    batch: pa.RecordBatch, time: str, where: Predicate | None, below_seq: int | None, deletions: Sequence[Deletion]
-) -> Mask | None:
-    """Which rows count; None for all."""
-    kept: Mask | None = None
-    if below_seq is not None or deletions:
-        numbers = integers(batch.column(SEQUENCE_COLUMN))
-        kept = np.ones(batch.num_rows, np.bool_)
-        if below_seq is not None:
-            kept &= numbers < below_seq
-        times: Ints = integers(batch.column(time))
-        for deletion in deletions:
-            low, high = deletion.interval.start, deletion.interval.end
-            gone = numbers < deletion.below_seq
-            if low is not None:
-                gone &= times >= low
-            if high is not None:
-                gone &= times < high
-            kept &= ~gone
-    if where is not None:
-        mask = where.mask(batch)
-        kept = mask if kept is None else kept & mask
-    return kept

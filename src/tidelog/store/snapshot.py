@@ -17,6 +17,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import Test, TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage import ContainerReader
+from tidelog.storage.source import RowTest
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publications, TailRecord
@@ -54,6 +55,19 @@ class TreePart:
     ) -> Iterator[pa.RecordBatch]:
         """Rows of a time range, in order; without leaves that a test rejects."""
         return self._tree.scan(start, end, columns, test, counters)
+
+    def select(
+        self,
+        start: int | None,
+        end: int | None,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        row_test: RowTest,
+        test: Test | None,
+        counters: ReadCounters,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range that pass a test of some columns, in order."""
+        return self._tree.select(start, end, columns, tested, row_test, test, counters)
 
     def aggregate(
         self, start: int | None, end: int | None, columns: Sequence[str], counters: ReadCounters

@@ -24,6 +24,7 @@ from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints
+from tidelog.storage.source import RowTest
 
 NODE_CACHE_BYTES: Final = 32 << 20
 """Default budget of a cache of nodes: some 700 of ten columns, which stand for 360 million rows."""
@@ -217,6 +218,41 @@ class TreeReader:
         """
         self.layout.indexes(columns)
         return self._scan(start, end, columns, test, counters)
+
+    def select(
+        self,
+        start: int | None,
+        end: int | None,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        test: RowTest,
+        entry_test: Test | None = None,
+        counters: ReadCounters | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a time range that pass ``test``, which sees the columns ``tested``; in order, lazily.
+
+        Leaves that ``entry_test`` rejects are not looked at, and of leaves without rows that pass only the tested
+        columns are decoded (spec/event-store.md 9.3).
+        """
+        runs = self.leaf_ranges(start, end, entry_test, counters)
+        if not runs:
+            return iter(())
+        leaves = np.concatenate([np.arange(first, last, dtype=np.int64) for first, last in runs])
+        if counters:
+            counters.leaves += len(leaves)
+        bounded = start is not None or end is not None
+        names = list(dict.fromkeys((*tested, *self._time))) if bounded else list(tested)
+
+        def within(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+            mask = test(batch)
+            times = batch.column(self._time[0]).view(pa.int64()).to_numpy(zero_copy_only=True)
+            if start is not None:
+                mask = mask & (times >= start)
+            return mask & (times < end) if end is not None else mask
+
+        return self._reader.select(
+            ids.leaf_ids(leaves, self.layout.fanout), columns, names, within if bounded else test
+        )
 
     def _scan(
         self,
