@@ -25,6 +25,9 @@ offset  type  field
 ``TEXT_CONSTANT``: one distinct value. The same body with both streams left out: the value follows the head. A piece
 without a valid row has this encoding and no body.
 
+``TEXT_TEMPLATE``: lines that differ in numbers, where that is clearly shorter than compressed text. See
+:mod:`tidelog.storage.codec.text.template`.
+
 ``TEXT_PLAIN``: everything else. The parameter is the number of vectors of a segment (the last segment may have
 fewer), so that a reader of some vectors expands only their segments. The body, for ``v`` vectors of 1,024 rows in
 ``s`` segments:
