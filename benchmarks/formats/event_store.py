@@ -71,11 +71,16 @@ class EventReader(QueryStore):
         return iter(self._stream.scan(columns=columns))
 
     def rows(self, first: int, count: int) -> pa.Table:
-        """The rows from the time of the first to that of the last, cut to the rows asked for."""
+        """A scan from the time of the first row on, as far as is needed."""
         start = self._stream.nth(first, [TIME])[TIME]
-        end = self._stream.nth(first + count - 1, [TIME])[TIME]
-        before = first - self._stream.rank(start)
-        return self._stream.scan(start, end + 1).read_all().slice(before, count)
+        before = first - self._stream.rank(start)  # rows of the same time that come earlier
+        parts, missing = [], before + count
+        for batch in self._stream.scan(start):
+            parts.append(batch)
+            missing -= batch.num_rows
+            if missing <= 0:
+                break
+        return pa.Table.from_batches(parts).slice(before, count)
 
     def aggregate(self, start: int, end: int, column: str) -> Aggregates:
         """One call for all aggregates."""

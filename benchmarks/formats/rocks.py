@@ -82,13 +82,13 @@ def pairs(table: pa.Table) -> list[tuple[bytes, bytes]]:
     numbers, texts = _columns(table.schema)
     fixed = np.empty(table.num_rows, _record(table.schema))
     for name in numbers:
-        fixed[name] = table[name].to_numpy()
+        fixed[name] = table[name].cast(_stored(table.schema.field(name).type)).to_numpy()
     width, packed = fixed.dtype.itemsize, fixed.tobytes()
     values = [packed[start : start + width] for start in range(0, len(packed), width)]
     for name in texts:
         encoded = [text.encode() for text in table[name].to_pylist()]
         values = [before + _LENGTH.pack(len(text)) + text for before, text in zip(values, encoded, strict=True)]
-    times = table[0].to_pylist()
+    times = table[0].cast(pa.int64()).to_pylist()
     return [(_KEY.pack(time, row), value) for row, (time, value) in enumerate(zip(times, values, strict=True))]
 
 
@@ -131,7 +131,8 @@ def _batch(schema: pa.Schema, values: list[bytes]) -> pa.RecordBatch:
             places[row] = start + _LENGTH.unpack_from(value, places[row])[0]
             column.append(value[start : places[row]].decode())
         found[name] = column
-    return pa.record_batch([pa.array(found[field.name], field.type) for field in schema], schema)
+    arrays = [pa.array(found[field.name], _stored(field.type)).cast(field.type) for field in schema]
+    return pa.record_batch(arrays, schema)
 
 
 def _columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
@@ -142,4 +143,9 @@ def _columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
 
 def _record(schema: pa.Schema) -> np.dtype[Any]:
     numbers, _ = _columns(schema)
-    return np.dtype([(name, schema.field(name).type.to_pandas_dtype()) for name in numbers])
+    return np.dtype([(name, _stored(schema.field(name).type).to_pandas_dtype()) for name in numbers])
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type in which values of a type are packed: time stamps are numbers."""
+    return pa.int64() if pa.types.is_timestamp(kind) else kind

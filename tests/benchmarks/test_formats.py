@@ -9,19 +9,24 @@ import data
 from formats.arctic import ArcticDB
 from formats.base import Format
 from formats.duckdb_file import DuckDB
+from formats.event_store import BareContainer, EventStore
 from formats.ours import Tidelog
 from formats.parquet import Parquet
 from formats.raw import LZ4_BLOCK, LZ4Blocks, Raw
+from formats.rocks import RocksDB
 from questions.contest import expect_equal
 
 CONTESTANTS = [
     Tidelog(),
+    BareContainer(),
+    EventStore(),
     Parquet("lz4", row_group_rows=1000),
     Parquet("zstd"),
     Parquet("lz4", split=True, row_group_rows=1000),
     Parquet("zstd", split=True),
     DuckDB(),
     ArcticDB(),
+    RocksDB(),
 ]
 ROWS = 6_500
 

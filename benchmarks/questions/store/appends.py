@@ -46,7 +46,7 @@ def ask_sizes(bench: Bench) -> None:
     """Rates of appends of each size, durable at the end or after each append; for information."""
     most = bench.size(2_000_000, 200_000)
     table = data.table("sensor", most).combine_chunks()
-    fewer = 10 if bench.quick else 1
+    fewer = 20 if bench.quick else 1
     for size in SIZES:
         name = size_question(size)
         if size > most or not bench.wants(name):
@@ -276,7 +276,7 @@ class _Putting(_Writing):
 
     def count(self, directory: Path) -> int:
         database = rocks.connect(directory)
-        rows = sum(1 for _ in database.keys())
+        rows = sum(1 for _ in database.values())
         database.close()
         return rows
 
