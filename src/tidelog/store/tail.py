@@ -30,6 +30,11 @@ _GATHERED: Final = 16
 
 _GATHERED_BYTES: Final = 16 << 20
 
+_SMALL: Final = 1024
+"""Rows below which a batch waits for others, until there are so many rows, or so many batches, in all."""
+
+_MOST_WAITING: Final = 256
+
 
 @dataclass(frozen=True, slots=True)
 class TailView:
@@ -74,6 +79,8 @@ class Tail:
         self._is_last_open = False
         self._unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
+        self._waiting: list[pa.RecordBatch] = []
+        """Small batches, with the sequence numbers from ``_waiting_from`` on."""
         self._view: TailView | None = None
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory))
@@ -107,7 +114,7 @@ class Tail:
         numbers = [state.next_seq, *(_last_seq(split) + 1 for split in self._splits)]
         if rows.num_rows:
             numbers.append(int(np.max(rows.column(rows.num_columns - 1).to_numpy())) + 1)
-        self._next_seq = self._journaled = max(numbers)
+        self._next_seq = self._journaled = self._waiting_from = max(numbers)
         self._committed = {split.name: split.next_commit() for split in self._splits}
         self._journal = TailJournal(
             self._site.medium, tail_path(self._site.directory), self._head(base=True), self._memory(), state.number + 1
@@ -180,8 +187,28 @@ class Tail:
             return self._unacknowledged.get(producer, self._producers.get(producer))
 
     def _accept(self, batch: pa.RecordBatch) -> None:
-        rows = with_seq(batch, self._next_seq, self._stored)
-        self._next_seq += batch.num_rows
+        """Give rows their numbers; small batches wait until there are enough of them to be worth the work."""
+        if batch.num_rows < _SMALL:
+            self._waiting.append(batch)
+            self._next_seq += batch.num_rows
+            if len(self._waiting) >= _MOST_WAITING or self._next_seq - self._waiting_from >= _SMALL:
+                self._take_waiting()
+        else:
+            self._take_waiting()
+            first = self._next_seq
+            self._next_seq += batch.num_rows
+            self._waiting_from = self._next_seq
+            self._take(batch, first)
+
+    def _take_waiting(self) -> None:
+        """Take in the small batches that wait."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            first, self._waiting_from = self._waiting_from, self._next_seq
+            self._take(waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting), first)
+
+    def _take(self, batch: pa.RecordBatch, first: int) -> None:
+        rows = with_seq(batch, first, self._stored)
         fresh, late = split_late(rows, self._schema, self._sealed)
         if late is not None:
             self._late.add(late)
@@ -282,6 +309,7 @@ class Tail:
 
     def _flush(self) -> None:
         self._view = None
+        self._take_waiting()
         leaf = self._options.leaf_rows
         if self._fresh.rows >= leaf:
             self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
@@ -329,6 +357,7 @@ class Tail:
         with self._mutex:
             self._check_open()
             if self._view is None:
+                self._take_waiting()
                 rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
                 self._view = TailView(
                     tuple(split.reader() for split in self._splits if split.rows),
