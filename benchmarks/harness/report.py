@@ -90,7 +90,7 @@ def write_json(path: Path, title: str, questions: Sequence[Question], environmen
 def environment(file_system: str, options: dict[str, Any]) -> dict[str, Any]:
     """What the figures depend on besides the code: machine, versions, options."""
     versions = {}
-    for name in ("tidelog", "numpy", "pyarrow", "numba", "duckdb", "arcticdb", "lz4", "pandas"):
+    for name in ("tidelog", "numpy", "pyarrow", "numba", "duckdb", "arcticdb", "rocksdict", "lz4", "pandas"):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
