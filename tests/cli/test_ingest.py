@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tidelog
 from support.commands import TRADES, Cli, stored
+from support.profiles import scaled
 from tidelog.cli import ingest as module
 from tidelog.cli.ingest import IngestOptions, IngestResult, ingest, rebatched
 from tidelog.cli.progress import IngestProgress
@@ -101,7 +102,7 @@ def test_a_bad_row_ends_it_and_all_before_are_stored(cli: Cli, tmp_path: Path) -
     assert run.err.splitlines() == [
         "tidelog: b.csv, row 26, column 'x': found 'much', expected float64; mend the row, or if the value stands for "
         "null, say so with --null",
-        "55 rows before that are stored; leave them out when you try again, or use --producer, which does so by itself",
+        "55 rows before that are stored; leave that out when you try again, or use --producer, which does so by itself",
     ]
     assert times() == list(range(55))
 
@@ -114,7 +115,7 @@ def test_a_producer_goes_on_where_it_stopped(cli: Cli, tmp_path: Path) -> None:
     command = ["ingest", "a.csv", "b.csv", *NEW, "--producer", "files"]
     run = cli(*command, "--batch-rows", 10)
     assert run.code == 1
-    assert run.err.endswith("47 rows before that are stored; run the same command again to go on behind them\n")
+    assert run.err.endswith("47 rows before that are stored; run the same command again to go on from there\n")
     write_csv(second, 30, 60)
     run = cli(*command, "--batch-rows", 7)
     assert run.out.startswith("appended to 'trades': 13 rows (47 more were there already), ")
@@ -208,7 +209,7 @@ def test_quiet(cli: Cli, tmp_path: Path) -> None:
     assert (run.code, run.out, run.err) == (0, "", "")
 
 
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(st.lists(st.integers(0, 20)), st.integers(1, 15), st.booleans())
 def test_batches_of_one_size(sizes: list[int], rows: int, fails: bool) -> None:
     def batches() -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
-"""Every piece of Python in the documentation runs, and every command shown exists."""
+"""Every piece of Python in the documentation runs, every command shown exists, and ``tidelog`` prints what is shown."""
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.console import Shown, first_difference, shown_commands
 from support.markdown import ROOT, Block, blocks, documents, name
 
 
@@ -48,7 +50,7 @@ def test_a_failing_snippet_is_noticed_at_its_line() -> None:
 def _commands(block: Block) -> list[str]:
     """The commands of a block: behind a prompt in ``console``, every line in ``sh``."""
     if block.language == "console":
-        return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+        return [shown.command for shown in shown_commands([block.text])]
     return [line for line in block.text.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -67,7 +69,7 @@ def complaint_about(command: str) -> str | None:
         extras = {extra for group in asked for extra in group.split(",")}
         unknown = extras - project["optional-dependencies"].keys()
         return f"unknown extras {sorted(unknown)}" if unknown else None
-    if program in {"cd", "git"}:
+    if program in {"cat", "cd", "git"}:
         return None
     if program.startswith(".venv/bin/"):
         return None if program.rsplit("/", 1)[1] in {"python", "pytest", "ruff", "mypy"} else "not in .venv"
@@ -100,3 +102,56 @@ def test_commands_exist(document: Path, chosen: list[Block]) -> None:
 )
 def test_what_counts_as_an_existing_command(command: str, works: bool) -> None:
     assert (complaint_about(command) is None) == works
+
+
+def _consoles() -> list[tuple[Path, list[Shown]]]:
+    """Documents that show ``tidelog`` at work, with all their commands in order."""
+    found = [(document, shown_commands(b.text for b in chosen)) for document, chosen in _documents_with("console")]
+    return [(document, shown) for document, shown in found if any("tidelog " in each.command for each in shown)]
+
+
+@pytest.mark.parametrize(("document", "shown"), [pytest.param(*case, id=name(case[0])) for case in _consoles()])
+def test_tidelog_prints_what_is_shown(
+    document: Path,
+    shown: list[Shown],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from tidelog.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(arguments: list[str], stdin: bytes) -> str:
+        source = tmp_path / ".stdin"
+        source.write_bytes(stdin)
+        with source.open("rb") as file:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+            capfd.readouterr()
+            main(arguments)
+        captured = capfd.readouterr()
+        return captured.out + captured.err
+
+    difference = first_difference(shown, run)
+    assert difference is None, difference
+
+
+def test_consoles_are_read_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "$ make\n$ cat a.txt\nx\n$ tidelog one \\\n    'two three'\n5 rows in ... s\n$ cat a.txt | tidelog -\nx\n"
+    shown = shown_commands([text])
+    assert [each.command for each in shown] == ["make", "cat a.txt", "tidelog one 'two three'", "cat a.txt | tidelog -"]
+    calls: list[tuple[list[str], bytes]] = []
+
+    def run(arguments: list[str], stdin: bytes) -> str:
+        calls.append((arguments, stdin))
+        return stdin.decode() or "5 rows in 0.1 s \n"
+
+    assert first_difference(shown, run) is None
+    assert calls == [(["one", "two three"], b""), (["-"], b"x\n")]
+    assert (tmp_path / "a.txt").read_text() == "x\n"
+    wrong = first_difference(shown, lambda arguments, stdin: "6 rows in 0.1 s\n")
+    assert wrong is not None
+    assert "printed:\n6 rows" in wrong
+    assert first_difference(shown, lambda arguments, stdin: "5 rows in 0.1 s\nmore\n") is not None

@@ -5,14 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tidelog
 from support.profiles import scaled
 from tidelog.engine.front import Front, FrontError, QueueFullError
 from tidelog.model import Schema
@@ -450,6 +453,34 @@ def test_a_forked_child_is_refused_instead_of_waiting_for_ever(stream: GatedStre
 def test_settings_without_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="found"):
         Front(GatedStream(), **options)
+
+
+def test_a_real_stream_gets_everything_and_keeps_it(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        with Front(store.create_stream("s", SCHEMA.arrow, "ts"), capacity_rows=50, append_rows=20) as front:
+            producers = [
+                Producer(lambda who=who: [front.put(rows(*range(n, n + 5), who=who)) for n in range(0, 500, 5)])  # type: ignore[misc]
+                for who in range(3)
+            ]
+            for producer in producers:
+                assert producer.outcome() == [5] * 100
+            front.flush()
+            with tidelog.open(tmp_path, read_only=True) as other:  # durable, so others see it
+                found = other.stream("s").scan(seq=True).read_all().sort_by("_seq")
+        assert front.counters().appended == 1500
+    for who in range(3):
+        assert found.filter(pc.equal(found["who"], who))["ts"].to_pylist() == list(range(500))
+
+
+def test_a_closed_stream_fails_its_front(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        front = Front(store.create_stream("s", SCHEMA.arrow, "ts"))
+    front.put(rows(1))
+    with pytest.raises(FrontError) as caught:
+        front.flush()
+    assert isinstance(caught.value.__cause__, ClosedError)
+    with pytest.raises(FrontError):
+        front.close()
 
 
 @settings(max_examples=scaled(25))

@@ -221,7 +221,7 @@ def export(
 ) -> None:
     """Write the events of a time range to a file, which appears when it is complete."""
     from tidelog.cli.query import Selection, write
-    from tidelog.cli.units import count, size
+    from tidelog.cli.units import rows, size
     from tidelog.cli.writing.formats import known_suffixes, output_for
 
     chosen = output_for(out)
@@ -239,8 +239,8 @@ def export(
         as_of=as_of,
         seq=seq,
     )
-    rows = write(selection, chosen, out)
-    typer.echo(f"wrote {count(rows)} rows, {size(out.stat().st_size)}, to {out}")
+    written = write(selection, chosen, out)
+    typer.echo(f"wrote {rows(written)}, {size(out.stat().st_size)}, to {out}")
 
 
 @app.command()

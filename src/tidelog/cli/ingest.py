@@ -20,7 +20,7 @@ from tidelog.cli.progress import IngestProgress
 from tidelog.cli.reading.detect import STDIN, Format, Input
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.source import Source
-from tidelog.cli.units import count, duration, size
+from tidelog.cli.units import count, duration, rows, size
 from tidelog.model.errors import InputError, NotFoundError, SchemaError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class IngestResult:
         seconds = max(self.seconds, 1e-9)
         known = f" ({count(self.known_rows)} more were there already)" if self.known_rows else ""
         return (
-            f"{'created' if self.created else 'appended to'} {self.stream!r}: {count(self.rows)} rows{known}, "
+            f"{'created' if self.created else 'appended to'} {self.stream!r}: {rows(self.rows)}{known}, "
             f"{size(self.bytes)} in {duration(self.seconds)}, {count(self.rows / seconds)} rows/s, "
             f"{size(self.bytes / seconds)}/s"
         )
@@ -180,8 +180,8 @@ class _Ingestion:
             raise SchemaError(f"{error}. A type other than the one found can be given as --type COLUMN=TYPE") from error
 
 
-def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``rows`` rows, the last one shorter; an error comes after all rows before it."""
+def rebatched(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, ``batch_rows`` in each batch but the last; an error comes after all rows before it."""
     waiting: list[pa.RecordBatch] = []
     waiting_rows = 0
     failure: Exception | None = None
@@ -193,8 +193,8 @@ def rebatched(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         except InputError as error:
             failure = error
             break
-        while waiting_rows + batch.num_rows >= rows:
-            room = rows - waiting_rows
+        while waiting_rows + batch.num_rows >= batch_rows:
+            room = batch_rows - waiting_rows
             yield pa.concat_batches([*waiting, batch.slice(0, room)]) if waiting else batch.slice(0, room)
             waiting, waiting_rows, batch = [], 0, batch.slice(room)
         if batch.num_rows:
@@ -218,8 +218,8 @@ def _left_behind(result: IngestResult, producer: str | None) -> str:
     if not result.rows:
         return "nothing was stored"
     again = (
-        "run the same command again to go on behind them"
+        "run the same command again to go on from there"
         if producer is not None
-        else "leave them out when you try again, or use --producer, which does so by itself"
+        else "leave that out when you try again, or use --producer, which does so by itself"
     )
-    return f"{count(result.rows)} rows before that are stored; {again}"
+    return f"{rows(result.rows)} before that {'is' if result.rows == 1 else 'are'} stored; {again}"

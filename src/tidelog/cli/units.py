@@ -10,6 +10,11 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def rows(number: int) -> str:
+    """A number of rows: 1 row, 2,000 rows."""
+    return f"{count(number)} row{'' if number == 1 else 's'}"
+
+
 def size(number: float) -> str:
     """Bytes in the decimal unit that leaves at most three digits before the point: 12.3 MB."""
     unit = 0
