@@ -144,6 +144,17 @@ def test_no_rows_at_all(output: Output) -> None:
     assert text.get(output, file.getvalue()) == file.getvalue()
 
 
+@pytest.mark.parametrize("limit", [1, 10, 100, 1000])
+def test_text_in_parts_is_the_same_text(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.cli.writing.formats.TEXT_BYTES", limit)
+    batch = pa.record_batch({"s": [f"text {i}" for i in range(57)]})
+    file = io.BytesIO()
+    with writer(Output.JSON, file, batch.schema, is_stream=True) as sink:
+        sink.write(batch)
+        sink.write(batch.slice(0, 0))
+    assert [json.loads(line) for line in file.getvalue().splitlines()] == batch.to_pylist()
+
+
 def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("old")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import PurePath
 from types import TracebackType
@@ -22,6 +22,9 @@ class Output(StrEnum):
     ARROW = "arrow"
     PARQUET = "parquet"
 
+
+TEXT_BYTES: Final = 64 << 20
+"""About how much Arrow data is turned into text at a time."""
 
 BINARY: Final = frozenset({Output.ARROW, Output.PARQUET})
 
@@ -76,12 +79,20 @@ def writer(output: Output, file: IO[bytes], schema: pa.Schema, *, is_stream: boo
     return _WRITERS[output](file, schema, is_stream)
 
 
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts whose text stays far below what one array of Arrow can hold."""
+    step = max(1, batch.num_rows // (1 + batch.nbytes // TEXT_BYTES))
+    for first in range(0, batch.num_rows, step):
+        yield batch.slice(first, step)
+
+
 class _JsonWriter(Writer):
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write(json_lines(batch))
+        for part in _parts(batch):
+            self._file.write(json_lines(part))
 
     def close(self) -> None:
         """Lines need no end."""
@@ -94,7 +105,8 @@ class _CsvWriter(Writer):
         file.write(csv_lines(pa.RecordBatch.from_arrays(names, schema.names)))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write(csv_lines(batch))
+        for part in _parts(batch):
+            self._file.write(csv_lines(part))
 
     def close(self) -> None:
         """Lines need no end."""

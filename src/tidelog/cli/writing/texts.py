@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,8 +57,7 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
         parts.append(f"{', ' if index else '{'}{key}: ")
         parts.append(_json_values(column))
     parts.append("}\n")
-    text = pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="null")
-    return b"".join(text.cast(pa.binary()).to_pylist())
+    return _concatenated(pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="null"))
 
 
 def csv_lines(batch: pa.RecordBatch) -> bytes:
@@ -71,8 +71,15 @@ def csv_lines(batch: pa.RecordBatch) -> bytes:
     for index, column in enumerate(batch.columns):
         parts.append("," if index else "")
         parts.append(_csv_values(column))
-    text = pc.binary_join_element_wise(*parts, "\n", "", null_handling="replace", null_replacement="")
-    return b"".join(text.cast(pa.binary()).to_pylist())
+    return _concatenated(pc.binary_join_element_wise(*parts, "\n", "", null_handling="replace", null_replacement=""))
+
+
+def _concatenated(texts: pa.Array) -> bytes:
+    """All texts one after the other, which is how Arrow keeps them."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)
+    first, last = int(bounds[texts.offset]), int(bounds[texts.offset + len(texts)])
+    return bytes(data[first:last])
 
 
 def _csv_values(column: pa.Array) -> pa.Array:
@@ -106,5 +113,6 @@ def _quoted(text: pa.Array) -> pa.Array:
 def _times(column: pa.Array) -> pa.Array:
     type_ = column.type
     # The ticks count UTC whether there is a zone or not, and UTC needs no database of zones.
-    text = pc.strftime(column.cast(pa.int64()).cast(pa.timestamp(type_.unit)), "%Y-%m-%dT%H:%M:%S")
+    text = column.cast(pa.int64()).cast(pa.timestamp(type_.unit)).cast(pa.string())
+    text = pc.replace_substring(text, " ", "T", max_replacements=1)
     return text if type_.tz is None else pc.binary_join_element_wise(text, "Z", "")
