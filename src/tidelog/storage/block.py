@@ -191,7 +191,8 @@ def decode_leaves(
             f"column {schema.names[columns[column]]!r} of block {int(frames.ids[frame])} is damaged: "
             "its checksum is not the one written"
         )
-    return decode_columns([schema.types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
+    types = schema.types
+    return decode_columns([types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
 
 
 def decode_node(frames: OpenFrames, index: int) -> bytes:

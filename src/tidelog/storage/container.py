@@ -117,6 +117,8 @@ class Container:
         """While set, commits are made by ``flush`` alone, so that no crash can leave a part of what was appended."""
         self._mutex = threading.RLock()
         self._closed = False
+        self._is_viewed = False
+        """Whether views were given out: they go on when this is closed, and the file goes with the last of them."""
         self._failure: BaseException | None = None
 
         self._placement = Placement(file, preface.macro_size, commit.place, tree)
@@ -248,7 +250,8 @@ class Container:
         self._line.cancel()
         if self._syncer is not None:
             self._syncer.shutdown(wait=True)
-        self._file.close()
+        if not self._is_viewed:
+            self._file.close()
         self._file_lock.release()
 
     def __enter__(self) -> Container:
@@ -346,6 +349,14 @@ class Container:
                 self._committed_relocations = dict(self._relocations)
             return self._durable
 
+    def sync_publication(self) -> None:
+        """Make the slot of the newest commit durable too, so that no crash leaves it damaged.
+
+        After ``flush`` alone that does no harm, as the next writer repairs it; this is for files that get no other.
+        """
+        with self._mutex, self._guard():
+            self._file.sync()
+
     def next_commit(self) -> tuple[int, int]:
         """Number and position of the commit that ``flush`` would make or return now, if nothing is appended before it.
 
@@ -429,13 +440,15 @@ class Container:
     def view(self) -> ContainerReader:
         """A reader of everything appended and updated so far, durable or not, sharing this container's file and cache.
 
-        Its commit is none that was written: it has the number of the last one and ends where the file ends now.
+        Its commit is none that was written: it has the number of the last one and ends where the file ends now. It can
+        be used for as long as anybody likes, also when the container has been closed.
         """
         with self._mutex, self._guard():
             self._line.drain()
             self._placement.seal()
             end = self._placement.place
             rows = self._rows + self._moved.rows
+            self._is_viewed = True
             now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
             return self._reader(now, self._relocations)
 

@@ -302,6 +302,8 @@ class BlockSource:
 
     def _extents(self, ids: Ints) -> _Extents:
         first, last = int(ids[0]), int(ids[-1]) + 1
+        if len(ids) == 1:
+            return self._extent(first)
         if last - first == len(ids):
             addresses = self._addresses(first, last)
         else:
@@ -328,6 +330,19 @@ class BlockSource:
                 if len(split):
                     rests[int(split[0])] = self._continuations(directory)
         return _Extents(starts, sizes, rests)
+
+    def _extent(self, id: int) -> _Extents:
+        """Where the frame of one block stands: the common case, without arrays."""
+        address = int(self._addresses(id, id + 1)[0])
+        directory, slot = self._directory(address >> 16), address & 0xFFFF
+        if slot >= len(directory.ids) or directory.ids[slot] != id:
+            raise CorruptionError(
+                f"{self._file.name}: the macro block at offset {directory.offset} does not hold block {id}, which the "
+                "address tree places there"
+            )
+        is_split = directory.next != NIL and slot == len(directory.ids) - 1
+        rests = {0: self._continuations(directory)} if is_split else {}
+        return _Extents(directory.starts[slot : slot + 1], directory.sizes[slot : slot + 1], rests)
 
     def _continuations(self, directory: Directory) -> list[tuple[int, int]]:
         id = directory.ids[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from tidelog.storage.codec.numeric import decode_number_columns, encode_numbers
 from tidelog.storage.codec.text import decode_text, encode_text
 
 
+@functools.cache
 def is_text(type: pa.DataType) -> bool:
     """Whether values of this type have variable length."""
     return bool(
@@ -37,6 +39,8 @@ def decode_columns(
     """
     arrays: list[pa.Array] = [None] * len(types)
     numbers = [c for c, type in enumerate(types) if not is_text(type)]
+    if len(numbers) == len(types):
+        return decode_number_columns(types, buffer, offsets, lengths, starts, stops)
     if numbers:
         some = [types[c] for c in numbers]
         decoded = decode_number_columns(some, buffer, offsets[numbers], lengths[numbers], starts, stops)

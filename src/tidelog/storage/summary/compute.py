@@ -36,7 +36,8 @@ class _Kind(Enum):
 def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None) -> npt.NDArray[np.void]:
     """Summaries of the blocks of a column: of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``.
 
-    The bounds of text are taken from its ``distinct`` values if they are known. ``cuts`` ascends within ``0 .. len(array)``; a block may be empty, and holds fewer than 2**32 rows.
+    The bounds of text are taken from its ``distinct`` values if they are known. ``cuts`` ascends within
+    ``0 .. len(array)``; a block may be empty, and holds fewer than 2**32 rows.
     """
     cuts = np.ascontiguousarray(cuts, np.int64)
     if len(cuts) == 0 or cuts[0] < 0 or cuts[-1] > len(array) or (cuts[1:] < cuts[:-1]).any():

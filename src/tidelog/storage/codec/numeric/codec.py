@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -66,27 +67,27 @@ def decode_number_columns(
     The columns share one stretch of memory, which is free again when all of them are gone.
     """
     columns = [column_of(type) for type in types]
-    counts = stops - starts
-    befores = np.cumsum(counts) - counts
-    rows, pieces = int(counts.sum()), len(starts)
-    widths = np.array([column.width for column in columns], np.int64)
-    sizes = (widths * rows + (_ALIGNMENT - 1)) & -_ALIGNMENT
-    bases = np.cumsum(sizes) - sizes
-    memory, owner = allocate(int(sizes.sum()))
+    counts = (stops - starts).tolist()
+    rows, pieces = sum(counts), len(counts)
+    # Few columns, and often a single leaf: plain numbers are faster than arrays.
+    befores = list(accumulate(counts, initial=0))[:-1]
+    bases = list(accumulate(((column.width * rows + _ALIGNMENT - 1) & -_ALIGNMENT for column in columns), initial=0))
+    memory, owner = allocate(bases.pop())
+    targets = [base + column.width * before for base, column in zip(bases, columns, strict=True) for before in befores]
     remarks, outcome = decode_pieces(
-        np.repeat(np.array([column.floats for column in columns], np.uint8), pieces),
-        np.repeat(widths, pieces),
-        (bases[:, None] + widths[:, None] * befores).ravel(),
+        np.array([column.floats for column in columns for _ in counts], np.uint8),
+        np.array([column.width for column in columns for _ in counts], np.int64),
+        np.array(targets, np.int64),
         buffer,
-        np.ascontiguousarray(offsets).ravel(),
-        np.ascontiguousarray(lengths).ravel(),
-        np.tile(starts, len(columns)),
-        np.tile(stops, len(columns)),
+        offsets.ravel(),
+        lengths.ravel(),
+        starts if len(columns) == 1 else np.concatenate([starts] * len(columns)),
+        stops if len(columns) == 1 else np.concatenate([stops] * len(columns)),
         memory,
         {column.word for column in columns},
     )
     arrays = []
-    for i, (type, column, base) in enumerate(zip(types, columns, bases.tolist(), strict=True)):
+    for i, (type, column, base) in enumerate(zip(types, columns, bases, strict=True)):
         size = column.width * rows
         content = owner.slice(base, size)
         bitmap, nulls = None, 0
