@@ -42,10 +42,10 @@ SCAN = ScanBounds(Bound(1.0, 1.0, FULL))
 COLUMN = {"sensor": "temperature", "stock_strings": "price", "sine": "s0"}
 """The column scanned alone."""
 
-ONE_EVENT_AGAINST_ROCKSDB = Bound(1.0, 2.0, 200_000)
-ONE_EVENT_AGAINST_DUCKDB = Bound(100, 100, 200_000)
+ONE_EVENT_AGAINST_ROCKSDB = Bound(1.0, 2.0, appends.MOST_EVENTS)
+ONE_EVENT_AGAINST_DUCKDB = Bound(100, 100, appends.MOST_EVENTS)
 ONE_DURABLE = Bound(1.5, 1.5)
-SCAN_OF_SMALL_APPENDS = Bound(0.9, 1.0, 2 * MILLION)
+SCAN_OF_SMALL_APPENDS = Bound(0.9, 1.0, appends.MOST_ROWS)
 
 AGGREGATES = {LONG: Bound(300, 1000, LONG), FULL: Bound(30, 30, FULL)}
 GROWTH = Bound(1 / 1.5, 1 / 1.5, LONG)

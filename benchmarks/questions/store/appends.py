@@ -22,14 +22,17 @@ from questions.contest import present, split
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 """Rows of an append."""
 
+MOST_ROWS, MOST_EVENTS = 2_000_000, 200_000
+"""Rows, and single events, of one run, however many were asked for: more would take long and change no rate."""
+
 ONE_EVENT = "append one event"
 ONE_DURABLE = "append and flush one event"
 SCAN = "scan after appends of 10 rows"
 
 _MOST_APPENDS, _MOST_SYNCED_APPENDS = 20_000, 500
 """Appends of one run at most, without and with a sync behind each."""
-_EVENTS_AT_ONCE, _SLOW_EVENTS_AT_ONCE = 200_000, 1_000
-"""Single events of one run; fewer for those that need a millisecond for each."""
+_SLOW_EVENTS = 1_000
+"""Single events of one run for those that need a millisecond for each."""
 _PAGE = 4096
 _SYNCS = 50
 """Durable appends of one run."""
@@ -44,7 +47,7 @@ def size_question(size: int) -> str:
 
 def ask_sizes(bench: Bench) -> None:
     """Rates of appends of each size, durable at the end or after each append; for information."""
-    most = bench.size(2_000_000, 200_000)
+    most = _size(bench, MOST_ROWS, 200_000)
     table = data.table("sensor", most).combine_chunks()
     fewer = 20 if bench.quick else 1
     for size in SIZES:
@@ -76,9 +79,9 @@ def ask_sizes(bench: Bench) -> None:
 
 def ask_one_event(bench: Bench, against_rocks: Bound, against_duckdb: Bound) -> None:
     """Rates of single events: our dicts against RocksDB's keys and values and DuckDB's INSERT within a transaction."""
-    events = bench.size(_EVENTS_AT_ONCE, _EVENTS_AT_ONCE // 10)
+    events = _size(bench, MOST_EVENTS, MOST_EVENTS // 10)
     table = data.table("sensor", events)
-    few = table.slice(0, max(1, min(events, _SLOW_EVENTS_AT_ONCE // (5 if bench.quick else 1))))
+    few = table.slice(0, max(1, min(events, _SLOW_EVENTS // (5 if bench.quick else 1))))
     cases, rows = [_Appending(OURS, table.schema, table.to_pylist()).case()], {OURS: events}
     if present(bench, [rocks.RocksDB()]):
         pairs = rocks.pairs(table)
@@ -166,7 +169,7 @@ def ask_one_durable(bench: Bench, limit: Bound) -> None:
 
 def ask_scan(bench: Bench, floor: Bound) -> None:
     """Full scans of a store filled ten rows at a time, against one filled by large appends."""
-    table = data.table("sensor", bench.size(2_000_000, 100_000)).combine_chunks()
+    table = data.table("sensor", _size(bench, MOST_ROWS, 100_000)).combine_chunks()
     readers, directories = {}, []
     large = "filled by 100,000s"
     for name, size in ((OURS, 10), (large, 100_000)):
@@ -192,6 +195,10 @@ def ask_scan(bench: Bench, floor: Bound) -> None:
     )
     comparison = Comparison(large, (large,), floor)
     bench.answer(Question(SCAN, "M rows/s to Arrow", table.num_rows, ours, peers, [comparison]))
+
+
+def _size(bench: Bench, full: int, quick: int) -> int:
+    return min(bench.size(full, quick), full)
 
 
 def _expect_rows(name: str, found: int, expected: int) -> None:
