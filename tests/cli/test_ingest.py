@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from support.commands import TRADES, Cli, stored
 from support.profiles import scaled
 from tidelog.cli import ingest as module
 from tidelog.cli.ingest import IngestOptions, IngestResult, ingest, rebatched
+from tidelog.cli.interrupts import interrupts_held
 from tidelog.cli.progress import IngestProgress
 from tidelog.model.errors import InputError
 
@@ -132,8 +134,8 @@ def test_an_interrupt_keeps_what_was_stored(cli: Cli, tmp_path: Path, monkeypatc
     append = tidelog.engine.stream.Stream.append
 
     def interrupted(self: Any, data: Any, **options: Any) -> None:
-        if data["t"][0].as_py() >= 20:
-            raise KeyboardInterrupt
+        if data["t"][0].as_py() == 10:
+            signal.raise_signal(signal.SIGINT)  # must not stop this append half-way
         append(self, data, **options)
 
     with monkeypatch.context() as patched:
@@ -289,3 +291,19 @@ def test_the_same_rows_from_every_format(cli: Cli, tmp_path: Path, trades: list[
     rows = stored("events", "all")
     assert len(rows) == 5 * TRADES.num_rows
     assert rows == [row for row in TRADES.to_pylist() for _ in names]
+
+
+def test_interrupts_wait_for_the_end_of_a_block() -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        with interrupts_held():
+            signal.raise_signal(signal.SIGINT)
+            done.append("held")
+        done.append("not reached")
+
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["held"]
+    assert signal.getsignal(signal.SIGINT) is usual

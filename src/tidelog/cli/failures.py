@@ -53,7 +53,7 @@ def reported(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def complain(message: str) -> None:
     """Say on standard error what is wrong."""
-    typer.secho(f"tidelog: {message}", err=True, fg=None)
+    typer.echo(f"tidelog: {message}", err=True)
 
 
 def message_of(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import tidelog
+from tidelog.cli.interrupts import interrupts_held
 from tidelog.cli.progress import IngestProgress
 from tidelog.cli.reading.detect import STDIN, Format, Input
 from tidelog.cli.reading.open import open_source
@@ -115,7 +116,8 @@ class _Ingestion:
                 self._read(file)
         finally:
             if self._stream is not None:
-                self._stream.flush()
+                with interrupts_held():
+                    self._stream.flush()
 
     def _read(self, file: str) -> None:
         with Input(file, self._options.format) as content:
@@ -128,7 +130,8 @@ class _Ingestion:
             before = self._result.bytes
             self._progress.update(content.name, self._result.rows, before)
             for batch in rebatched(source.batches(self._stream.schema), self._options.batch_rows):
-                self._append(self._stream, batch)
+                with interrupts_held():  # an append that stops half-way would be neither stored nor missing
+                    self._append(self._stream, batch)
                 self._progress.update(content.name, self._result.rows, before + content.position)
             self._result.bytes = before + content.position
 
