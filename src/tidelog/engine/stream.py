@@ -19,6 +19,7 @@ from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
 from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.model.time import INT64_MAX
 from tidelog.storage.check import Finding
 from tidelog.store.aggregation import aggregate
 from tidelog.store.check import check_stream
@@ -156,8 +157,10 @@ class Stream:
                 return
             try:
                 if self._tail is not None:
-                    self._append_rows()
-                    self._tail.close()
+                    try:
+                        self._append_rows()
+                    finally:
+                        self._tail.close()
             finally:
                 self._closed = True
                 self._gathering = 1
@@ -293,7 +296,7 @@ class Stream:
             return as_of, None
         if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
             raise InputError(f"as_of is {as_of!r}; expected a snapshot, or a sequence number from 0")
-        return self.snapshot(), as_of
+        return self.snapshot(), min(as_of, INT64_MAX)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -136,6 +136,7 @@ class OpenSplit:
         """Close tree and file, durably; says what the manifest is to know of it. There must be rows."""
         root = self._tree.close()
         self._container.flush(root.to_bytes())
+        self._container.sync_publication()  # nobody will open it for writing, and repair it, again
         whole = self._tree.entry()
         time, seq = self.layout.schema.time, self.layout.stored.names[self.layout.sequence]
         info = SplitInfo(

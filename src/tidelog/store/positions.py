@@ -8,18 +8,19 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
+from tidelog.model.time import INT64_MAX
 from tidelog.store.scan import scan
 from tidelog.store.snapshot import Snapshot
 
 
-def rank(snapshot: Snapshot, time: int, counters: ReadCounters | None = None) -> int:
-    """How many rows have a time before ``time``; deleted rows do not count."""
+def rank(snapshot: Snapshot, time: int | None, counters: ReadCounters | None = None) -> int:
+    """How many rows have a time before ``time``, or any time for None; deleted rows do not count."""
     counters = counters or ReadCounters()
     if snapshot.manifest.deletions:
         return sum(batch.num_rows for batch in scan(snapshot, None, time, [snapshot.layout.schema.time]))
     start, parts = snapshot.in_range(None, time)
     before = 0 if start is None else sum(part.rank(start, counters) for part in parts)
-    return max(0, sum(part.rank(time, counters) for part in parts) - before)
+    return max(0, sum(part.rows if time is None else part.rank(time, counters) for part in parts) - before)
 
 
 def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCounters | None = None) -> pa.RecordBatch:
@@ -31,7 +32,7 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
     counters = counters or ReadCounters()
     _, parts = snapshot.in_range(None, None)
     last = max((part.last for part in parts), default=0)
-    rows = rank(snapshot, last + 1, counters) if parts else 0
+    rows = rank(snapshot, None, counters) if parts else 0
     place = index + rows if index < 0 else index
     if not 0 <= place < rows:
         raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
@@ -43,7 +44,8 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
         else:
             high = middle - 1
     place -= rank(snapshot, low, counters)
-    for batch in scan(snapshot, low, low + 1, columns, counters=counters):
+    end = None if low == INT64_MAX else low + 1
+    for batch in scan(snapshot, low, end, columns, counters=counters):
         if place < batch.num_rows:
             return batch.slice(place, 1)
         place -= batch.num_rows

@@ -1,13 +1,14 @@
 """The tail record: what the writer of a stream's tail has published for readers in other processes.
 
 A small file with two slots, written in turn and never synced: it is only looked at while its writer is alive, and what
-it names was durable before it was written. A slot is::
+it names was durable before it was written. A writer that comes first withdraws what the one before has said. A slot
+is::
 
     0   u32 length of the text, u32 CRC-32 of number and text
     8   u64 number of the publication, from 1
-    16  JSON
+    16  JSON; ``null`` if nothing is said
 
-Slot ``i`` starts at ``i * 4096``.
+Slot ``i`` starts at ``i * 65536``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
 
-_SLOT = 4096
+_SLOT = 1 << 16
 _HEAD = struct.Struct("<IIQ")
 _NUMBER = struct.Struct("<Q")
 _ATTEMPTS = 5
@@ -37,6 +38,8 @@ class TailRecord:
     """How many of its records count."""
     splits: Mapping[str, tuple[int, int]]
     """The splits being written, each with number and position of a commit."""
+    next_seq: int = 0
+    """Rows with smaller sequence numbers were flushed."""
 
 
 class Publisher:
@@ -49,12 +52,25 @@ class Publisher:
 
     def publish(self, record: TailRecord) -> None:
         """Let readers see a state that is durable."""
-        fields = {"journal": record.journal, "records": record.records, "splits": record.splits}
-        text = json.dumps(fields).encode()
+        fields = {
+            "journal": record.journal,
+            "records": record.records,
+            "splits": record.splits,
+            "next_seq": record.next_seq,
+        }
+        self._write(json.dumps(fields).encode())
+
+    def withdraw(self) -> None:
+        """Take back what was published: readers look for themselves at what is there."""
+        self._write(b"null")
+
+    def _write(self, text: bytes) -> None:
         self._number += 1
         body = _NUMBER.pack(self._number) + text
         if len(body) + 8 > _SLOT:
-            raise StorageError(f"a tail record of {len(text)} bytes does not fit a slot of {_SLOT}; use shorter names")
+            raise StorageError(
+                f"a tail record of {len(text)} bytes does not fit a slot of {_SLOT}; append in smaller parts"
+            )
         self._file.write((self._number % 2) * _SLOT, _HEAD.pack(len(text), zlib.crc32(body), self._number) + text)
 
     def close(self) -> None:
@@ -71,7 +87,7 @@ class Publications:
         self._file: File | None = None
 
     def newest(self) -> tuple[int, TailRecord | None]:
-        """The number of the newest publication, and what it says; 0 and None if there was none."""
+        """The number of the newest publication, and what it says, if anything; 0 and None if there was none."""
         if self._file is None:
             try:
                 self._file = self._medium.open(self._name)
@@ -84,8 +100,8 @@ class Publications:
         return 0, None
 
 
-def _newest(file: File) -> tuple[int, TailRecord] | None:
-    found: tuple[int, TailRecord] | None = None
+def _newest(file: File) -> tuple[int, TailRecord | None] | None:
+    found: tuple[int, TailRecord | None] | None = None
     for slot in range(2):
         head = file.read(slot * _SLOT, _HEAD.size)
         if len(head) < _HEAD.size:
@@ -96,6 +112,9 @@ def _newest(file: File) -> tuple[int, TailRecord] | None:
         text = file.read(slot * _SLOT + _HEAD.size, length)
         if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found[0]):
             values = json.loads(text)
-            splits = {name: (commit, position) for name, (commit, position) in values["splits"].items()}
-            found = number, TailRecord(values["journal"], values["records"], splits)
+            record = None
+            if values is not None:
+                splits = {name: (commit, position) for name, (commit, position) in values["splits"].items()}
+                record = TailRecord(values["journal"], values["records"], splits, values["next_seq"])
+            found = number, record
     return found

@@ -15,7 +15,7 @@ from tidelog.index.aggregate import Aggregate
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import Test, TreeReader
-from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
 from tidelog.storage import ContainerReader
 from tidelog.storage.source import RowTest
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
@@ -26,7 +26,7 @@ from tidelog.store.tail import TailView, lock_path, published_path
 from tidelog.store.tailjournal import read_entries
 from tidelog.store.tailstate import TailState, not_in, read_state, state_of
 
-_ATTEMPTS: Final = 20
+_ATTEMPTS: Final = 100
 _OPEN_TREES: Final = 256
 _CHUNK_ROWS: Final = 1 << 18
 
@@ -178,14 +178,19 @@ class Snapshots:
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return self._newest()
+                snapshot = self._newest()
+                if snapshot is not None:
+                    return snapshot
             except (NotFoundError, CorruptionError):
                 # A journal or split was replaced while we were looking: look again. A damaged file stays damaged.
                 if attempt == _ATTEMPTS - 1 or not self._manifests.exists():
                     raise
-        raise AssertionError("unreachable")
+        raise StorageError(
+            f"{self._site.directory} changed {_ATTEMPTS} times while it was looked at; ask again when less is written"
+        )
 
-    def _newest(self) -> Snapshot:
+    def _newest(self) -> Snapshot | None:
+        """The newest snapshot; None if something came in between."""
         is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
         # A writer publishes when it comes and whenever it has flushed, so with the same publication and manifest, and a
         # writer still there or still gone, nothing has changed.
@@ -194,7 +199,17 @@ class Snapshots:
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
-        snapshot = self._published(record) if is_locked and record is not None else self._left_behind()
+        if is_locked and record is not None:
+            snapshot = self._published(record)
+            # Rows of later flushes that have moved to the manifest already would be seen without the others.
+            is_certain = snapshot.manifest.next_seq <= record.next_seq
+        else:
+            snapshot = self._left_behind()
+            is_certain = False
+        if not is_certain:  # nobody may have changed anything meanwhile
+            now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
+            if now != (is_locked, number):
+                return None
         self._last = (key, snapshot) if snapshot.manifest.number == key[2] else None
         return snapshot
 
@@ -228,7 +243,8 @@ class Snapshots:
             closed = [info for info in manifest.splits.values() if info.seq_max >= lowest]
             rows = not_in([self._tree(info) for info in closed], rows)
         rows = sorted_rows(rows, self._site.layout.schema)
-        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], state.next_seq)
+        next_seq = max(state.next_seq, 0 if record is None else record.next_seq)
+        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], next_seq)
 
     def _snapshot(
         self,

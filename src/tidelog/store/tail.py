@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import ClosedError
+from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.model.interval import Interval
+from tidelog.model.time import INT64_MAX
 from tidelog.storage.media import Lock
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.memory import MemoryRows, split_late
@@ -34,6 +36,16 @@ _SMALL: Final = 1024
 """Rows below which a batch waits for others, until there are so many rows, or so many batches, in all."""
 
 _MOST_WAITING: Final = 256
+
+
+_MOST_FINISHED: Final = 64
+"""Splits of one append that wait for the flush to be closed; a longer append is seen in part before it is flushed."""
+
+_LATE_BEFORE_FLUSH: Final = 4
+"""How many times the limit of late rows one append may bring before a part of them is written, and seen."""
+
+_NO_APPEND: Final = -1
+"""The number of a producer whose first append is not flushed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class Tail:
         self._width = site.options.split_ticks(self._schema.clock)
         self._mutex = threading.RLock()
         self._closed = False
+        self._failure: BaseException | None = None
         self._fresh = MemoryRows(self._schema, self._stored)
         self._late = MemoryRows(self._schema, self._stored)
         self._splits: list[OpenSplit] = []
@@ -96,6 +109,9 @@ class Tail:
 
     def _recover(self) -> None:
         """Take over what the writer before has left."""
+        self._publisher = Publisher(self._site.medium, published_path(self._site.directory))
+        # What was published before says less than what is durable, if the machine has failed since.
+        self._publisher.withdraw()
         manifest = self._manifests.load()
         state = read_state(self._site, manifest)
         self._producers = dict(state.producers)
@@ -119,7 +135,6 @@ class Tail:
         self._journal = TailJournal(
             self._site.medium, tail_path(self._site.directory), self._head(base=True), self._memory(), state.number + 1
         )
-        self._publisher = Publisher(self._site.medium, published_path(self._site.directory))
         self._publish()
         self._journal.remove_older()
         self._close_finished()
@@ -143,17 +158,17 @@ class Tail:
         with self._mutex:
             if self._closed:
                 return
-            try:
-                self._flush()
-            finally:
-                self._closed = True
-                try:
-                    self._journal.close()
-                finally:
-                    for split in self._splits:
-                        split.abandon()
-                    self._publisher.close()
-                    self._lock.release()
+            self._closed = True
+            if not self._lock.held:  # in a forked child, to which nothing of this belongs
+                return
+            with ExitStack() as resources:
+                resources.callback(self._lock.release)
+                resources.callback(self._publisher.close)
+                for split in self._splits:
+                    resources.callback(split.abandon)
+                resources.callback(self._journal.close)
+                if self._failure is None:
+                    self._flush()
 
     # -- appending ------------------------------------------------------------------------------------------------
 
@@ -170,21 +185,43 @@ class Tail:
             self._view = None
             first = self._next_seq
             if producer is not None and number is not None:
-                if number <= self._unacknowledged.get(producer, self._producers.get(producer, -1)):
+                if number < 0:
+                    raise InputError(f"found the number {number} for an append of {producer!r}; numbers start at 0")
+                if number <= self._unacknowledged.get(producer, self._producers.get(producer, _NO_APPEND)):
                     return range(first, first)
                 batches = list(batches)  # all of it fits before any of it counts
+                self._announce(producer)
                 self._unacknowledged[producer] = number
             for batch in batches:
-                self._accept(batch)
-            if self._options.durability == "batch":
-                self._flush()
+                try:
+                    self._accept(batch)
+                except BaseException as error:
+                    self._failure = error
+                    raise
+            if self._options.durability == "batch" or self._has_many_late(1):
+                self._flush_or_fail()
             return range(first, self._next_seq)
+
+    def _announce(self, producer: str) -> None:
+        """See to it that from the first append with a number on, crashes lead back to exactly what was flushed.
+
+        That must be durable before anything of the append is: splits commit on their own when they have grown enough.
+        """
+        if not self._producers:
+            try:
+                self._producers[producer] = _NO_APPEND
+                self._journal.append(self._head(producers=self._producers), None)
+                self._journal.sync()
+            except BaseException as error:
+                self._failure = error
+                raise
 
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, flushed or not; None if it has made none."""
         with self._mutex:
             self._check_open()
-            return self._unacknowledged.get(producer, self._producers.get(producer))
+            number = self._unacknowledged.get(producer, self._producers.get(producer, _NO_APPEND))
+            return None if number == _NO_APPEND else number
 
     def _accept(self, batch: pa.RecordBatch) -> None:
         """Give rows their numbers; small batches wait until there are enough of them to be worth the work."""
@@ -222,8 +259,13 @@ class Tail:
             if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
                 # The newest leaf stays open: rows that come a little late still find their place in it.
                 self._seal(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
-        if self._late.rows >= self._options.late_rows or self._late.bytes >= self._options.late_bytes:
+        if self._has_many_late(_LATE_BEFORE_FLUSH):
             self._spill_late()
+
+    def _has_many_late(self, factor: int) -> bool:
+        """Whether there are so many times more late rows than are to be kept in memory."""
+        late, options = self._late, self._options
+        return late.rows >= factor * options.late_rows or late.bytes >= factor * options.late_bytes
 
     def _follows(self, batch: pa.RecordBatch) -> bool:
         """Whether sorted rows follow those of the open leaf."""
@@ -237,7 +279,7 @@ class Tail:
             at = times(batch, self._schema)
             split = self._split_for(int(at[0]))
             end = None if split.boundary is None else split.boundary.end
-            count = len(at) if end is None else int(np.searchsorted(at, end))
+            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
             split.extend(batch.slice(0, count))
             self._sealed = int(at[count - 1])
             batch = batch.slice(count)
@@ -262,9 +304,13 @@ class Tail:
         return self._splits[-1]
 
     def _finish(self) -> None:
-        """The newest split takes no more rows."""
+        """The newest split takes no more rows.
+
+        The next flush closes it. Readers would see its rows at once, and with them maybe a part of an append.
+        """
         self._is_last_open = False
-        self._close_finished()
+        if len(self._splits) > _MOST_FINISHED:
+            self._close_finished()
 
     def _close_finished(self) -> None:
         """Close splits that take no more rows and hand them to the manifest.
@@ -273,14 +319,16 @@ class Tail:
         """
         if self._unacknowledged:
             return
-        finished = self._splits[:-1] if self._is_last_open else self._splits
-        for split in list(finished):
-            self._splits.remove(split)
-            self._committed.pop(split.name, None)
+        finished = list(self._splits[:-1] if self._is_last_open else self._splits)
+        for split in finished:
             if split.rows:
                 self._hand_over(split.close())
             else:
                 split.abandon()
+            self._splits.remove(split)
+            self._committed.pop(split.name, None)
+        if finished:
+            self._publish()  # without them: when their events are deleted, their files will go
 
     def _hand_over(self, info: SplitInfo) -> None:
         self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
@@ -305,7 +353,14 @@ class Tail:
         """Make everything appended before durable, and visible to readers in other processes."""
         with self._mutex:
             self._check_open()
+            self._flush_or_fail()
+
+    def _flush_or_fail(self) -> None:
+        try:
             self._flush()
+        except BaseException as error:
+            self._failure = error
+            raise
 
     def _flush(self) -> None:
         self._view = None
@@ -333,7 +388,7 @@ class Tail:
         self._journaled = self._next_seq
         self._publish()
         self._close_finished()
-        if self._late.rows >= self._options.late_rows or self._late.bytes >= self._options.late_bytes:
+        if self._has_many_late(1):
             self._spill_late()
         if self._journal.bytes >= self._options.journal_bytes:
             self._journal.replace(self._head(base=True), self._memory())
@@ -348,7 +403,9 @@ class Tail:
         return concatenated([self._fresh.sorted(), self._late.sorted()], self._stored)
 
     def _publish(self) -> None:
-        self._publisher.publish(TailRecord(self._journal.name, self._journal.records, dict(self._committed)))
+        self._publisher.publish(
+            TailRecord(self._journal.name, self._journal.records, dict(self._committed), self._journaled)
+        )
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -369,6 +426,13 @@ class Tail:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the stream was closed; open it again")
+        if not self._lock.held:
+            raise ClosedError("the stream was opened before this process was forked; open the store again in it")
+        if self._failure is not None:
+            raise StorageError(
+                f"the stream had a failure before ({self._failure}); what was flushed is safe: close it, and open it "
+                "again"
+            ) from self._failure
 
 
 def _last_seq(split: OpenSplit) -> int:

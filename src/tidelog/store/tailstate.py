@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -56,9 +56,9 @@ class TailState:
 
 
 def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState:
-    """What entries say, all of which count. Splits that the manifest has are closed."""
+    """What entries say, all of which count. Splits that the manifest has, or had, are closed."""
     head = entries[-1].head
-    splits = {name: at for name, at in head.splits.items() if name not in manifest.splits}
+    splits = {name: at for name, at in head.splits.items() if not _is_closed(name, manifest)}
     return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, manifest.next_seq))
 
 
@@ -69,17 +69,27 @@ def read_state(site: Site, manifest: Manifest) -> TailState:
         return TailState(next_seq=manifest.next_seq)
     number, entries = found
     names = dict.fromkeys(name for entry in entries for name in entry.head.splits)
-    commits = {name: _newest_commit(site, name) for name in names if name not in manifest.splits}
+    commits = {name: _newest_commit(site, name) for name in names if not _is_closed(name, manifest)}
+    there = {name: commit for name, commit in commits.items() if commit is not None}
     # A base counts in any case: it is written when all of its commits are durable.
-    return state_of(number, counted(entries, commits) or entries[:1], manifest)
+    state = state_of(number, counted(entries, there) or entries[:1], manifest)
+    return replace(state, splits={name: at for name, at in state.splits.items() if name in there})
 
 
-def _newest_commit(site: Site, name: str) -> int:
+def _is_closed(name: str, manifest: Manifest) -> bool:
+    return name in manifest.splits or name in manifest.removed
+
+
+def _newest_commit(site: Site, name: str) -> int | None:
+    """The number of a split's newest commit; None if its file has gone.
+
+    A split is durable, name included, before a journal names it. So it was closed, and all of its events were deleted.
+    """
     try:
         with ContainerReader.open(site.medium, site.path(name)) as reader:
             return reader.commit.number
-    except NotFoundError:  # created, but its name was not durable yet when the machine failed
-        return -1
+    except NotFoundError:
+        return None
 
 
 def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
