@@ -14,8 +14,11 @@ from tidelog.storage import ContainerReader
 from tidelog.storage.check import Finding
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
+from tidelog.store.published import Publications
 from tidelog.store.rows import seqs
 from tidelog.store.snapshot import Snapshots
+from tidelog.store.tail import published_path
+from tidelog.store.tailjournal import read_heads
 from tidelog.store.tailstate import read_state
 
 
@@ -34,6 +37,7 @@ def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
                 findings += reader.check()
                 if not findings:
                     findings += check_tree(site.path(name), reader, Layout.of(reader.description))
+        findings += _check_journal(site)
         if not findings:
             findings += _check_numbers(site, manifests)
     except TidelogError as error:
@@ -63,6 +67,22 @@ def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
             return findings
     except TidelogError as error:
         return [Finding(path, str(error))]
+
+
+def _check_journal(site: Site) -> list[Finding]:
+    """Every record that was published was durable before: if one is not whole any more, the journal is damaged."""
+    _, record = Publications(site.medium, published_path(site.directory)).newest()
+    if record is None or not site.medium.exists(record.journal):  # replaced by a newer one
+        return []
+    whole = len(read_heads(site.medium, record.journal))
+    if whole >= record.records:
+        return []
+    return [
+        Finding(
+            record.journal,
+            f"has {whole} whole records, {record.records} were flushed: rows are lost; restore it from a backup",
+        )
+    ]
 
 
 def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
