@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index import kernels
-from tidelog.index.entries import Entries, Words, empty, from_batch, words_of
+from tidelog.index.entries import (
+    NANS_WORD,
+    NULLS_WORD,
+    WORDS_BEFORE,
+    WORDS_OF_COLUMN,
+    Entries,
+    Words,
+    empty,
+    from_batch,
+    words_of,
+)
 from tidelog.index.layout import Layout
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage.codec import Ints
@@ -67,23 +77,28 @@ class Aggregate:
 
         Raises :class:`NotFoundError` for a column that was not asked for.
         """
+        return self._entry["columns"][0, self._index(name)]
+
+    def _index(self, name: str) -> int:
         index = self.layout.index(name)
-        if index not in self.columns:
+        if self.columns is not self.layout.columns and index not in self.columns.tolist():
             raise NotFoundError(f"column {name!r} was not among those aggregated; name it when asking")
-        return self._entry["columns"][0, index]
+        return index
+
+    def _flags(self, name: str) -> int:
+        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name)]) & 0xFFFFFFFF
 
     def nulls(self, name: str) -> int:
         """How many rows are null."""
-        return int(self.column(name)["nulls"])
+        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name) + NULLS_WORD])
 
     def nans(self, name: str) -> int:
         """How many rows are NaN."""
-        return int(self.column(name)["nans"])
+        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name) + NANS_WORD])
 
     def values(self, name: str) -> int:
         """How many rows have a value that bounds and sum are about: neither null nor NaN."""
-        record = self.column(name)
-        return self.rows - int(record["nulls"]) - int(record["nans"])
+        return self.rows - self.nulls(name) - self.nans(name)
 
     def minimum(self, name: str) -> Any:
         """The smallest value, or a lower bound of it (:meth:`knows_bounds`), or None."""
@@ -99,9 +114,9 @@ class Aggregate:
 
     def knows_bounds(self, name: str) -> bool:
         """Whether minimum and maximum are exactly those of the values; for no values that is so too."""
-        flags = int(self.column(name)["flags"])
+        flags = self._flags(name)
         return not self.values(name) or flags & (HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED) == HAS_BOUNDS
 
     def knows_sum(self, name: str) -> bool:
         """Whether the sum is that of all values; for no values that is so too."""
-        return not self.values(name) or bool(self.column(name)["flags"] & HAS_SUM)
+        return not self.values(name) or bool(self._flags(name) & HAS_SUM)

@@ -40,6 +40,12 @@ AGGREGATE = np.dtype(
 )
 """One column of an entry: flags and words as in :data:`tidelog.storage.summary.SUMMARY`."""
 
+WORDS_BEFORE = 2
+"""Words of an entry before its columns."""
+WORDS_OF_COLUMN = AGGREGATE.itemsize // 8
+NULLS_WORD, NANS_WORD = 1, 2
+"""Among the words of a column; the flags are in the first one, in its lower half."""
+
 _COUNTED = ("nulls", "nans")
 _VALUED = ("flags", "min", "max", "sum")
 
