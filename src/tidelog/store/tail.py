@@ -164,11 +164,15 @@ class Tail:
             with ExitStack() as resources:
                 resources.callback(self._lock.release)
                 resources.callback(self._publisher.close)
-                for split in self._splits:
-                    resources.callback(split.abandon)
+                resources.callback(self._abandon_splits)
                 resources.callback(self._journal.close)
                 if self._failure is None:
                     self._flush()
+
+    def _abandon_splits(self) -> None:
+        with ExitStack() as resources:
+            for split in self._splits:
+                resources.callback(split.abandon)
 
     # -- appending ------------------------------------------------------------------------------------------------
 
