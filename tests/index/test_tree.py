@@ -243,6 +243,7 @@ class TestCosts:
     def test_nodes_are_read_once_while_the_cache_holds_them(self, tree: Tree) -> None:
         cache = NodeCache(1 << 20)
         counters = ReadCounters()
+        tree.container.flush()
         snapshot = tree.container.snapshot()
         for _ in range(3):  # readers of one tree may share what they have read
             TreeReader(snapshot, tree.layout, tree.writer.flank(), cache, "one").aggregate(101, 9001, None, counters)
