@@ -74,7 +74,7 @@ def unpack(payload: bytes, stored: pa.Schema) -> Entry:
     head, start = unpack_head(payload)
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
-    except (ValueError, pa.ArrowException) as error:
+    except (ValueError, OSError, pa.ArrowException) as error:
         raise CorruptionError(f"the rows of a record of the tail's journal cannot be read: {error}") from error
     return Entry(head, rows)
 

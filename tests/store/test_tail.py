@@ -1,0 +1,267 @@
+"""The writer of a tail: what it does with splits, late rows, journals, numbers of producers, and failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.crash_medium import RecordingMedium
+from support.disk_states import Disk
+from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import ClosedError, InputError, LockedError, StorageError
+from tidelog.storage.journal import Journal
+
+
+def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:
+    medium = RecordingMedium()
+    store = Store(medium)
+    return medium, store, store.create_stream(NAME, SCHEMA, "ts", **{**SMALL, **options})
+
+
+def ids(medium: RecordingMedium) -> list[int]:
+    with Store(medium, read_only=True) as store:
+        return [row.id for row in rows_of(store.stream(NAME))]
+
+
+def numbered(first: int, last: int) -> list[tuple[int, int]]:
+    return [(number, number) for number in range(first, last)]
+
+
+def append_and_flush(stream: Stream, rows: list[tuple[int, int]]) -> None:
+    stream.append(table(rows))
+    stream.flush()
+
+
+def durable(medium: RecordingMedium) -> RecordingMedium:
+    """What a loss of power now would leave at least."""
+    disk = Disk(medium.baseline)
+    for operation in medium.log:
+        disk.advance(operation)
+    return RecordingMedium(disk.view().durable)
+
+
+class TestSplits:
+    def test_rows_go_to_the_splits_of_their_times(self) -> None:
+        medium, store, stream = created(split=100)
+        stream.append(table(numbered(-150, 250)))
+        stream.flush()
+        found = [(int(split["first"]), int(split["last"])) for split in stream.stats()["splits"]]
+        assert found == [(-150, -101), (-100, -1), (0, 99), (100, 199)]
+        assert ids(medium) == list(range(-150, 250))
+        store.close()
+
+    def test_late_rows_become_a_split_of_their_own(self) -> None:
+        medium, store, stream = created(late_rows=10)
+        stream.append(table(numbered(0, 190)))
+        stream.flush()
+        stream.append(table([(time, 1000 + time) for time in range(12)]))
+        stream.flush()
+        assert [split["kind"] for split in stream.stats()["splits"]] == ["late"]
+        assert stream.stats()["splits"][0]["rows"] == 12
+        assert len(ids(medium)) == 202
+        store.close()
+        assert len(ids(medium)) == 202
+
+    def test_an_append_of_very_many_splits(self) -> None:
+        medium, store, stream = created(split=2)
+        stream.append(table(numbered(0, 400)), producer="p", number=0)
+        stream.flush()
+        assert ids(medium) == list(range(400))
+        stream.append(table(numbered(400, 800)))
+        assert len(stream) == 800
+        store.close()
+        assert ids(medium) == list(range(800))
+
+    def test_rows_at_the_end_of_the_range_of_times(self) -> None:
+        medium, store, stream = created(split=100)
+        low, high = -(1 << 63), (1 << 63) - 1
+        rows = [(time, index) for index, time in enumerate([low, high, high - 1, 0] * 9)]
+        stream.append(table(rows))
+        stream.flush()
+        expected = [id for _, id in sorted(rows)]
+        assert ids(medium) == [row.id for row in rows_of(stream)] == expected
+        assert stream.nth(-1)["ts"] == high
+        assert stream.nth(0)["ts"] == low
+        assert stream.rank(high) == 27
+        assert stream.scan(as_of=1 << 70).read_all().num_rows == 36
+        assert store.check() == []
+
+    def test_a_split_whose_events_were_deleted_is_forgotten_by_the_journal(self) -> None:
+        medium, store, stream = created(split=None, split_bytes=1000)
+        stream.append(table(numbered(0, 80)))
+        stream.flush()
+        stream.delete_before(1000)
+        store.close()
+        with Store(medium) as store:
+            store.stream(NAME).append(table([(2000, 1)]))
+            store.flush()
+            assert store.check() == []
+        assert ids(medium) == [1]
+
+    def test_a_split_whose_file_has_gone_does_not_take_the_journal_along(self) -> None:
+        medium, store, stream = created(split=100, journal_bytes=1 << 20, grace=0)
+        for first, last in ((0, 90), (90, 195), (195, 196)):
+            stream.append(table(numbered(first, last)))
+            stream.flush()
+        stream.delete_before(100)
+        assert any(name.endswith(".tide") for name in store.sweep())
+        stream.append(table(numbered(196, 197)))
+        stream.flush()
+        assert ids(medium) == list(range(100, 197))
+        store.close()
+        assert ids(medium) == list(range(100, 197))
+        with Store(medium) as store:
+            store.stream(NAME).append(table(numbered(197, 198)))
+            store.flush()
+        assert ids(medium) == list(range(100, 198))
+
+
+class TestReadingWhileWriting:
+    def test_a_scan_outlives_splits_and_streams(self) -> None:
+        _, store, stream = created(leaf_rows=8, split=100_000)
+        stream.append(table(numbered(0, 90_000)))
+        reader = stream.scan()
+        first = reader.read_next_batch().num_rows
+        stream.append(table(numbered(100_000, 100_100)))
+        stream.flush()
+        second = reader.read_next_batch().num_rows
+        store.close()
+        assert first + second + reader.read_all().num_rows == 90_000
+
+    def test_what_is_not_flushed_is_seen_here_and_nowhere_else(self) -> None:
+        medium, store, stream = created(split=50, late_rows=3)
+        stream.append(table(numbered(0, 200)))
+        stream.append(table([(time, 300 + time) for time in range(9)]))
+        assert len(stream) == 209
+        assert ids(medium) == []
+        stream.flush()
+        assert len(ids(medium)) == 209
+        stream.append(table(numbered(200, 400)))
+        assert len(stream) == 409
+        assert len(ids(medium)) == 209
+        stream.flush()
+        assert len(ids(medium)) == 409
+        store.close()
+
+
+class TestNumbers:
+    def test_a_producer_goes_on_where_it_was(self) -> None:
+        medium, store, stream = created()
+        assert stream.last_number("p") is None
+        stream.append(table(numbered(0, 5)), producer="p", number=3)
+        stream.append(table(numbered(0, 5)), producer="p", number=3)
+        stream.append(table(numbered(5, 9)), producer="q", number=0)
+        assert (stream.last_number("p"), stream.last_number("q"), stream.last_number("r")) == (3, 0, None)
+        store.close()
+        with Store(medium) as store:
+            stream = store.stream(NAME)
+            assert (stream.last_number("p"), stream.last_number("q"), stream.last_number("r")) == (3, 0, None)
+            stream.append(table(numbered(0, 5)), producer="p", number=2)
+            stream.append(table(numbered(9, 12)), producer="p", number=4)
+        assert ids(medium) == list(range(12))
+
+    def test_numbers_that_cannot_be_are_refused(self) -> None:
+        _, _, stream = created()
+        with pytest.raises(InputError, match="numbers start at 0"):
+            stream.append(table([(1, 1)]), producer="p", number=-1)
+        for values in ({"producer": "p"}, {"number": 1}):
+            with pytest.raises(InputError, match="give both"):
+                stream.append(table([(1, 1)]), **values)
+        assert len(stream) == 0
+
+    def test_the_first_numbered_append_is_undone_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        medium, store, stream = created(split=100)
+        stream.append(table(numbered(0, 20)))
+        stream.flush()
+        stream.append(table(numbered(20, 320)), producer="p", number=0)
+        # Splits are committed on their own, when they are given up, too.
+        monkeypatch.setattr(Journal, "sync", lambda self, number=None: (_ for _ in ()).throw(StorageError("no")))
+        with pytest.raises(StorageError):
+            stream.flush()
+        monkeypatch.undo()
+        store.close()
+        left = ids(medium)
+        assert left in (list(range(20)), list(range(320)))
+        with Store(medium) as store:
+            store.stream(NAME).append(table(numbered(20, 320)), producer="p", number=0)
+        assert ids(medium) == list(range(320))
+
+    def test_flushed_leaves_outlive_the_first_numbered_append(self) -> None:
+        medium, _, stream = created()
+        stream.append(table(numbered(0, 16)))  # whole leaves, for which the journal gets no record
+        stream.flush()
+        stream.append(table(numbered(16, 40)), producer="p", number=0)
+        assert ids(durable(medium)) == list(range(16))
+        stream.flush()
+        assert ids(durable(medium)) == list(range(40))
+
+
+class TestFailures:
+    @pytest.mark.parametrize("kind", ["write", "sync", "link", "create"])
+    def test_after_a_failure_nothing_more_is_taken(self, kind: str) -> None:
+        medium, store, stream = created()
+        stream.append(table(numbered(0, 50)))
+        stream.flush()
+        fault = medium.inject(kind)
+        with pytest.raises(StorageError):
+            append_and_flush(stream, numbered(50, 500))
+        assert fault.fired
+        for action in (
+            stream.flush,
+            stream.snapshot,
+            lambda: stream.append(table([(1, 1)])),
+            lambda: stream.last_number("p"),
+        ):
+            with pytest.raises(StorageError, match="close it, and open it again"):
+                action()
+        store.close()
+        assert set(range(50)) <= set(ids(medium))
+        with Store(medium) as store:
+            store.stream(NAME).append(table([(1000, 1000)]))
+            assert store.check() == []
+        assert {*range(50), 1000} <= set(ids(medium))
+
+    def test_a_close_that_fails_gives_up_the_lock(self) -> None:
+        medium, store, stream = created()
+        stream.append(table(numbered(0, 5)))
+        stream.flush()
+        stream.append({"ts": 9, "id": 9, "text": "event 9 at 9"})
+        medium.inject("sync", lasting=True)
+        with pytest.raises(StorageError):
+            store.close()
+        assert not [name for name in medium.names() if name.endswith("lock") and medium.is_locked(name)]
+
+    def test_rows_that_do_not_fit_leave_nothing(self) -> None:
+        medium, store, stream = created()
+        stream.append(table([(1, 1)]))
+        for wrong in ({"ts": None, "id": 1}, {"ts": 1, "id": "x"}, {"ts": 1, "other": 2}, [{"ts": 1}, {"ts": 2.5}]):
+            with pytest.raises(InputError):
+                stream.append(wrong)
+            with pytest.raises(InputError):
+                stream.append(wrong, producer="p", number=1)
+        assert stream.last_number("p") is None
+        assert len(stream) == 1
+        store.close()
+        with pytest.raises(ClosedError):
+            stream.append(table([(1, 1)]))
+        with pytest.raises(ClosedError):
+            stream.append({"ts": 1})
+        assert ids(medium) == [1]
+
+    def test_a_second_writer_is_refused(self) -> None:
+        medium, store, stream = created()
+        stream.append(table([(1, 1)]))
+        with Store(medium) as other:
+            with pytest.raises(LockedError):
+                other.stream(NAME).append(table([(2, 2)]))
+            with pytest.raises(LockedError):
+                other.stream(NAME).append({"ts": 2})
+            assert len(other.stream(NAME)) == 0
+            stream.flush()
+            assert len(other.stream(NAME)) == 1
+            store.close()
+            other.stream(NAME).append(table([(2, 2)]))
+        assert ids(medium) == [1, 2]
