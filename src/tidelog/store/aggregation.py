@@ -111,7 +111,7 @@ def _value(call: AggregateCall, name: str | None, total: Aggregate) -> tuple[boo
             return False, None
         amount = math.nan if nans else total.total(name)
         if call.function == "sum":
-            return True, _as(amount, call.type)
+            return True, _as(amount, total.layout.stored.field(name).type, call.type)
         return True, float(amount) / counted if isinstance(amount, float) else _ratio(amount, counted)
     if not total.knows_bounds(name):
         return False, None
@@ -119,17 +119,20 @@ def _value(call: AggregateCall, name: str | None, total: Aggregate) -> tuple[boo
         return True, math.nan
     if call.function == "min" and nans == counted:
         return True, math.nan
-    return True, _as(total.minimum(name) if call.function == "min" else total.maximum(name), call.type)
+    bound = total.minimum(name) if call.function == "min" else total.maximum(name)
+    return True, _as(bound, total.layout.stored.field(name).type, call.type)
 
 
 def _ratio(amount: Any, count: int) -> float:
     return float(amount / count) if isinstance(amount, Decimal) else amount / count
 
 
-def _as(value: Any, type: pa.DataType) -> Any:
-    """A bound or sum as the Python value of a result of that type."""
-    if pa.types.is_temporal(type):
-        return plain(pa.scalar(value, pa.int64() if type.bit_width == 64 else pa.int32()).cast(type))
+def _as(value: Any, column: pa.DataType, type: pa.DataType) -> Any:
+    """A bound or sum of a column as the Python value of a result of that type."""
+    if pa.types.is_temporal(column):
+        # The number is in the column's own unit, the result may be in another.
+        ticks = pa.scalar(value, pa.int64() if column.bit_width == 64 else pa.int32())
+        return plain(ticks.cast(column).cast(type))
     if isinstance(value, float) and pa.types.is_float32(type):
         return plain(pa.scalar(value, type))
     return value

@@ -1,0 +1,162 @@
+"""Aggregates of streams against DuckDB, wherever their answers come from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from support.memory_medium import MemoryMedium
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+
+SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.int64(), nullable=False),
+        ("i8", pa.int8()),
+        ("i32", pa.int32()),
+        ("i64", pa.int64()),
+        ("u16", pa.uint16()),
+        ("f32", pa.float32()),
+        ("f64", pa.float64()),
+        ("dec", pa.decimal128(9, 2)),
+        ("day", pa.date32()),
+        ("moment", pa.timestamp("ms")),
+        ("zoned", pa.timestamp("s", "UTC")),
+        ("flag", pa.bool_()),
+        ("word", pa.string()),
+        ("nothing", pa.float64()),
+    ]
+)
+ROWS = 700
+RANGES = [(None, None), (100, 400), (0, 1), (399, 400), (5, 5), (9, 3), (-50, 90), (10_000, None)]
+
+
+def rows() -> pa.Table:
+    dice = random.Random(1)
+    start = dt.datetime(2020, 1, 1)
+    zoned = dt.datetime(1999, 12, 31, tzinfo=dt.UTC)
+
+    def maybe(value: Any) -> Any:
+        return None if dice.random() < 0.2 else value
+
+    columns: list[list[Any]] = [[] for _ in SCHEMA]
+    for index in range(ROWS):
+        number = dice.randrange(-100, 100)
+        values = [
+            index // 2 if dice.random() < 0.8 else dice.randrange(400),
+            maybe(number),
+            maybe(number * 10_000_000),
+            maybe((1 << 62) + number),
+            maybe(number + 100),
+            maybe(number / 4),
+            maybe(number * 0.5),
+            maybe(decimal.Decimal(number) / 100),
+            maybe((start + dt.timedelta(days=number)).date()),
+            maybe(start + dt.timedelta(milliseconds=number)),
+            maybe(zoned + dt.timedelta(seconds=number)),
+            maybe(number > 0),
+            maybe(f"word {number}" * dice.choice([1, 1, 5])),
+            None,
+        ]
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def filled(**options: Any) -> Stream:
+    """A stream with closed splits, a split of late rows, an open one, and rows in memory."""
+    stream = Store(MemoryMedium()).create_stream(
+        "s", SCHEMA, "ts", leaf_rows=16, fanout=3, split=100, late_rows=60, **options
+    )
+    whole = rows()
+    for first in range(0, ROWS, 90):
+        stream.append(whole.slice(first, 90))
+        stream.flush()
+    return stream
+
+
+@pytest.fixture(scope="module")
+def stream() -> Stream:
+    return filled()
+
+
+def ask_duckdb(texts: list[str], start: int | None, end: int | None, where: str | None) -> list[Any]:
+    conditions = [f"ts >= {start}"] * (start is not None) + [f"ts < {end}"] * (end is not None)
+    conditions += [where] * (where is not None)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("t", rows())
+        answer = connection.execute(
+            f"SELECT {', '.join(texts)} FROM t WHERE {' AND '.join(f'({c})' for c in conditions) or 'true'}"
+        ).fetchone()
+    assert answer is not None
+    return list(answer)
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(expected, float) and isinstance(found, float):
+        return (math.isnan(found) and math.isnan(expected)) or math.isclose(found, expected, rel_tol=1e-12)
+    if isinstance(expected, dt.datetime) and expected.tzinfo is not None:
+        return isinstance(found, dt.datetime) and found.timestamp() == expected.timestamp()
+    return type(found) is type(expected) and found == expected
+
+
+def texts() -> list[str]:
+    made = ["count(*)"]
+    for name in SCHEMA.names:
+        made += [f"count({name})", f"min({name})", f"max({name})"]
+        if name not in ("day", "moment", "zoned", "flag", "word"):
+            made += [f"sum({name})", f"avg({name})"]
+    return made
+
+
+@pytest.mark.parametrize("where", [None, "i8 > 0", "word IS NOT NULL AND f64 < 10"])
+@pytest.mark.parametrize(("start", "end"), RANGES)
+def test_answers_are_those_of_duckdb(stream: Stream, start: int | None, end: int | None, where: str | None) -> None:
+    wanted = [*texts(), "stddev(f64)", "sum(f64 * 2)"]
+    found = stream.aggregate(start, end, wanted, where)
+    expected = dict(zip(wanted, ask_duckdb(wanted, start, end, where), strict=True))
+    wrong = {text: (found[text], expected[text]) for text in wanted if not same(found[text], expected[text])}
+    assert not wrong
+
+
+def test_plain_aggregates_come_from_the_index(stream: Stream) -> None:
+    told = stream.explain(None, None, ["count(*)", "sum(i8)", "min(f64)", "avg(i32)", "stddev(f64)"])
+    assert [line.rsplit(" ", 1)[1] for line in told.splitlines()[:5]] == ["index"] * 4 + ["events"]
+    assert "from the index" not in stream.explain(None, None, "sum(i8)", "i8 > 3")
+
+
+def test_columns_without_aggregates_are_computed_from_events(stream: Stream) -> None:
+    other = filled(aggregates=["i8"])
+    wanted = ["sum(i8)", "sum(i32)", "max(word)", "count(*)"]
+    for start, end in RANGES:
+        assert other.aggregate(start, end, wanted) == stream.aggregate(start, end, wanted)
+    assert "sum(i32): from events" in other.explain(None, None, wanted)
+
+
+def test_nan_and_infinities() -> None:
+    stream = Store(MemoryMedium()).create_stream(
+        "s", pa.schema([("ts", pa.int64()), ("x", pa.float64())]), "ts", leaf_rows=2, fanout=2
+    )
+    values = [1.0, math.nan, None, -math.inf, math.inf, -0.0, 5.0, math.nan, math.nan]
+    stream.append({"ts": list(range(len(values))), "x": values})
+    stream.flush()
+    table = pa.table({"ts": range(len(values)), "x": pa.array(values)})
+    wanted = ["count(x)", "min(x)", "max(x)", "sum(x)", "avg(x)"]
+    with duckdb.connect() as connection:
+        connection.register("t", table)
+        for start in range(len(values)):
+            for end in range(start, len(values) + 1):
+                found = stream.aggregate(start, end, wanted)
+                answer = connection.execute(
+                    f"SELECT count(x), min(x), max(x), sum(x), avg(x) FROM t WHERE ts >= {start} AND ts < {end}"
+                ).fetchone()
+                assert answer is not None
+                assert all(same(f, e) for f, e in zip(found.values(), answer, strict=True)), (start, end, found, answer)
