@@ -188,6 +188,31 @@ def test_a_failing_operation_is_reported_and_loses_nothing(kind: str) -> None:
     assert fired > 3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_power_loss_after_a_failed_sync_was_got_over(seed: int) -> None:
+    """What a failed sync should have written may never be, whatever later syncs say: it has to be written again."""
+    states = 0
+    for number in range(14, 46, 3):
+        medium = RecordingMedium()
+        fault = medium.inject("sync", number)
+        history = History(medium, seed, identified=0.5 * seed)
+        with suppress(StorageError):
+            history.run(14)
+        with suppress(StorageError):
+            history.store.close()
+        if not fault.fired:
+            break
+        with Store(medium) as store:
+            store.stream(NAME).append(table([(9000, 4_000_000)]))
+            store.flush()
+            flushed = len(medium.log)
+            promised = rows_of(store.stream(NAME))
+        for loss in random_power_losses(medium, 3, number, [flushed]):
+            states += 1
+            assert read(loss.medium()) == promised, loss
+    assert states > 5
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_soak_crashes(seed: int) -> None:

@@ -59,6 +59,9 @@ _LEAF_BYTES = 8 << 20
 _LARGEST_LEAF = block.LARGEST_FRAME - (64 << 20)
 """Raw bytes of a leaf, so that its frame stays below the limit even if nothing compresses."""
 
+_REWRITTEN = 1 << 20
+"""Bytes written again at a time."""
+
 _LONGEST_CHAIN = 32
 """Commits with relocations after which one carries the full table."""
 
@@ -568,10 +571,14 @@ class _Guard:
 def _repair(file: File, recovery: Recovery) -> None:
     """Cut off what no commit covers and publish the commit found.
 
-    Everything is synced before, since after a kill without power loss it may be readable but not yet durable.
+    Everything is synced before, since after a kill without power loss it may be readable but not yet durable. What no
+    slot vouches for is written again: if it was a failed sync that ended the writer before, the system may take its
+    bytes for written, and another sync alone would do nothing.
     """
     if recovery.dropped_bytes:
         file.truncate(recovery.commit.end)
+    for offset in range(recovery.published_end, recovery.commit.end, _REWRITTEN):
+        file.write(offset, file.read(offset, min(_REWRITTEN, recovery.commit.end - offset)))
     for slot in recovery.damaged_slots:
         clear_slot(file, slot)
     file.sync()

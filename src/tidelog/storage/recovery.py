@@ -37,6 +37,8 @@ class Recovery:
     """Why reading stopped; empty if the file ends with whole units."""
     damaged_slots: tuple[int, ...] = ()
     """Publication slots that are torn or name a commit that is gone."""
+    published_end: int = 0
+    """Where that published commit ends: up to here everything was durable when the slot was written."""
 
     @property
     def is_clean(self) -> bool:
@@ -76,7 +78,7 @@ def _walk_behind(file: File, start: Commit, size: int, damaged_slots: tuple[int,
                 blocks += _verify(file, unit)
     except InvalidUnit as error:
         reason = str(error)
-    return Recovery(commit, start.number, max(0, size - commit.end), blocks, reason, damaged_slots)
+    return Recovery(commit, start.number, max(0, size - commit.end), blocks, reason, damaged_slots, start.end)
 
 
 def _verify(file: File, unit: Unit) -> int:
