@@ -43,7 +43,7 @@ def test_readers_see_whole_batches_and_never_less(tmp_path: Path) -> None:
     with ExitStack() as stack:
         readers = [stack.enter_context(process("read", tmp_path)) for _ in range(2)]
         assert [said(reader) for reader in readers] == ["ready", "ready"]
-        batches = 120
+        batches = 100
         with Store.open(tmp_path) as store:
             stream = store.stream(NAME)
             for batch in range(batches):
@@ -126,7 +126,7 @@ def complete(stream: Stream, batch: int) -> None:
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
     create(tmp_path)
-    for seed in range(3):
+    for seed in range(2):
         kill_once(tmp_path, seed)
 
 

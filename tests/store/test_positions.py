@@ -21,7 +21,7 @@ LOW, HIGH = -(1 << 63), (1 << 63) - 1
 instants = st.one_of(st.integers(-9, 9), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 
 
-@settings(max_examples=scaled(15))
+@settings(max_examples=scaled(6))
 @given(
     st.lists(st.lists(instants, max_size=12), max_size=5),
     st.one_of(st.none(), instants),

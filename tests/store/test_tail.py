@@ -122,14 +122,14 @@ class TestSplits:
 class TestReadingWhileWriting:
     def test_a_scan_outlives_splits_and_streams(self) -> None:
         _, store, stream = created(leaf_rows=8, split=100_000)
-        stream.append(table(numbered(0, 90_000)))
+        stream.append(table(numbered(0, 20_000)))
         reader = stream.scan()
         first = reader.read_next_batch().num_rows
         stream.append(table(numbered(100_000, 100_100)))
         stream.flush()
         second = reader.read_next_batch().num_rows
         store.close()
-        assert first + second + reader.read_all().num_rows == 90_000
+        assert first + second + reader.read_all().num_rows == 20_000
 
     def test_what_is_not_flushed_is_seen_here_and_nowhere_else(self) -> None:
         medium, store, stream = created(split=50, late_rows=3)
@@ -144,6 +144,19 @@ class TestReadingWhileWriting:
         assert len(ids(medium)) == 209
         stream.flush()
         assert len(ids(medium)) == 409
+        store.close()
+
+    def test_an_append_with_very_many_late_rows_is_seen_whole(self) -> None:
+        medium, store, stream = created(late_rows=3)
+        stream.append(table(numbered(1000, 1100)))
+        stream.flush()
+        seen: set[int] = set()
+        medium.before = lambda kind, name: seen.add(len(ids(medium))) if kind == "sync" else None
+        stream.append(table([(time % 1000, time) for time in range(3000)]))
+        stream.flush()
+        medium.before = None
+        assert seen <= {100, 3100}
+        assert len(ids(medium)) == 3100
         store.close()
 
 

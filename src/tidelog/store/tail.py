@@ -42,7 +42,7 @@ _MOST_FINISHED: Final = 64
 """Splits of one append that wait for the flush to be closed; a longer append is seen in part before it is flushed."""
 
 _LATE_BEFORE_FLUSH: Final = 4
-"""How many times the limit of late rows one append may bring before a part of them is written, and seen."""
+"""How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
 
 _NO_APPEND: Final = -1
 """The number of a producer whose first append is not flushed yet."""
@@ -196,12 +196,16 @@ class Tail:
                 batches = list(batches)  # all of it fits before any of it counts
                 self._announce(producer)
                 self._unacknowledged[producer] = number
+            is_whole = isinstance(batches, list)
             for batch in batches:
                 try:
                     self._accept(batch)
                 except BaseException as error:
                     self._failure = error
                     raise
+                # All of a list is in memory anyway, so its rows are flushed, and seen by others, together.
+                if not is_whole and self._has_many_late(_LATE_BEFORE_FLUSH):
+                    self._flush_or_fail()
             if self._options.durability == "batch" or self._has_many_late(1):
                 self._flush_or_fail()
             return range(first, self._next_seq)
@@ -263,8 +267,6 @@ class Tail:
             if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
                 # The newest leaf stays open: rows that come a little late still find their place in it.
                 self._seal(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
-        if self._has_many_late(_LATE_BEFORE_FLUSH):
-            self._spill_late()
 
     def _has_many_late(self, factor: int) -> bool:
         """Whether there are so many times more late rows than are to be kept in memory."""
