@@ -24,7 +24,7 @@ from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.units import NIL, STRIDE
 
-_TASK_BYTES = 24 << 20
+_TASK_BYTES = 32 << 20
 """Decoded bytes a scan aims at in one task. Between kernel calls a task holds the interpreter lock, and with several
 threads at work every call waits for it: with tasks of 8 MiB a scan of five columns takes half as long again."""
 
@@ -34,9 +34,8 @@ _TASK_ROWS = 1 << 20
 _TASK_STORED_BYTES = 24 << 20
 """Stored bytes a scan copies in one task at the most, unless a single block has more."""
 
-_TASKS_PER_THREAD = 3
 _SMALLEST_TASK = 8
-"""A scan of few blocks is cut into so many tasks for each thread, but not into tasks of fewer blocks than this."""
+"""A scan of few blocks is cut into a task for each thread, but not into tasks of fewer blocks than this."""
 
 _TEXT_BYTES = 32
 """What a text value is taken to have."""
@@ -155,7 +154,7 @@ class BlockSource:
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
         if not self._file.maps:
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
-        share = -(-blocks // (_TASKS_PER_THREAD * workers.THREADS))
+        share = -(-blocks // workers.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))
 
     def scan(
