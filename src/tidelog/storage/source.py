@@ -28,7 +28,7 @@ _TASK_BYTES = 32 << 20
 """Decoded bytes a scan aims at in one task. Between kernel calls a task holds the interpreter lock, and with several
 threads at work every call waits for it: with tasks of 8 MiB a scan of five columns takes half as long again."""
 
-_TASK_ROWS = 1 << 20
+_TASK_ROWS = 5 << 19
 """Rows of a task at the most, so that scans of few columns are many tasks too."""
 
 _TASK_STORED_BYTES = 24 << 20
