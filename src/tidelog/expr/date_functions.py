@@ -194,6 +194,7 @@ def specifier(argument: Expression, known: dict[str, str], what: str) -> str:
 
 
 def _nothing(values: Sequence[Value], result: pa.DataType) -> Value:
+    """Of a function that stands for signatures alone and is never evaluated."""
     raise NotImplementedError
 
 
