@@ -68,9 +68,6 @@ def test_a_tree_answers_like_its_rows(case: tuple[Tree, TreeReader, random.Rando
         assert same(read(reader, start, end), expected)
         columns = dice.sample(table.schema.names, 3)
         assert_aggregates(reader.aggregate(start, end, columns), expected, columns)
-        whole, edges = reader.partial(start, end, columns)
-        assert whole.rows + sum(last - first for _, first, last in edges) == expected.num_rows
-        assert len(edges) <= 2
         if start is not None:
             assert reader.rank(start) == sum(time < start for time in times)
     for index in {0, len(times) // 2, len(times) - 1} & set(range(len(times))):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.reader import NODE_CACHE_BYTES, NodeCache
+from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
 from tidelog.model.rows import Row, RowReader

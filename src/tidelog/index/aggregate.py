@@ -25,6 +25,8 @@ from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary import HAS_BOUNDS, HAS_SUM, MAX_TRUNCATED, MIN_TRUNCATED, maximum, minimum, total
 
+_LOW_HALF = 0xFFFFFFFF
+
 
 @final
 class Aggregate:
@@ -54,6 +56,19 @@ class Aggregate:
         """Take in the entries ``first`` to ``last`` (exclusive) of a table of words."""
         kernels.merge_into(words, first, last, self.layout.kinds, self.columns, self._words)
 
+    def add_entries(self, entries: Entries) -> None:
+        """Take in entries."""
+        self.add(words_of(entries), 0, len(entries))
+
+    def add_summaries(self, rows: int, summaries: Words) -> None:
+        """Take in rows of which there is a summary of each of the columns, as words, in their order."""
+        entry = np.zeros(len(self._words), np.uint64)
+        entry[1] = rows
+        for column, (head, nans, *values) in zip(self.columns.tolist(), summaries.tolist(), strict=True):
+            at = WORDS_BEFORE + WORDS_OF_COLUMN * column
+            entry[at : at + WORDS_OF_COLUMN] = head & _LOW_HALF, head >> 32, nans & _LOW_HALF, *values
+        self.add(entry.reshape(1, -1), 0, 1)
+
     def merge(self, other: Aggregate) -> None:
         """Take in the rows of another one, of the same schema and with at least the columns of this one."""
         if other.layout is not self.layout and other.layout.schema != self.layout.schema:
@@ -72,29 +87,32 @@ class Aggregate:
         """How many rows there are."""
         return int(self._words[1])
 
-    def column(self, name: str) -> Any:
-        """The record of a column (:data:`tidelog.index.entries.AGGREGATE`).
+    def column(self, name: str) -> dict[str, Any]:
+        """The fields of a column (:data:`tidelog.index.entries.AGGREGATE`) as plain numbers.
 
         Raises :class:`NotFoundError` for a column that was not asked for.
         """
-        return self._entry["columns"][0, self._index(name)]
+        flags, nulls, nans, low, high, *total = self._column(name)
+        return {"flags": flags & _LOW_HALF, "nulls": nulls, "nans": nans, "min": low, "max": high, "sum": total}
 
-    def _index(self, name: str) -> int:
+    def _column(self, name: str) -> list[int]:
         index = self.layout.index(name)
         if self.columns is not self.layout.columns and index not in self.columns.tolist():
             raise NotFoundError(f"column {name!r} was not among those aggregated; name it when asking")
-        return index
+        at = WORDS_BEFORE + WORDS_OF_COLUMN * index
+        words: list[int] = self._words[at : at + WORDS_OF_COLUMN].tolist()
+        return words
 
-    def _flags(self, name: str) -> int:
-        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name)]) & 0xFFFFFFFF
+    def _type(self, name: str) -> pa.DataType:
+        return self.layout.types[self.layout.index(name)]
 
     def nulls(self, name: str) -> int:
         """How many rows are null."""
-        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name) + NULLS_WORD])
+        return self._column(name)[NULLS_WORD]
 
     def nans(self, name: str) -> int:
         """How many rows are NaN."""
-        return int(self._words[WORDS_BEFORE + WORDS_OF_COLUMN * self._index(name) + NANS_WORD])
+        return self._column(name)[NANS_WORD]
 
     def values(self, name: str) -> int:
         """How many rows have a value that bounds and sum are about: neither null nor NaN."""
@@ -102,21 +120,21 @@ class Aggregate:
 
     def minimum(self, name: str) -> Any:
         """The smallest value, or a lower bound of it (:meth:`knows_bounds`), or None."""
-        return minimum(self.column(name), self.layout.stored.field(name).type)
+        return minimum(self.column(name), self._type(name))
 
     def maximum(self, name: str) -> Any:
         """The largest value, or a bound above it (:meth:`knows_bounds`), or None."""
-        return maximum(self.column(name), self.layout.stored.field(name).type)
+        return maximum(self.column(name), self._type(name))
 
     def total(self, name: str) -> Any:
         """The sum of the values, None if there are none or it is not known (:meth:`knows_sum`)."""
-        return total(self.column(name), self.layout.stored.field(name).type)
+        return total(self.column(name), self._type(name))
 
     def knows_bounds(self, name: str) -> bool:
         """Whether minimum and maximum are exactly those of the values; for no values that is so too."""
-        flags = self._flags(name)
+        flags = self._column(name)[0]
         return not self.values(name) or flags & (HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED) == HAS_BOUNDS
 
     def knows_sum(self, name: str) -> bool:
         """Whether the sum is that of all values; for no values that is so too."""
-        return not self.values(name) or bool(self._flags(name) & HAS_SUM)
+        return not self.values(name) or bool(self._column(name)[0] & HAS_SUM)

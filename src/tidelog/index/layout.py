@@ -32,7 +32,18 @@ class Layout:
     :class:`InputError` for a fan-out below 2.
     """
 
-    __slots__ = ("aggregates", "columns", "fanout", "kinds", "schema", "sequence", "stored", "time")
+    __slots__ = (
+        "_positions",
+        "aggregates",
+        "columns",
+        "fanout",
+        "kinds",
+        "schema",
+        "sequence",
+        "stored",
+        "time",
+        "types",
+    )
 
     def __init__(self, schema: Schema, fanout: int = FANOUT, aggregates: str | Iterable[str] = "all") -> None:
         if not 2 <= fanout <= 1 << 16:
@@ -40,8 +51,10 @@ class Layout:
         self.schema = schema
         self.fanout = fanout
         self.stored: pa.Schema = schema.arrow.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
+        self.types: list[pa.DataType] = self.stored.types
         self.time = schema.time_index
         self.sequence = len(schema)
+        self._positions = {name: index for index, name in enumerate(self.stored.names)}
         self.aggregates = _kept(schema, aggregates)
         self.columns: Ints = np.arange(len(self.stored), dtype=np.int64)
         """The positions of all columns."""
@@ -61,7 +74,8 @@ class Layout:
 
     def index(self, name: str) -> int:
         """The position of a stored column. Raises :class:`NotFoundError` for an unknown name."""
-        return self.sequence if name == SEQUENCE_COLUMN else self.schema.index(name)
+        position = self._positions.get(name)
+        return self.schema.index(name) if position is None else position
 
     def check_container(self, stored: pa.Schema) -> None:
         """Raise :class:`SchemaError` unless leaves of ``stored`` are leaves of such a tree."""

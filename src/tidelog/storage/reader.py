@@ -16,6 +16,7 @@ from tidelog.storage.check import Finding, check_container
 from tidelog.storage.codec import Ints
 from tidelog.storage.commit import Commit, Preface, all_relocations, commit_at, published_commits, read_preface
 from tidelog.storage.description import schema_of
+from tidelog.storage.leafnumbers import Numbers
 from tidelog.storage.media import File, Medium
 from tidelog.storage.recovery import find_commit, recover_translation
 from tidelog.storage.source import BlockSource, RowTest
@@ -37,11 +38,11 @@ class PageLoader:
     def __call__(self, position: int) -> Addresses:
         """The entries of the page at ``position``."""
 
-        def load() -> tuple[Addresses, int]:
+        entries = self._cache.find(position)
+        if entries is None:
             entries = read_page(self._file, position, self._file.size()).entries
-            return entries, entries.nbytes
-
-        return self._cache.get(position, load)
+            self._cache.put(position, entries, entries.nbytes)
+        return entries
 
 
 class PinnedAddresses:
@@ -56,6 +57,8 @@ class PinnedAddresses:
     def __call__(self, first: int, last: int) -> Addresses:
         """The addresses of the ids ``first`` to ``last`` (exclusive)."""
         addresses = self._translation.lookup(first, last)
+        if not len(self._moved):
+            return addresses
         low, high = np.searchsorted(self._moved, (first, last)).tolist()
         if low < high:
             addresses = addresses.copy()
@@ -133,6 +136,13 @@ class ContainerReader:
     ) -> pa.RecordBatch:
         """A leaf's columns (all for None); with ``rows`` only those ``[rows[0], rows[1])``, decoding little more."""
         return self._source.read(self._existing(id), columns, rows)
+
+    def numbers(self, id: int, columns: tuple[int, ...]) -> Numbers | None:
+        """Columns of a leaf, by position, as arrays valid until the thread's next call; None if :meth:`read` is needed.
+
+        Only columns of numbers without nulls can be had like that, and not of all encodings.
+        """
+        return self._source.numbers(self._existing(id), columns)
 
     def read_node(self, id: int) -> bytes:
         """A node's bytes."""

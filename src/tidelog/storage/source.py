@@ -18,6 +18,7 @@ from tidelog.storage.codec import Bytes, Ints, is_text
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.commit import Commit
+from tidelog.storage.leafnumbers import Numbers, are_numbers, leaf_numbers
 from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
 from tidelog.storage.summary import SUMMARY
@@ -88,6 +89,8 @@ class BlockSource:
         self._limit = limit
         self._cache = cache
         self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
+        self._types: dict[tuple[int, ...], tuple[pa.DataType, ...] | None] = {}
+        """Of selections of columns that :meth:`numbers` was asked for; None if they are not all numbers."""
 
     def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
         """The positions of named columns in the schema; all for None."""
@@ -136,6 +139,25 @@ class BlockSource:
     def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
         return block.decode_leaves(leaf, self._schema, indexes, *bounds) if indexes else []
+
+    def numbers(self, id: int, columns: tuple[int, ...]) -> Numbers | None:
+        """Columns of a leaf, given by their positions, as arrays that are valid until the thread's next call.
+
+        None if they cannot be had like that (:mod:`tidelog.storage.leafnumbers`); then :meth:`read` them.
+        """
+        if columns not in self._types:
+            found = tuple(self._schema.types[column] for column in columns)
+            self._types[columns] = found if are_numbers(found) else None
+        types = self._types[columns]
+        if types is None or not self._file.maps:
+            return None
+        start, size, is_split = self._place(id)
+        if is_split:
+            return None
+        frame = self._file.view(start, size)
+        if len(frame) < size:
+            raise self._cut_off(start + len(frame), start + size)
+        return leaf_numbers(columns, types).read(np.frombuffer(frame, np.uint64), id)
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
@@ -331,17 +353,23 @@ class BlockSource:
         return _Extents(starts, sizes, rests)
 
     def _extent(self, id: int) -> _Extents:
-        """Where the frame of one block stands: the common case, without arrays."""
+        """Where the frame of one block stands."""
+        start, size, is_split = self._place(id)
+        rests = {0: self._continuations(self._directory(int(self._addresses(id, id + 1)[0]) >> 16))} if is_split else {}
+        return _Extents(np.array([start]), np.array([size]), rests)
+
+    def _place(self, id: int) -> tuple[int, int, bool]:
+        """Where the frame of one block starts, its size there, and whether it goes on in another macro block."""
         address = int(self._addresses(id, id + 1)[0])
         directory, slot = self._directory(address >> 16), address & 0xFFFF
-        if slot >= len(directory.ids) or directory.ids[slot] != id:
+        count = len(directory.ids)
+        if slot >= count or directory.ids[slot] != id:
             raise CorruptionError(
                 f"{self._file.name}: the macro block at offset {directory.offset} does not hold block {id}, which the "
                 "address tree places there"
             )
-        is_split = directory.next != NIL and slot == len(directory.ids) - 1
-        rests = {0: self._continuations(directory)} if is_split else {}
-        return _Extents(directory.starts[slot : slot + 1], directory.sizes[slot : slot + 1], rests)
+        is_split = directory.next != NIL and slot == count - 1
+        return int(directory.starts[slot]), int(directory.sizes[slot]), is_split
 
     def _continuations(self, directory: Directory) -> list[tuple[int, int]]:
         id = directory.ids[-1]
@@ -360,11 +388,11 @@ class BlockSource:
         return parts
 
     def _directory(self, position: int) -> Directory:
-        def read() -> tuple[Directory, int]:
+        directory = self._directories.find(position)
+        if directory is None:
             directory = read_directory(self._file, position, self._limit())
-            return directory, 200 + 40 * len(directory.ids)
-
-        return self._directories.get(position, read)
+            self._directories.put(position, directory, 200 + 40 * len(directory.ids))
+        return directory
 
 
 @dataclass(frozen=True, slots=True)

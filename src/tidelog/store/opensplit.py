@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.reader import NodeCache, TreeReader
+from tidelog.index.tabtree.nodes import NodeCache
+from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
 from tidelog.model.interval import Interval

@@ -8,7 +8,8 @@ from __future__ import annotations
 from tidelog.index.tabtree.check import check_tree
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank
-from tidelog.index.tabtree.reader import NodeCache, Position, TreeReader
+from tidelog.index.tabtree.nodes import NodeCache
+from tidelog.index.tabtree.reader import Position, TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,30 +12,21 @@ import pyarrow as pa
 
 from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, from_batch, from_summaries, merge
+from tidelog.index.entries import Entries, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children
-from tidelog.index.ranges import merge_all
+from tidelog.index.tabtree.aggregating import aggregate, aggregates
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.flank import Flank, read_node
+from tidelog.index.tabtree.flank import Flank
+from tidelog.index.tabtree.nodes import NodeCache, Nodes
 from tidelog.index.tabtree.root import Root
-from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
-from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints
 from tidelog.storage.source import RowTest
 
-NODE_CACHE_BYTES: Final = 32 << 20
-"""Default budget of a cache of nodes: some 700 of ten columns, which stand for 360 million rows."""
-
-NodeCache = Cache[Children]
-"""Nodes of any number of trees, by the key of the tree and their id."""
-
 Test = Callable[[Entries], npt.NDArray[np.bool_]]
 """Tells for each entry whether rows that are looked for may be below it."""
-
-Edge = tuple[int, int, int]
-"""Rows of a leaf: its block id, the first row and the one behind the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +40,6 @@ class Position:
     row: int
     rank: int
     leaf_rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """The rows of a time range: those of whole entries, and of two leaves at the most which are in it in part.
-
-    ``runs`` are entries ``first`` to ``last`` (exclusive) of nodes. In order of time: left, runs, right.
-    """
-
-    left: Edge | None
-    runs: tuple[tuple[Children, int, int], ...]
-    right: Edge | None
 
 
 class TreeReader:
@@ -84,32 +62,13 @@ class TreeReader:
         A ``cache`` may be shared with other readers; ``key`` names the tree in it, and must not be used for another
         tree. Raises :class:`InputError` for a flank of another commit.
         """
+        self._nodes = Nodes(reader, layout, at, cache, key)
         self._reader = reader
         self.layout = layout
-        self._cache = NodeCache(NODE_CACHE_BYTES) if cache is None else cache
-        self._key = object() if key is None else key
-        at = Flank.read(reader, layout) if at is None else at
-        if at.blocks != reader.blocks:
-            raise InputError(
-                f"found a tree of {at.blocks} blocks and a container with {reader.blocks} at this commit; "
-                "expected the tree as of the same commit (TreeReader reads it itself if none is given)"
-            )
-        if (at.fanout if isinstance(at, Root) else at.layout.fanout) != layout.fanout:
-            raise InputError("found a tree of another fan-out than its layout says; read the layout from its container")
-        layout.check_container(reader.schema)
-        self.leaves = at.leaves
-        self._top = self._children_of(at) if isinstance(at, Root) else at.children()
+        self.leaves = self._nodes.leaves
+        self._top = self._nodes.top
         self._whole: Aggregate | None = None
         self._time = [layout.stored.names[layout.time]]
-
-    def _children_of(self, root: Root) -> Children:
-        if root.level:
-            return self._node(root.id, None)
-        if root.id == ids.NIL:
-            return Children(self.layout, empty(self.layout, 0), [], [])
-        return Children(
-            self.layout, from_summaries(self.layout, *self._reader.summaries(root.id, root.id + 1)), [0], [0]
-        )
 
     # -- the whole tree -------------------------------------------------------------------------------------------
 
@@ -142,10 +101,10 @@ class TreeReader:
             if children.lows[child] >= t:
                 return Position(children.leaves[child], 0, rank)
             if not children.levels[child]:
-                times = self._times(children.ids[child], counters)
+                times = self._nodes.times(children.ids[child], counters)
                 row = int(times.searchsorted(t))
                 return Position(children.leaves[child], row, rank + row, len(times))
-            children = self._node(children.ids[child], counters)
+            children = self._nodes.node(children.ids[child], counters)
 
     def rank(self, t: int, counters: ReadCounters | None = None) -> int:
         """How many rows have a time before ``t``."""
@@ -164,7 +123,7 @@ class TreeReader:
             index -= children.before[child]
             if not children.levels[child]:
                 return children.ids[child], index
-            children = self._node(children.ids[child], counters)
+            children = self._nodes.node(children.ids[child], counters)
 
     def row(
         self, index: int, columns: Sequence[str] | None = None, counters: ReadCounters | None = None
@@ -276,7 +235,8 @@ class TreeReader:
             # The leaf that the range begins in, and the one that it ends in, are read in part.
             if low.row and first == low.leaf:
                 stop = high.row if high.leaf == first else low.leaf_rows
-                yield self._reader.read(self._leaf_id(first), columns, (low.row, stop))
+                if low.row < stop:
+                    yield self._reader.read(self._leaf_id(first), columns, (low.row, stop))
                 first += 1
             inner = min(last, high.leaf)
             if first < inner:
@@ -296,7 +256,7 @@ class TreeReader:
                 return leaf, leaf
             if not children.levels[child]:
                 return leaf, leaf + 1
-            children = self._node(children.ids[child], counters)
+            children = self._nodes.node(children.ids[child], counters)
 
     def _tested(
         self, children: Children, start: int | None, end: int | None, test: Test, counters: ReadCounters | None
@@ -307,94 +267,11 @@ class TreeReader:
             return
         for child in (np.flatnonzero(test(children.entries[first:last])) + first).tolist():
             if children.levels[child]:
-                yield from self._tested(self._node(children.ids[child], counters), start, end, test, counters)
+                yield from self._tested(self._nodes.node(children.ids[child], counters), start, end, test, counters)
             else:
                 yield children.leaves[child]
 
     # -- aggregates -----------------------------------------------------------------------------------------------
-
-    def cover(
-        self,
-        start: int | None,
-        end: int | None,
-        counters: ReadCounters | None = None,
-        along: Sequence[str] = (),
-    ) -> Cover:
-        """The whole entries and the leaves in part that a time range consists of.
-
-        Visits two nodes of each level at the most, and reads the times of the leaves at the ends. The columns ``along``
-        of these leaves are decoded with them: the caller will read them next.
-        """
-        if start is not None and end is not None and end <= start:
-            return Cover(None, (), None)
-        children = self._top
-        while True:
-            inside, first = _from(children, start)
-            last, inside_end = _until(children, end)
-            if not (first < inside and last < inside_end and first == last):
-                break
-            # Both ends fall into one child, and nothing else is in the range.
-            if not children.levels[first]:
-                times = self._times(children.ids[first], counters)
-                # Neither is None here, or it would not fall into a child.
-                low, high = np.searchsorted(times, np.array([start, end], np.int64)).tolist()
-                return Cover((children.ids[first], low, high) if low < high else None, (), None)
-            children = self._node(children.ids[first], counters)
-        runs = [(children, inside, last)] if inside < last else []
-        left = right = None
-        if first < inside and start is not None:
-            left, more = self._right_of(start, children.ids[first], children.levels[first], counters, along)
-            runs = more + runs
-        if last < inside_end and end is not None:
-            more, right = self._left_of(end, children.ids[last], children.levels[last], counters, along)
-            runs = runs + more
-        return Cover(left, tuple(runs), right)
-
-    def _right_of(
-        self, start: int, id: int, level: int, counters: ReadCounters | None, along: Sequence[str]
-    ) -> tuple[Edge | None, list[tuple[Children, int, int]]]:
-        """What a subtree holds from ``start`` on, which falls into it."""
-        runs: list[tuple[Children, int, int]] = []
-        while level:
-            children = self._node(id, counters)
-            inside, first = _from(children, start)
-            if inside < len(children):
-                runs.append((children, inside, len(children)))
-            if first == inside:
-                return None, runs[::-1]
-            id, level = children.ids[first], children.levels[first]
-        times = self._times(id, counters, along)
-        return (id, int(times.searchsorted(start)), len(times)), runs[::-1]
-
-    def _left_of(
-        self, end: int, id: int, level: int, counters: ReadCounters | None, along: Sequence[str]
-    ) -> tuple[list[tuple[Children, int, int]], Edge | None]:
-        """What a subtree holds before ``end``, which falls into it."""
-        runs: list[tuple[Children, int, int]] = []
-        while level:
-            children = self._node(id, counters)
-            last, inside = _until(children, end)
-            if last:
-                runs.append((children, 0, last))
-            if last == inside:
-                return runs, None
-            id, level = children.ids[last], children.levels[last]
-        times = self._times(id, counters, along)
-        return runs, (id, 0, int(times.searchsorted(end)))
-
-    def partial(
-        self,
-        start: int | None,
-        end: int | None,
-        columns: Sequence[str] | None = None,
-        counters: ReadCounters | None = None,
-    ) -> tuple[Aggregate, list[Edge]]:
-        """The aggregates of the leaves that are in a time range with all rows, and the rows of the others in it."""
-        cover = self.cover(start, end, counters)
-        aggregate = Aggregate(self.layout, self.layout.indexes(columns))
-        for children, first, last in cover.runs:
-            aggregate.add(children.words, first, last)
-        return aggregate, [edge for edge in (cover.left, cover.right) if edge is not None]
 
     def aggregate(
         self,
@@ -404,111 +281,13 @@ class TreeReader:
         counters: ReadCounters | None = None,
     ) -> Aggregate:
         """The aggregates of the rows in a time range (spec/event-store.md 9.2)."""
-        indexes = self.layout.indexes(columns)
-        aggregate = Aggregate(self.layout, indexes)
-        cover = self.cover(start, end, counters, [self.layout.stored.names[index] for index in indexes.tolist()])
-        if cover.left is not None:
-            self._add_edge(aggregate, cover.left)
-        for children, first, last in cover.runs:
-            aggregate.add(children.words, first, last)
-        if cover.right is not None:
-            self._add_edge(aggregate, cover.right)
-        return aggregate
+        return aggregate(self._nodes, start, end, self.layout.indexes(columns), counters)
 
     def aggregates(
         self, starts: Ints, ends: Ints, columns: Sequence[str] | None = None, counters: ReadCounters | None = None
     ) -> Entries:
-        """The aggregates of many time ranges ``[starts[i], ends[i])`` in one pass: an entry for each (child -1).
-
-        Columns not asked for stay empty in them. Every node and leaf is visited once, however many ranges end in it;
-        sums of floats may differ from those of :meth:`aggregate` in the last bits, being added in another order.
-        """
-        starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-        if starts.shape != ends.shape or starts.ndim != 1:
-            raise InputError(
-                f"found {starts.shape} starts and {ends.shape} ends, expected one array of each, equally long"
-            )
-        indexes = self.layout.indexes(columns)
-        merged = empty(self.layout, len(starts))
-        merged["child"] = -1
-        filled = ends > starts
-        if not filled.any():
-            return merged
-        bounds = np.unique(np.concatenate([starts[filled], ends[filled]]))
-        parts: list[Entries] = []
-        # With its times, every part can be found again by them.
-        known = np.union1d(indexes, [self.layout.time])
-        self._cut(self._top, bounds, known, parts, counters)
-        atoms = np.concatenate(parts)
-        lows = np.ascontiguousarray(atoms["columns"]["min"][:, self.layout.time]).view(np.int64)
-        firsts, lasts = lows.searchsorted(starts), lows.searchsorted(ends)
-        merge_all(self.layout, indexes, atoms, firsts, np.maximum(firsts, lasts), merged)
-        return merged
-
-    def _cut(
-        self, children: Children, bounds: Ints, columns: Ints, parts: list[Entries], counters: ReadCounters | None
-    ) -> None:
-        """Entries of everything below, in order, such that no bound falls into one of them."""
-        lasts, firsts = np.searchsorted(children.highs, bounds), np.searchsorted(children.lows, bounds)
-        done = 0
-        cut = lasts < firsts
-        for child in np.unique(lasts[cut]).tolist():
-            inside = bounds[cut & (lasts == child)]
-            parts.append(children.entries[done:child])
-            if children.levels[child]:
-                self._cut(self._node(children.ids[child], counters), inside, columns, parts, counters)
-            else:
-                parts.append(self._cut_leaf(children.ids[child], inside, columns, counters))
-            done = child + 1
-        parts.append(children.entries[done:])
-
-    def _cut_leaf(self, id: int, bounds: Ints, columns: Ints, counters: ReadCounters | None) -> Entries:
-        times = self._times(id, counters)
-        cuts = np.unique(np.concatenate([[0], times.searchsorted(bounds), [len(times)]]))
-        batch = self._reader.read(id, [self.layout.stored.names[column] for column in columns.tolist()])
-        return from_batch(self.layout, batch, cuts, columns)
-
-    def _add_edge(self, aggregate: Aggregate, edge: Edge) -> None:
-        id, first, last = edge
-        names = [self.layout.stored.names[column] for column in aggregate.columns.tolist()]
-        batch = self._reader.read(id, names)
-        entries = from_batch(self.layout, batch, np.array([first, last], np.int64), aggregate.columns)
-        aggregate.add(entries.view(np.uint64).reshape(1, -1), 0, 1)
-
-    # -- blocks ---------------------------------------------------------------------------------------------------
+        """The aggregates of many time ranges in one pass, see :func:`tidelog.index.tabtree.aggregating.aggregates`."""
+        return aggregates(self._nodes, starts, ends, self.layout.indexes(columns), counters)
 
     def _leaf_id(self, ordinal: int) -> int:
         return ids.leaf_id(ordinal, self.layout.fanout)
-
-    def _node(self, id: int, counters: ReadCounters | None) -> Children:
-        def read() -> tuple[Children, int]:
-            children = read_node(self._reader, self.layout, id).children(self.layout)
-            if counters:
-                counters.node_reads += 1
-            return children, children.nbytes
-
-        if counters:
-            counters.nodes += 1
-        return self._cache.get((self._key, id), read)
-
-    def _times(self, id: int, counters: ReadCounters | None, along: Sequence[str] = ()) -> Ints:
-        """The times of a leaf's rows; columns ``along`` are decoded at the same time, to be in the cache."""
-        if counters:
-            counters.leaves += 1
-        names = list(dict.fromkeys((*self._time, *along))) if along else self._time
-        times: Ints = self._reader.read(id, names).column(0).view(pa.int64()).to_numpy(zero_copy_only=True)
-        return times
-
-
-def _from(children: Children, start: int | None) -> tuple[int, int]:
-    """The first child that is inside with all rows when the range begins at ``start``, and the first inside at all."""
-    if start is None:
-        return 0, 0
-    return bisect_left(children.lows, start), bisect_left(children.highs, start)
-
-
-def _until(children: Children, end: int | None) -> tuple[int, int]:
-    """How many first children are before ``end`` with all rows, and how many with any."""
-    if end is None:
-        return len(children), len(children)
-    return bisect_left(children.highs, end), bisect_left(children.lows, end)

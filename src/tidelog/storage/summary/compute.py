@@ -47,9 +47,7 @@ def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None
     mask = _mask(array)
     kind, dtype = _KINDS.get(array.type.id, _UNKNOWN)
     if kind is _Kind.FLOAT:
-        with np.errstate(invalid="ignore"):  # widening a signalling NaN gives a quiet one, and that is fine here
-            floats = _values(array, dtype).astype(np.float64, copy=False)
-        kernels.summarise_floats(floats, floats.view(np.int64), mask, cuts, words)
+        _summarise_floats(_values(array, dtype), mask, cuts, words)
     elif kind is _Kind.TEXT or kind is _Kind.FIXED_TEXT:
         if distinct is not None:
             kernels.summarise_text(distinct.data, distinct.offsets, _NO_MASK, distinct.cuts, words)
@@ -62,13 +60,37 @@ def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None
         kernels.summarise_decimals(_values(array, dtype, 2), mask, cuts, words)
     elif kind is not _Kind.OTHER:
         values = _bits(array) if kind is _Kind.BOOLEAN else _values(array, dtype)
-        integers = values.astype(np.int64, copy=False)
-        flip = _SIGN if kind is _Kind.UNSIGNED else 0
-        keep_sum = kind is not _Kind.INSTANT
-        kernels.summarise_integers(integers, mask, cuts, flip, keep_sum, words)
+        _summarise_integers(values, kind, mask, cuts, words)
     else:
         summaries["nulls"] = _nulls(mask, cuts)
     return summaries
+
+
+def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, words: npt.NDArray[np.uint64]) -> None:
+    """Like :func:`summarise`, of values of a type of numbers without nulls, into the words of zeroed summaries.
+
+    ``cuts`` are trusted; the values of a float column are floats, those of all others integers.
+    """
+    kind, _ = _KINDS[type.id]
+    if kind is _Kind.FLOAT:
+        _summarise_floats(values, _NO_MASK, cuts, words)
+    else:
+        _summarise_integers(values, kind, _NO_MASK, cuts, words)
+
+
+def _summarise_floats(values: npt.NDArray[Any], mask: Bytes, cuts: Ints, words: npt.NDArray[np.uint64]) -> None:
+    if values.dtype != np.float64:
+        with np.errstate(invalid="ignore"):  # widening a signalling NaN gives a quiet one, and that is fine here
+            values = values.astype(np.float64)
+    kernels.summarise_floats(values, values.view(np.int64), mask, cuts, words)
+
+
+def _summarise_integers(
+    values: npt.NDArray[Any], kind: _Kind, mask: Bytes, cuts: Ints, words: npt.NDArray[np.uint64]
+) -> None:
+    integers = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    flip = _SIGN if kind is _Kind.UNSIGNED else 0
+    kernels.summarise_integers(integers, mask, cuts, flip, kind is not _Kind.INSTANT, words)
 
 
 def _nulls(mask: Bytes, cuts: Ints) -> Ints | int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,26 @@ def decode_pieces(
     words = aligned(buffer[: len(buffer) & ~7].view(np.uint64))
     remarks = np.empty(len(offsets), np.uint8)
     views: dict[int, npt.NDArray[Any]] = {word: out.view(DTYPES[word]) for word in words_used}
+    views[1] = out
+    return remarks, decode_located(words, offsets, lengths, starts, stops, floats, widths, targets, views, remarks)
+
+
+def decode_located(
+    words: Words,
+    offsets: Ints,
+    lengths: Ints,
+    starts: Ints,
+    stops: Ints,
+    floats: Bytes,
+    widths: Ints,
+    targets: Ints,
+    views: Mapping[int, npt.NDArray[Any]],
+    remarks: Bytes,
+) -> int:
+    """:func:`decode_pieces` for who has everything at hand: ``views`` are the output as words of all widths used.
+
+    Fills in the remarks on each piece and returns all of them together.
+    """
     outcome: int = kernels.decode_run(
         words.view(np.uint8),
         words,
@@ -96,7 +117,7 @@ def decode_pieces(
         floats,
         widths,
         targets,
-        out,
+        views[1],
         views.get(2, EMPTY[2]),
         views.get(4, EMPTY[4]),
         views.get(8, EMPTY[8]),
@@ -106,4 +127,4 @@ def decode_pieces(
     if outcome < 0:
         piece, complaint = divmod(-outcome, 8)
         raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
-    return remarks, outcome
+    return outcome

@@ -1,0 +1,202 @@
+"""Aggregates of time ranges: of whole subtrees from their entries, of the leaves at the ends from their rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, empty, from_batch
+from tidelog.index.node import Children
+from tidelog.index.ranges import merge_all
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.nodes import Nodes
+from tidelog.model.errors import InputError
+from tidelog.storage.codec import Ints
+from tidelog.storage.summary import SUMMARY, summarise_numbers
+
+Run = tuple[Children, int, int]
+"""Entries ``first`` to ``last`` (exclusive) of a node."""
+
+_SUMMARY_WORDS = SUMMARY.itemsize // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """The rows of a time range: those of whole entries, and of leaves at the ends, which are in it in part.
+
+    ``left`` and ``right`` are block ids of leaves, the same one if the range is inside one leaf. In the order of time:
+    left, runs, right.
+    """
+
+    left: int | None
+    runs: tuple[Run, ...]
+    right: int | None
+
+
+def cover(nodes: Nodes, start: int | None, end: int | None, counters: ReadCounters | None = None) -> Cover:
+    """What a time range consists of, found on a path of nodes to each of its ends (spec/event-store.md 9.2)."""
+    if start is not None and end is not None and end <= start:
+        return Cover(None, (), None)
+    children = nodes.top
+    while True:
+        inside, first = _from(children, start)
+        last, inside_end = _until(children, end)
+        if not (first < inside and last < inside_end and first == last):
+            break
+        # Both ends fall into one child, and nothing else is in the range.
+        if not children.levels[first]:
+            return Cover(children.ids[first], (), children.ids[first])
+        children = nodes.node(children.ids[first], counters)
+    runs = [(children, inside, last)] if inside < last else []
+    left = right = None
+    if first < inside and start is not None:
+        left, more = _right_of(nodes, start, children.ids[first], children.levels[first], counters)
+        runs = more + runs
+    if last < inside_end and end is not None:
+        more, right = _left_of(nodes, end, children.ids[last], children.levels[last], counters)
+        runs = runs + more
+    return Cover(left, tuple(runs), right)
+
+
+def _right_of(
+    nodes: Nodes, start: int, id: int, level: int, counters: ReadCounters | None
+) -> tuple[int | None, list[Run]]:
+    """What a subtree holds from ``start`` on, which falls into it."""
+    runs: list[Run] = []
+    while level:
+        children = nodes.node(id, counters)
+        inside, first = _from(children, start)
+        if inside < len(children):
+            runs.append((children, inside, len(children)))
+        if first == inside:
+            return None, runs[::-1]
+        id, level = children.ids[first], children.levels[first]
+    return id, runs[::-1]
+
+
+def _left_of(
+    nodes: Nodes, end: int, id: int, level: int, counters: ReadCounters | None
+) -> tuple[list[Run], int | None]:
+    """What a subtree holds before ``end``, which falls into it."""
+    runs: list[Run] = []
+    while level:
+        children = nodes.node(id, counters)
+        last, inside = _until(children, end)
+        if last:
+            runs.append((children, 0, last))
+        if last == inside:
+            return runs, None
+        id, level = children.ids[last], children.levels[last]
+    return runs, id
+
+
+def _from(children: Children, start: int | None) -> tuple[int, int]:
+    """The first child that is inside with all rows when the range begins at ``start``, and the first inside at all."""
+    if start is None:
+        return 0, 0
+    return bisect_left(children.lows, start), bisect_left(children.highs, start)
+
+
+def _until(children: Children, end: int | None) -> tuple[int, int]:
+    """How many first children are before ``end`` with all rows, and how many with any."""
+    if end is None:
+        return len(children), len(children)
+    return bisect_left(children.highs, end), bisect_left(children.lows, end)
+
+
+def aggregate(
+    nodes: Nodes, start: int | None, end: int | None, columns: Ints, counters: ReadCounters | None = None
+) -> Aggregate:
+    """The aggregates of some columns of the rows in a time range (spec/event-store.md 9.2)."""
+    result = Aggregate(nodes.layout, columns)
+    parts = cover(nodes, start, end, counters)
+    if parts.left is not None:
+        _add_leaf(nodes, parts.left, start, end if parts.left == parts.right else None, result, counters)
+    for children, first, last in parts.runs:
+        result.add(children.words, first, last)
+    if parts.right is not None and parts.right != parts.left:
+        _add_leaf(nodes, parts.right, None, end, result, counters)
+    return result
+
+
+def _add_leaf(
+    nodes: Nodes, id: int, start: int | None, end: int | None, result: Aggregate, counters: ReadCounters | None
+) -> None:
+    """Take in the rows of a leaf that are in a time range."""
+    layout = nodes.layout
+    wanted = result.columns.tolist()
+    numbers = nodes.numbers(id, (layout.time, *wanted), counters)
+    if numbers is None:
+        times = nodes.times(id, None)
+        cuts = _bounds(times, start, end)
+        if cuts[0] < cuts[1]:
+            result.add_entries(from_batch(layout, nodes.read(id, wanted), cuts, result.columns))
+        return
+    cuts = _bounds(numbers[0], start, end)
+    rows = int(cuts[1] - cuts[0])
+    if rows > 0:
+        summaries = np.zeros((len(wanted), _SUMMARY_WORDS), np.uint64)
+        for place, column in enumerate(wanted):
+            summarise_numbers(numbers[place + 1], layout.types[column], cuts, summaries[place : place + 1])
+        result.add_summaries(rows, summaries)
+
+
+def _bounds(times: Ints, start: int | None, end: int | None) -> Ints:
+    """The first row of a time range and the one behind its last."""
+    first = 0 if start is None else times.searchsorted(start)
+    last = len(times) if end is None else times.searchsorted(end)
+    return np.array((first, last), np.int64)
+
+
+def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters | None = None) -> Entries:
+    """The aggregates of many time ranges ``[starts[i], ends[i])`` in one pass: an entry for each (child -1).
+
+    Columns not asked for stay empty in them. Every node and leaf is visited once, however many ranges end in it;
+    sums of floats may differ from those of :func:`aggregate` in the last bits, being added in another order.
+    """
+    layout = nodes.layout
+    starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
+    if starts.shape != ends.shape or starts.ndim != 1:
+        raise InputError(f"found {starts.shape} starts and {ends.shape} ends, expected one array of each, equally long")
+    merged = empty(layout, len(starts))
+    merged["child"] = -1
+    filled = ends > starts
+    if not filled.any():
+        return merged
+    bounds = np.unique(np.concatenate([starts[filled], ends[filled]]))
+    parts: list[Entries] = []
+    # With its times, every part can be found again by them.
+    known = np.union1d(columns, [layout.time])
+    _cut(nodes, nodes.top, bounds, known, parts, counters)
+    atoms = np.concatenate(parts)
+    lows = np.ascontiguousarray(atoms["columns"]["min"][:, layout.time]).view(np.int64)
+    firsts, lasts = lows.searchsorted(starts), lows.searchsorted(ends)
+    merge_all(layout, columns, atoms, firsts, np.maximum(firsts, lasts), merged)
+    return merged
+
+
+def _cut(
+    nodes: Nodes, children: Children, bounds: Ints, columns: Ints, parts: list[Entries], counters: ReadCounters | None
+) -> None:
+    """Entries of everything below, in order, such that no bound falls into one of them."""
+    lasts, firsts = np.searchsorted(children.highs, bounds), np.searchsorted(children.lows, bounds)
+    done = 0
+    cut = lasts < firsts
+    for child in np.unique(lasts[cut]).tolist():
+        inside = bounds[cut & (lasts == child)]
+        parts.append(children.entries[done:child])
+        if children.levels[child]:
+            _cut(nodes, nodes.node(children.ids[child], counters), inside, columns, parts, counters)
+        else:
+            parts.append(_cut_leaf(nodes, children.ids[child], inside, columns, counters))
+        done = child + 1
+    parts.append(children.entries[done:])
+
+
+def _cut_leaf(nodes: Nodes, id: int, bounds: Ints, columns: Ints, counters: ReadCounters | None) -> Entries:
+    times = nodes.times(id, counters)
+    cuts = np.unique(np.concatenate([[0], times.searchsorted(bounds), [len(times)]]))
+    return from_batch(nodes.layout, nodes.read(id, columns.tolist()), cuts, columns)
