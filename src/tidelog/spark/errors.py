@@ -1,4 +1,4 @@
-"""Errors of the Spark integration that concern what has to be there before Spark can run."""
+"""Errors of the Spark integration."""
 
 from __future__ import annotations
 
@@ -11,3 +11,7 @@ class MissingDependencyError(TidelogError, ImportError):
 
 class JavaNotFoundError(TidelogError, FileNotFoundError):
     """No Java that Spark can run on was found, and none could be supplied."""
+
+
+class UnrepresentableError(TidelogError, ValueError):
+    """A stored value has no counterpart in Spark."""

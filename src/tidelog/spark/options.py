@@ -1,0 +1,238 @@
+"""Options of the source and of the sink: read from Spark's texts, checked before any job is started.
+
+Spark hands options over as texts and in lower case. Names count without regard to case and underscores, so that
+``as_of``, ``asOf`` and ``ASOF`` are one option.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, Self, TypeAlias
+from urllib.parse import unquote, urlparse
+
+from tidelog.model.errors import InputError, did_you_mean
+from tidelog.spark.types import NS_RULES, NsRule
+
+StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
+"""Where a stream starts: at all rows that are there, at none of them, or at those of a time."""
+
+_ADDED_BY_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+"""What streaming queries say to a sink besides its own options."""
+
+_TRUE, _FALSE = frozenset({"true", "yes", "1", "on"}), frozenset({"false", "no", "0", "off"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """What to read. Raises :class:`InputError` that names the option."""
+
+    path: str
+    """The directory of the store, on a disk that the driver and all workers see."""
+    stream: str
+    start: str | None = None
+    """Event times from here on; ticks, or ISO 8601."""
+    end: str | None = None
+    """Event times before this."""
+    where: str | None = None
+    """A SQL condition over the stored columns, evaluated by the store."""
+    columns: tuple[str, ...] | None = None
+    """Only these columns, in this order."""
+    as_of: str | None = None
+    """A number: only rows that arrived before it count. Or a set of numbers, as JSON."""
+    partition_size: int | None = None
+    """Rows that one task reads, about."""
+    seq: bool = False
+    """Whether there is a column ``_seq``, the number of each row in the order of arrival."""
+    ns: NsRule = "error"
+    """What becomes of nanoseconds; see :data:`tidelog.spark.types.NS_RULES`."""
+    starting_offset: StartingOffset = "earliest"
+    max_rows_per_batch: int | None = None
+    max_bytes_per_batch: int | None = None
+    fail_on_data_loss: bool = True
+    """Whether a query stops when rows that it has not read yet were deleted."""
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> Self:
+        """The options of a source from what Spark hands over."""
+        return cls(**_values(cls, options, "the source", _SOURCE_READERS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkOptions:
+    """Where and how to write. Raises :class:`InputError` that names the option."""
+
+    path: str
+    stream: str
+    time: str | None = None
+    """The time column of a stream that is created; if the stream exists, it must be its time column."""
+    create: bool = True
+    """Whether a stream that does not exist is created; that needs ``time``."""
+    overwrite_start: str | None = None
+    """With mode ``overwrite``: events from this time on are replaced."""
+    overwrite_end: str | None = None
+    """With mode ``overwrite``: events before this time are replaced."""
+    query: str | None = None
+    """The name under which a streaming query's batches are counted; its id, if none is given."""
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> Self:
+        """The options of a sink from what Spark hands over."""
+        return cls(**_values(cls, options, "the sink", _SINK_READERS))
+
+    def check_mode(self, overwrite: bool) -> None:
+        """Raise if a range to overwrite was given to a write that only appends."""
+        given = [name for name in ("overwrite_start", "overwrite_end") if getattr(self, name) is not None]
+        if given and not overwrite:
+            raise InputError(
+                f"option {given[0]!r} was given, but the mode is append; write with mode('overwrite') to replace events"
+            )
+
+
+def option_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Python values as the texts that options are; those that are None are left out."""
+    texts: dict[str, str] = {}
+    for name, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            texts[name] = "true" if value else "false"
+        elif isinstance(value, list | tuple):
+            texts[name] = json.dumps(list(value))
+        elif hasattr(value, "isoformat"):
+            texts[name] = value.isoformat()
+        else:
+            texts[name] = str(value)
+    return texts
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _values(
+    cls: type[Any], options: Mapping[str, str], what: str, readers: Mapping[str, Callable[[str, str], Any]]
+) -> dict[str, Any]:
+    """The values of a class of options."""
+    known = {_folded(field.name): field.name for field in fields(cls)}
+    if "option.stream" in options or "provider" in options:
+        raise InputError(
+            "tables in Spark's catalogue cannot stand for streams, because Spark does not hand their options on; use "
+            "CREATE TEMPORARY VIEW name USING tidelog OPTIONS (path '...', stream '...')"
+        )
+    if "paths" in options:
+        raise InputError(f"{what} takes one path, found {options['paths']}; read the stores one by one, and unite them")
+    found: dict[str, Any] = {}
+    for name, text in options.items():
+        folded = _folded(name)
+        if folded in _ADDED_BY_SPARK:
+            continue
+        if folded not in known:
+            raise InputError(f"{what} has no option {name!r}; {did_you_mean(name, known.values())}")
+        own = known[folded]
+        if own in found:
+            raise InputError(f"option {own!r} was given twice, in two spellings; give it once")
+        found[own] = readers.get(own, _text)(own, text)
+    for name, hint in (("path", "the directory of the store, e.g. load('/data/events')"), ("stream", "its name")):
+        if name not in found:
+            raise InputError(
+                f"{what} was not told the {name}; expected option {name!r}, {hint}. Tables in Spark's catalogue do not "
+                "hand options on: use a temporary view"
+            )
+    return found
+
+
+def _text(name: str, text: str) -> str:
+    if not text:
+        raise InputError(f"option {name!r} is empty; leave it out, or give it a value")
+    return text
+
+
+def _path(name: str, text: str) -> str:
+    """A directory; Spark turns paths into ``file:`` addresses here and there."""
+    address = urlparse(_text(name, text))
+    if address.scheme == "file":
+        return unquote(address.path)
+    if address.scheme and "://" in text:
+        raise InputError(f"option {name!r} is {text!r}; expected a directory on a disk, not an address")
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise InputError(f"option {name!r} is {text!r}; expected true or false")
+    return word in _TRUE
+
+
+def _positive(name: str, text: str) -> int:
+    try:
+        number = int(text.strip().replace("_", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InputError(f"option {name!r} is {text!r}; expected a whole number from 1 on")
+    return number
+
+
+def _names(name: str, text: str) -> tuple[str, ...]:
+    """Names with commas between them, or a JSON list, which may hold any names."""
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"option {name!r} is {text!r}, which is no JSON list: {error}") from None
+    else:
+        found = [part.strip() for part in text.split(",")]
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise InputError(
+            f"""option {name!r} is {text!r}; expected names such as a, b or a JSON list such as ["a", "b"]"""
+        )
+    return tuple(found)
+
+
+def _choice(choices: Iterable[str]) -> Callable[[str, str], str]:
+    known = tuple(choices)
+
+    def read(name: str, text: str) -> str:
+        word = text.strip().lower()
+        if word not in known:
+            raise InputError(f"option {name!r} is {text!r}; expected one of {', '.join(map(repr, known))}")
+        return word
+
+    return read
+
+
+def _as_of(name: str, text: str) -> str:
+    """Checked for its form only: what it means is the store's business."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | list) or (isinstance(value, int) and value < 0):
+        raise InputError(
+            f"option {name!r} is {text!r}; expected a sequence number from 0, or a set of them such as [[0, 100]]"
+        )
+    return text
+
+
+def _starting_offset(name: str, text: str) -> StartingOffset:
+    word = _text(name, text).strip()
+    return word.lower() if word.lower() in ("earliest", "latest") else word
+
+
+_SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "path": _path,
+    "columns": _names,
+    "as_of": _as_of,
+    "partition_size": _positive,
+    "seq": _flag,
+    "ns": _choice(NS_RULES),
+    "starting_offset": _starting_offset,
+    "max_rows_per_batch": _positive,
+    "max_bytes_per_batch": _positive,
+    "fail_on_data_loss": _flag,
+}
+
+_SINK_READERS: Final[dict[str, Callable[[str, str], Any]]] = {"path": _path, "create": _flag}
