@@ -67,7 +67,7 @@ def test_a_tree_answers_like_its_rows(case: tuple[Tree, TreeReader, random.Rando
         expected = in_range(table, start, end)
         assert same(read(reader, start, end), expected)
         columns = dice.sample(table.schema.names, 3)
-        assert_aggregates(reader.aggregate(start, end, columns), expected, columns)
+        assert_aggregates(reader.aggregate(start, end, reader.layout.indexes(columns)), expected, columns)
         if start is not None:
             assert reader.rank(start) == sum(time < start for time in times)
     for index in {0, len(times) // 2, len(times) - 1} & set(range(len(times))):
@@ -122,7 +122,9 @@ def test_many_ranges_in_one_pass(case: tuple[Tree, TreeReader, random.Random]) -
     ranges = [(a, b) for a, b in ranges if a is not None and b is not None and abs(a) < FAR and abs(b) < FAR]
     columns = dice.sample(table.schema.names, 3)
     entries = reader.aggregates(
-        np.array([a for a, _ in ranges], np.int64), np.array([b for _, b in ranges], np.int64), columns
+        np.array([a for a, _ in ranges], np.int64),
+        np.array([b for _, b in ranges], np.int64),
+        reader.layout.indexes(columns),
     )
     assert len(entries) == len(ranges)
     for index, (start, end) in enumerate(ranges):
@@ -182,7 +184,7 @@ def test_one_time_over_many_leaves_and_nodes() -> None:
     tree.extend(pa.record_batch([times, range(36), range(36)], schema=layout.stored))
     for reader in (tree.reader(), tree.reader_elsewhere()):
         assert [reader.rank(t) for t in (0, 1, 2, 5, 6, 9, 10)] == [0, 0, 3, 3, 33, 33, 36]
-        assert reader.aggregate(5, 6).total("v") == sum(range(3, 33))
+        assert reader.aggregate(5, 6)["v"].total() == sum(range(3, 33))
         assert reader.aggregate(5, 6).rows == 30
         assert sum(batch.num_rows for batch in reader.scan(5, 6)) == 30
         assert reader.aggregate(6, 9).rows == 0
@@ -223,7 +225,7 @@ class TestCosts:
         for _ in range(200):
             start, end = sorted(dice.randrange(2 * ROWS) for _ in range(2))
             counters = ReadCounters()
-            found = reader.aggregate(start, end, ["v"], counters)
+            found = reader.aggregate(start, end, reader.layout.indexes(["v"]), counters)
             assert found.rows == (end + 1) // 2 - (start + 1) // 2
             assert counters.nodes <= 2 * 6
             assert counters.leaves <= 2
@@ -258,7 +260,7 @@ class TestCosts:
         reader = tree.reader_elsewhere()
         counters = ReadCounters()
         starts = np.arange(0, 2 * ROWS - 100, 3)
-        entries = reader.aggregates(starts, starts + 100, ["v"], counters)
+        entries = reader.aggregates(starts, starts + 100, reader.layout.indexes(["v"]), counters)
         assert (entries["rows"] == 50).all()
         assert counters.leaves <= ROWS // LEAF
         assert counters.nodes <= tree.container.blocks - ROWS // LEAF

@@ -159,23 +159,23 @@ def assert_aggregates(found: Aggregate, table: pa.Table, names: list[str]) -> No
             values = table.column(name).to_pylist()
         present = [value for value in values if value is not None]
         numbers = [value for value in present if value == value]
-        assert found.nulls(name) == len(values) - len(present)
-        assert found.nans(name) == len(present) - len(numbers)
-        assert found.values(name) == len(numbers)
+        assert found[name].nulls == len(values) - len(present)
+        assert found[name].nans == len(present) - len(numbers)
+        assert found[name].values == len(numbers)
         if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
             _assert_text(found, name, numbers)
         elif not numbers:
-            assert (found.minimum(name), found.maximum(name), found.total(name)) == (None, None, None)
+            assert (found[name].minimum(), found[name].maximum(), found[name].total()) == (None, None, None)
         elif pa.types.is_floating(field.type):
             _assert_floats(found, name, numbers)
         else:
             fits = not pa.types.is_decimal(field.type) or all(abs(value) < Decimal(2**63) / 100 for value in numbers)
-            assert found.knows_bounds(name) == fits
+            assert found[name].knows_bounds == fits
             if fits:
-                assert (found.minimum(name), found.maximum(name)) == (min(numbers), max(numbers))
-            assert found.knows_sum(name) == (not instants)
+                assert (found[name].minimum(), found[name].maximum()) == (min(numbers), max(numbers))
+            assert found[name].knows_sum == (not instants)
             if not instants:
-                assert Fraction(found.total(name)) == sum(map(Fraction, numbers))  # Decimals would round
+                assert Fraction(found[name].total()) == sum(map(Fraction, numbers))  # Decimals would round
 
 
 def _assert_floats(found: Aggregate, name: str, values: list[float]) -> None:
@@ -183,28 +183,28 @@ def _assert_floats(found: Aggregate, name: str, values: list[float]) -> None:
         return value, math.copysign(1, value)
 
     low, high = min(values, key=key), max(values, key=key)
-    assert found.knows_bounds(name)
-    assert found.knows_sum(name)
-    assert key(found.minimum(name)) == key(low)
-    assert key(found.maximum(name)) == key(high)
+    assert found[name].knows_bounds
+    assert found[name].knows_sum
+    assert key(found[name].minimum()) == key(low)
+    assert key(found[name].maximum()) == key(high)
     size = math.fsum(abs(value) for value in values)
-    assert math.isclose(found.total(name), math.fsum(values), rel_tol=1e-9, abs_tol=size * 1e-12)
+    assert math.isclose(found[name].total(), math.fsum(values), rel_tol=1e-9, abs_tol=size * 1e-12)
 
 
 def _assert_text(found: Aggregate, name: str, values: list[Any]) -> None:
     texts = [value.encode() if isinstance(value, str) else value for value in values]
-    flags = int(found.column(name)["flags"])
+    flags = found[name].fields["flags"]
     if not texts:
-        assert found.knows_bounds(name)
-        assert found.minimum(name) is None
+        assert found[name].knows_bounds
+        assert found[name].minimum() is None
         return
     cut = {text: len(text) > 8 or text.endswith(b"\0") for text in texts}
     padded = {text: text[:8].ljust(8, b"\0") for text in texts}
     low, high = min(padded.values()), max(padded.values())
     assert bool(flags & MIN_TRUNCATED) == all(cut[text] for text in texts if padded[text] == low)
     assert bool(flags & MAX_TRUNCATED) == any(cut[text] for text in texts if padded[text] == high)
-    record = found.column(name)
+    record = found[name].fields
     assert int(record["min"]).to_bytes(8, "little") == low
     assert int(record["max"]).to_bytes(8, "little") == high
-    if found.knows_bounds(name):
-        assert (found.minimum(name), found.maximum(name)) == (min(values), max(values))
+    if found[name].knows_bounds:
+        assert (found[name].minimum(), found[name].maximum()) == (min(values), max(values))

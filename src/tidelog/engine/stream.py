@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
@@ -21,7 +20,7 @@ from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.model.time import INT64_MAX
 from tidelog.storage.check import Finding
-from tidelog.store.aggregation import aggregate
+from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_all
 from tidelog.store.check import check_stream
 from tidelog.store.manifest import Change, ManifestLog
 from tidelog.store.opensplit import Site
@@ -77,7 +76,7 @@ class Stream:
         self._gathering = 1
         """How many of them are gathered: one as long as the tail is not open, so that the first one opens it."""
         # The same questions are asked again and again, and reading them takes longer than answering them.
-        self._call = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(parse_aggregate, schema=layout.stored))
+        self._question = functools.lru_cache(_KNOWN_TEXTS)(self._read_question)
         self._condition = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(predicate, schema=layout.stored))
 
     def __repr__(self) -> str:
@@ -216,7 +215,8 @@ class Stream:
         ``count``, ``sum``, ``min``, ``max``, ``avg`` of plain columns are answered from the index, whatever the length
         of the range; see :meth:`explain`.
         """
-        return self._aggregate(start, end, aggregates, where, as_of)[0]
+        texts = _texts(aggregates)
+        return dict(zip(texts, self._aggregate(start, end, texts, where, as_of).values, strict=True))
 
     def explain(
         self,
@@ -228,24 +228,47 @@ class Stream:
         as_of: Snapshot | int | None = None,
     ) -> str:
         """How :meth:`aggregate` comes to its results, and what it reads."""
-        values, from_events, counters = self._aggregate(start, end, aggregates, where, as_of)
+        texts = _texts(aggregates)
+        answers = self._aggregate(start, end, texts, where, as_of)
         lines = [
             f"{text}: from {'events' if events else 'the index'}"
-            for text, events in zip(values, from_events, strict=True)
+            for text, events in zip(texts, answers.from_events, strict=True)
         ]
+        counters = answers.counters
         lines.append(f"visited {counters.nodes} nodes ({counters.node_reads} read), {counters.leaves} leaves")
         return "\n".join(lines)
 
     def _aggregate(
-        self, start: Any, end: Any, aggregates: Sequence[str] | str, where: str | None, as_of: Snapshot | int | None
-    ) -> tuple[dict[str, Any], list[bool], ReadCounters]:
-        texts = [aggregates] if isinstance(aggregates, str) else list(aggregates)
+        self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Snapshot | int | None
+    ) -> Answers:
         interval = self.schema.clock.interval(start, end)
-        calls = [self._call(text) for text in texts]
-        condition = self._predicate(where)
+        question, condition = self._question(texts), self._predicate(where)
         snapshot, below = self._as_of(as_of)
-        answers = aggregate(snapshot, interval.start, interval.end, calls, condition, below)
-        return dict(zip(texts, answers.values, strict=True)), answers.from_events, answers.counters
+        return aggregate(snapshot, interval.start, interval.end, question, condition, below)
+
+    def _read_question(self, texts: tuple[str, ...]) -> Question:
+        stored = self._site.layout.stored
+        return Question(self._site.layout, [parse_aggregate(text, stored) for text in texts])
+
+    def aggregate_all(
+        self,
+        intervals: Iterable[tuple[Any, Any]],
+        aggregates: Sequence[str] | str,
+        where: str | None = None,
+        *,
+        as_of: Snapshot | int | None = None,
+    ) -> list[dict[str, Any]]:
+        """:meth:`aggregate` of many time ranges, each a pair of start and end, of one moment of the stream.
+
+        What the index knows is taken from it in one pass, so that even many overlapping ranges cost little more than
+        the leaves they end in. Everything else takes a scan of each range.
+        """
+        texts = _texts(aggregates)
+        ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
+        question, condition = self._question(texts), self._predicate(where)
+        snapshot, below = self._as_of(as_of)
+        found = aggregate_all(snapshot, ranges, question, condition, below)
+        return [dict(zip(texts, answers.values, strict=True)) for answers in found]
 
     def rank(self, time: Any, *, as_of: Snapshot | None = None) -> int:
         """How many events are before a time."""
@@ -306,6 +329,10 @@ class Stream:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
+
+
+def _texts(aggregates: Sequence[str] | str) -> tuple[str, ...]:
+    return (aggregates,) if isinstance(aggregates, str) else tuple(aggregates)
 
 
 def _may_change(data: Any) -> bool:

@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from tidelog.index import kernels
 from tidelog.index.entries import (
-    NANS_WORD,
-    NULLS_WORD,
     WORDS_BEFORE,
     WORDS_OF_COLUMN,
     Entries,
@@ -45,9 +43,9 @@ class Aggregate:
         self._words = words_of(self._entry)[0]
 
     @classmethod
-    def of(cls, layout: Layout, batch: pa.RecordBatch, columns: Sequence[str] | None = None) -> Aggregate:
-        """The aggregates of the rows of a batch that has the columns asked for, and maybe others; None for all."""
-        indexes = layout.indexes(columns)
+    def of(cls, layout: Layout, batch: pa.RecordBatch, columns: Ints | None = None) -> Aggregate:
+        """The aggregates of some columns, by position, of the rows of a batch that has them; None for all."""
+        indexes = layout.columns if columns is None else columns
         chosen = batch.select([layout.stored.names[index] for index in indexes.tolist()])
         cuts = np.array([0, batch.num_rows], np.int64)
         return cls(layout, indexes, from_batch(layout, chosen, cuts, indexes))
@@ -87,54 +85,52 @@ class Aggregate:
         """How many rows there are."""
         return int(self._words[1])
 
-    def column(self, name: str) -> dict[str, Any]:
-        """The fields of a column (:data:`tidelog.index.entries.AGGREGATE`) as plain numbers.
-
-        Raises :class:`NotFoundError` for a column that was not asked for.
-        """
-        flags, nulls, nans, low, high, *total = self._column(name)
-        return {"flags": flags & _LOW_HALF, "nulls": nulls, "nans": nans, "min": low, "max": high, "sum": total}
-
-    def _column(self, name: str) -> list[int]:
+    def __getitem__(self, name: str) -> ColumnAggregate:
+        """What is known of a column. Raises :class:`NotFoundError` for one that was not asked for."""
         index = self.layout.index(name)
         if self.columns is not self.layout.columns and index not in self.columns.tolist():
             raise NotFoundError(f"column {name!r} was not among those aggregated; name it when asking")
+        return self.at(index)
+
+    def at(self, index: int) -> ColumnAggregate:
+        """What is known of a column that was asked for, given by its position."""
         at = WORDS_BEFORE + WORDS_OF_COLUMN * index
-        words: list[int] = self._words[at : at + WORDS_OF_COLUMN].tolist()
-        return words
+        return ColumnAggregate(self.layout.types[index], self.rows, self._words[at : at + WORDS_OF_COLUMN].tolist())
 
-    def _type(self, name: str) -> pa.DataType:
-        return self.layout.types[self.layout.index(name)]
 
-    def nulls(self, name: str) -> int:
-        """How many rows are null."""
-        return self._column(name)[NULLS_WORD]
+@final
+class ColumnAggregate:
+    """Counts, bounds and sum of a column of a set of rows, as plain values."""
 
-    def nans(self, name: str) -> int:
-        """How many rows are NaN."""
-        return self._column(name)[NANS_WORD]
+    __slots__ = ("fields", "nans", "nulls", "type", "values")
 
-    def values(self, name: str) -> int:
+    def __init__(self, type: pa.DataType, rows: int, words: Sequence[int]) -> None:
+        """``words`` are those of a record :data:`tidelog.index.entries.AGGREGATE`."""
+        flags, self.nulls, self.nans, low, high, *total = words
+        self.type = type
+        self.values = rows - self.nulls - self.nans
         """How many rows have a value that bounds and sum are about: neither null nor NaN."""
-        return self.rows - self.nulls(name) - self.nans(name)
+        self.fields = {"flags": flags & _LOW_HALF, "min": low, "max": high, "sum": total}
+        """The words that bounds and sum are kept in."""
 
-    def minimum(self, name: str) -> Any:
-        """The smallest value, or a lower bound of it (:meth:`knows_bounds`), or None."""
-        return minimum(self.column(name), self._type(name))
+    def minimum(self) -> Any:
+        """The smallest value, or a lower bound of it (:attr:`knows_bounds`), or None."""
+        return minimum(self.fields, self.type)
 
-    def maximum(self, name: str) -> Any:
-        """The largest value, or a bound above it (:meth:`knows_bounds`), or None."""
-        return maximum(self.column(name), self._type(name))
+    def maximum(self) -> Any:
+        """The largest value, or a bound above it (:attr:`knows_bounds`), or None."""
+        return maximum(self.fields, self.type)
 
-    def total(self, name: str) -> Any:
-        """The sum of the values, None if there are none or it is not known (:meth:`knows_sum`)."""
-        return total(self.column(name), self._type(name))
+    def total(self) -> Any:
+        """The sum of the values, None if there are none or it is not known (:attr:`knows_sum`)."""
+        return total(self.fields, self.type)
 
-    def knows_bounds(self, name: str) -> bool:
+    @property
+    def knows_bounds(self) -> bool:
         """Whether minimum and maximum are exactly those of the values; for no values that is so too."""
-        flags = self._column(name)[0]
-        return not self.values(name) or flags & (HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED) == HAS_BOUNDS
+        return not self.values or self.fields["flags"] & (HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED) == HAS_BOUNDS
 
-    def knows_sum(self, name: str) -> bool:
+    @property
+    def knows_sum(self) -> bool:
         """Whether the sum is that of all values; for no values that is so too."""
-        return not self.values(name) or bool(self._column(name)[0] & HAS_SUM)
+        return not self.values or bool(self.fields["flags"] & HAS_SUM)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, empty, from_batch
 from tidelog.index.layout import Layout
+from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import Test, TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
@@ -21,7 +23,7 @@ from tidelog.storage.source import RowTest
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publications, TailRecord
-from tidelog.store.rows import sorted_rows, times
+from tidelog.store.rows import Ints, sorted_rows, times
 from tidelog.store.tail import TailView, lock_path, published_path
 from tidelog.store.tailjournal import read_entries
 from tidelog.store.tailstate import TailState, not_in, read_state, state_of
@@ -69,11 +71,13 @@ class TreePart:
         """Rows of a time range that pass a test of some columns, in order."""
         return self._tree.select(start, end, columns, tested, row_test, test, counters)
 
-    def aggregate(
-        self, start: int | None, end: int | None, columns: Sequence[str], counters: ReadCounters
-    ) -> Aggregate:
-        """The aggregates of the rows of a time range."""
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range."""
         return self._tree.aggregate(start, end, columns, counters)
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
+        return self._tree.aggregates(starts, ends, columns, counters)
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""
@@ -89,6 +93,7 @@ class MemoryPart:
         self._times = times(rows, layout.schema)
         self.first, self.last = int(self._times[0]), int(self._times[-1])
         self.rows = rows.num_rows
+        self._whole: Aggregate | None = None
 
     def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
         first = 0 if start is None else int(np.searchsorted(self._times, start))
@@ -103,11 +108,25 @@ class MemoryPart:
         for first in range(0, rows.num_rows, _CHUNK_ROWS):
             yield rows.slice(first, _CHUNK_ROWS)
 
-    def aggregate(
-        self, start: int | None, end: int | None, columns: Sequence[str], counters: ReadCounters
-    ) -> Aggregate:
-        """The aggregates of the rows of a time range."""
-        return Aggregate.of(self.layout, self._range(start, end), columns)
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range."""
+        if (start is not None and start > self.first) or (end is not None and end <= self.last):
+            return Aggregate.of(self.layout, self._range(start, end), columns)
+        if self._whole is None:  # asked for again and again, while the rows stay the same
+            self._whole = Aggregate.of(self.layout, self._rows)
+        return self._whole
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
+        entries = empty(self.layout, len(starts))
+        firsts, lasts = self._times.searchsorted(starts), self._times.searchsorted(ends)
+        cuts = np.unique(np.concatenate([firsts, lasts]))
+        if len(cuts) > 1:
+            chosen = self._rows.select([self.layout.stored.names[column] for column in columns.tolist()])
+            runs = from_batch(self.layout, chosen, cuts, columns)
+            firsts, lasts = cuts.searchsorted(firsts), cuts.searchsorted(lasts)
+            merge_all(self.layout, columns, runs, firsts, np.maximum(firsts, lasts), entries)
+        return entries
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""
@@ -128,6 +147,13 @@ class Snapshot:
     """One more than the greatest sequence number given out."""
     view: TailView | None = None
     """What it was taken of, in the process that writes the tail."""
+    is_uniform: bool = field(init=False)
+    """Whether all parts have the schema of the stream as it is now."""
+
+    def __post_init__(self) -> None:
+        schema = self.layout.schema
+        uniform = all(part.layout is self.layout or part.layout.schema == schema for part in self.parts)
+        object.__setattr__(self, "is_uniform", uniform)
 
     def in_range(self, start: int | None, end: int | None) -> tuple[int | None, list[Part]]:
         """The start of a time range, not before what is deleted, and the parts that reach into the range."""

@@ -446,4 +446,4 @@ def _last_seq(split: OpenSplit) -> int:
     if not split.rows:
         return -1
     name = split.layout.stored.names[split.layout.sequence]
-    return int(split.reader().entry().maximum(name))
+    return int(split.reader().entry()[name].maximum())

@@ -277,17 +277,17 @@ class TreeReader:
         self,
         start: int | None = None,
         end: int | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Ints | None = None,
         counters: ReadCounters | None = None,
     ) -> Aggregate:
-        """The aggregates of the rows in a time range (spec/event-store.md 9.2)."""
-        return aggregate(self._nodes, start, end, self.layout.indexes(columns), counters)
+        """The aggregates of some columns, by position, of the rows in a time range (spec/event-store.md 9.2)."""
+        return aggregate(self._nodes, start, end, self.layout.columns if columns is None else columns, counters)
 
     def aggregates(
-        self, starts: Ints, ends: Ints, columns: Sequence[str] | None = None, counters: ReadCounters | None = None
+        self, starts: Ints, ends: Ints, columns: Ints | None = None, counters: ReadCounters | None = None
     ) -> Entries:
         """The aggregates of many time ranges in one pass, see :func:`tidelog.index.tabtree.aggregating.aggregates`."""
-        return aggregates(self._nodes, starts, ends, self.layout.indexes(columns), counters)
+        return aggregates(self._nodes, starts, ends, self.layout.columns if columns is None else columns, counters)
 
     def _leaf_id(self, ordinal: int) -> int:
         return ids.leaf_id(ordinal, self.layout.fanout)

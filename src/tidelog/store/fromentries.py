@@ -1,0 +1,138 @@
+"""Aggregate calls that the entries of trees can answer, without a look at more than a few events.
+
+Sums, counts, extremes and averages of plain columns take a few node reads, whatever the length of the range
+(spec/event-store.md 9.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.expr import AggregateCall
+from tidelog.expr.tree import Column
+from tidelog.index.aggregate import Aggregate, ColumnAggregate
+from tidelog.index.entries import Entries, empty
+from tidelog.index.layout import Layout
+from tidelog.index.ranges import merge_all
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.storage.codec import Ints
+from tidelog.store.snapshot import Snapshot
+
+_FUNCTIONS: Final = ("count", "sum", "min", "max", "avg")
+
+Answers = Mapping[int, Any]
+"""The results of calls by their positions; calls without an answer are left out."""
+
+
+@final
+class EntryQuestion:
+    """What entries are to be asked for some aggregate calls: prepared once, asked about any number of ranges."""
+
+    def __init__(self, layout: Layout, calls: Sequence[AggregateCall]) -> None:
+        self.layout = layout
+        self._calls: list[tuple[int, AggregateCall, int | None]] = []
+        for position, call in enumerate(calls):
+            if call.function in _FUNCTIONS and call.where is None:
+                if call.argument is None:
+                    self._calls.append((position, call, None))
+                elif isinstance(call.argument, Column):
+                    self._calls.append((position, call, layout.index(call.argument.name)))
+        columns = dict.fromkeys(column for _, _, column in self._calls if column is not None)
+        self._columns: Ints = np.array(list(columns), np.int64)
+
+    def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
+        """What the entries of a snapshot without deletions of single ranges know about a time range."""
+        start, parts = snapshot.in_range(start, end)
+        if not self._calls or not snapshot.is_uniform:
+            return {}
+        parts.sort(key=lambda part: part.first)
+        if len(parts) == 1:
+            return dict(self._results(parts[0].aggregate(start, end, self._columns, counters)))
+        total = Aggregate(self.layout, self._columns)
+        for part in parts:
+            total.merge(part.aggregate(start, end, self._columns, counters))
+        return dict(self._results(total))
+
+    def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
+        """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the tree."""
+        if not self._calls or not snapshot.is_uniform or not len(starts):
+            return [{} for _ in starts]
+        deleted = snapshot.manifest.deleted_before
+        if deleted is not None:
+            starts = np.maximum(starts, deleted)
+        low, high = int(starts.min()), int(ends.max())
+        parts = sorted(snapshot.in_range(low, high)[1], key=lambda part: part.first)
+        entries = [part.aggregates(starts, ends, self._columns, counters) for part in parts]
+        whole = entries[0] if len(entries) == 1 else self._merged(entries, len(starts))
+        return [
+            dict(self._results(Aggregate(self.layout, self._columns, whole[index : index + 1])))
+            for index in range(len(starts))
+        ]
+
+    def _merged(self, entries: Sequence[Entries], count: int) -> Entries:
+        """Entries of the same ranges from several parts as one for each range."""
+        merged = empty(self.layout, count)
+        if entries:
+            table = np.stack(entries, axis=1).reshape(-1)
+            firsts = np.arange(count, dtype=np.int64) * len(entries)
+            merge_all(self.layout, self._columns, table, firsts, firsts + len(entries), merged)
+        return merged
+
+    def _results(self, total: Aggregate) -> Iterator[tuple[int, Any]]:
+        columns = {column: total.at(column) for column in self._columns.tolist()}
+        rows = total.rows
+        for position, call, column in self._calls:
+            if column is None:
+                yield position, rows
+            else:
+                known, value = _value(call, columns[column])
+                if known:
+                    yield position, value
+
+
+def _value(call: AggregateCall, column: ColumnAggregate) -> tuple[bool, Any]:
+    """Whether entries know the result of a call, and the result."""
+    counted = column.values + column.nans
+    if call.function == "count":
+        return True, counted
+    if not counted:
+        return True, None
+    if call.function in ("sum", "avg"):
+        if not column.knows_sum:
+            return False, None
+        amount = math.nan if column.nans else column.total()
+        if call.function == "sum":
+            return True, _as(amount, column.type, call.type)
+        return True, float(amount / counted) if isinstance(amount, Decimal) else amount / counted
+    if not column.knows_bounds:
+        return False, None
+    if call.function == "max" and column.nans:  # NaN is greater than every number
+        return True, math.nan
+    if call.function == "min" and column.nans == counted:
+        return True, math.nan
+    return True, _as(column.minimum() if call.function == "min" else column.maximum(), column.type, call.type)
+
+
+def _as(value: Any, column: pa.DataType, type: pa.DataType) -> Any:
+    """A bound or sum of a column as the Python value of a result of that type."""
+    if isinstance(value, float):
+        return plain(pa.scalar(value, type)) if pa.types.is_float32(type) else value
+    if pa.types.is_temporal(column):
+        # The number is in the column's own unit, the result may be in another.
+        ticks = pa.scalar(value, pa.int64() if column.bit_width == 64 else pa.int32())
+        return plain(ticks.cast(column).cast(type))
+    return value
+
+
+def plain(scalar: pa.Scalar) -> Any:
+    """A result as a Python value; sums of integers, decimals without a fraction to Arrow, are integers."""
+    value = scalar.as_py()
+    if isinstance(value, Decimal) and pa.types.is_decimal(scalar.type) and scalar.type.scale == 0:
+        return int(value)
+    return value
