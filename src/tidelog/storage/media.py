@@ -8,6 +8,7 @@ file system. Durability follows POSIX at its strictest: bytes and length of a fi
 from __future__ import annotations
 
 import os
+import re
 import stat
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -18,6 +19,9 @@ from tidelog.storage.lock import Lock, is_lock_held, lock_file, refuse_held_file
 from tidelog.storage.oserrors import storage_error
 
 __all__ = ["File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
+
+_UNFIT = re.compile(r"\0|(?:^|/)\.{0,2}(?:/|\Z)")
+"""What no name has: a null, or a part between slashes that is empty, ``.`` or ``..``."""
 
 
 class Medium(ABC):
@@ -79,7 +83,7 @@ def check_name(name: str) -> str:
 
     Components are separated by single slashes; none is empty, ``.`` or ``..``.
     """
-    if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+    if _UNFIT.search(name):
         raise InputError(
             f"{name!r} is not a file name of a medium: expected a relative path such as 'splits/7.tide' "
             "without empty, '.' or '..' parts"
@@ -98,6 +102,7 @@ class FileMedium(Medium):
 
     def __init__(self, root: Path | str, *, mapped: bool = True, synced: bool = True) -> None:
         self.root = Path(os.path.abspath(root))  # names keep their meaning when the process changes directory
+        self._prefix = os.path.join(self.root, "")
         self.mapped = mapped
         self.synced = synced
 
@@ -224,7 +229,7 @@ class FileMedium(Medium):
         return is_lock_held(self._path(name))
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.root, check_name(name))
+        return self._prefix + check_name(name)
 
     def _directory(self, name: str) -> str:
         return self._path(name) if name else str(self.root)

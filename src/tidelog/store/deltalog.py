@@ -129,7 +129,7 @@ class DeltaLog(Generic[S, C]):
     def _advanced(self, start: _Known[S]) -> _Known[S] | None:
         """The newest state, found by going on from one known; None if pruning has overtaken it."""
         known = start
-        while True:
+        while self.medium.exists(self._name(known.state.number + 1)):
             try:
                 known = self._next(known, *self._read(known.state.number + 1))
             except NotFoundError:

@@ -47,7 +47,7 @@ class Publisher:
 
     def __init__(self, medium: Medium, name: str) -> None:
         self._file = medium.open(name, writable=True) if medium.exists(name) else medium.create(name)
-        newest = _newest(self._file)
+        newest = _newest(self._file, _heads(self._file))
         self._number = newest[0] if newest else 0
 
     def publish(self, record: TailRecord) -> None:
@@ -85,6 +85,8 @@ class Publications:
         self._medium = medium
         self._name = name
         self._file: File | None = None
+        self._last: tuple[list[bytes], tuple[int, TailRecord | None]] | None = None
+        """The heads seen last, and what they stand for: a number is never published twice."""
 
     def newest(self) -> tuple[int, TailRecord | None]:
         """The number of the newest publication, and what it says, if anything; 0 and None if there was none."""
@@ -94,16 +96,25 @@ class Publications:
             except NotFoundError:
                 return 0, None
         for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
-            newest = _newest(self._file)
+            heads = _heads(self._file)
+            last = self._last
+            if last is not None and last[0] == heads:
+                return last[1]
+            newest = _newest(self._file, heads)
             if newest is not None:
+                if newest[0] == max(_HEAD.unpack(head)[2] for head in heads if len(head) == _HEAD.size):
+                    self._last = heads, newest  # and not when the head of a newer one is there before its text
                 return newest
         return 0, None
 
 
-def _newest(file: File) -> tuple[int, TailRecord | None] | None:
+def _heads(file: File) -> list[bytes]:
+    return [file.read(slot * _SLOT, _HEAD.size) for slot in range(2)]
+
+
+def _newest(file: File, heads: list[bytes]) -> tuple[int, TailRecord | None] | None:
     found: tuple[int, TailRecord | None] | None = None
-    for slot in range(2):
-        head = file.read(slot * _SLOT, _HEAD.size)
+    for slot, head in enumerate(heads):
         if len(head) < _HEAD.size:
             continue
         length, crc, number = _HEAD.unpack(head)
