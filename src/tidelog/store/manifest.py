@@ -8,7 +8,7 @@ for those who add splits: the file is written, synced and its name synced *befor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,11 +16,13 @@ from tidelog.model.errors import ConflictError, InputError, NotFoundError
 from tidelog.model.evolution import check_evolution
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
+from tidelog.model.time import INT64_MAX
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.filenames import check_plain_name, join, stem_of
 from tidelog.store.options import StreamOptions
+from tidelog.store.seqset import Span
 from tidelog.store.split_info import SplitInfo, SplitKind
 
 __all__ = ["Change", "Deletion", "Manifest", "ManifestLog", "SplitInfo", "SplitKind", "split_path"]
@@ -83,6 +85,11 @@ class Change:
     """Deletions that no longer matter because no event is left that they apply to."""
     next_seq: int | None = None
     """The smallest sequence number to be given out from now on. Never moves back: a smaller one is ignored."""
+    tail_block: Span | None = None
+    """Sequence numbers reserved for the tail from now on, behind all given out; :class:`ConflictError` if they are not.
+
+    They count as given out. What is left of the block before is given up: those numbers will have no rows.
+    """
     transactions: Mapping[str, int] = field(default_factory=dict)
     """The number of the last transaction of some producers; :class:`ConflictError` if one was committed before."""
 
@@ -107,7 +114,11 @@ class Manifest:
     deleted_before: int | None = None
     deletions: tuple[Deletion, ...] = ()
     next_seq: int = 0
-    """No split has this sequence number or a greater one."""
+    """No split has this sequence number or a greater one, and none is reserved."""
+    tail_block: Span | None = None
+    """The sequence numbers reserved for the tail; None if it has reserved none yet."""
+    tail_seq: int = 0
+    """Numbers of the tail's block below this one are behind those that closed splits have."""
     transactions: Mapping[str, int] = field(default_factory=dict)
     """Of each producer (a writer, a streaming query) the number of its last committed transaction."""
     removed: Mapping[str, float] = field(default_factory=dict)
@@ -147,6 +158,9 @@ class Manifest:
                 )
             splits[split.name] = split
         numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
+        block, tail_seq = self._tail_after(change)
+        if block is not None:
+            numbers.append(block[1])
         return Manifest(
             number=number,
             at=at,
@@ -156,6 +170,8 @@ class Manifest:
             deleted_before=_later(self.deleted_before, change.deleted_before),
             deletions=self._deletions_after(change),
             next_seq=max(numbers),
+            tail_block=block,
+            tail_seq=tail_seq,
             transactions=self._transactions_with(change.transactions),
             removed=removed,
         )
@@ -172,6 +188,21 @@ class Manifest:
         kept += [deletion for deletion in dict.fromkeys(change.delete) if deletion not in kept]
         return tuple(kept)
 
+    def _tail_after(self, change: Change) -> tuple[Span | None, int]:
+        """The tail's block, and which of its numbers closed splits have."""
+        block, reached = self.tail_block, self.tail_seq
+        if change.tail_block is not None:
+            block = change.tail_block
+            reached = block[0]
+            if not self.next_seq <= block[0] < block[1] <= INT64_MAX:
+                raise ConflictError(
+                    f"cannot reserve the sequence numbers {block[0]} to {block[1] - 1} for the tail: the next one to "
+                    f"be given out is {self.next_seq}, the last one {INT64_MAX - 1}"
+                )
+        if block is not None:
+            reached = max([reached, *(split.seq_max + 1 for split in change.add if split.seq_max < block[1])])
+        return block, reached
+
     def _transactions_with(self, new: Mapping[str, int]) -> Mapping[str, int]:
         for producer, number in new.items():
             last = self.transactions.get(producer)
@@ -184,6 +215,10 @@ class Manifest:
 
 def _later(old: int | None, new: int | None) -> int | None:
     return max((each for each in (old, new) if each is not None), default=None)
+
+
+def _span(values: Sequence[int] | None) -> Span | None:
+    return None if values is None else (values[0], values[1])
 
 
 class ManifestLog:
@@ -284,6 +319,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "delete": [deletion.to_list() for deletion in change.delete],
             "undelete": [deletion.to_list() for deletion in change.undelete],
             "next_seq": change.next_seq,
+            "tail_block": None if change.tail_block is None else list(change.tail_block),
             "transactions": dict(change.transactions),
         }
         return {name: value for name, value in values.items() if value not in (None, [], {})}
@@ -301,6 +337,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             delete=tuple(map(Deletion.from_list, values.get("delete", ()))),
             undelete=tuple(map(Deletion.from_list, values.get("undelete", ()))),
             next_seq=values.get("next_seq"),
+            tail_block=_span(values.get("tail_block")),
             transactions=values.get("transactions", {}),
         )
 
@@ -313,6 +350,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "deleted_before": state.deleted_before,
             "deletions": [deletion.to_list() for deletion in state.deletions],
             "next_seq": state.next_seq,
+            "tail_block": None if state.tail_block is None else list(state.tail_block),
+            "tail_seq": state.tail_seq,
             "transactions": dict(state.transactions),
             "removed": dict(state.removed),
         }
@@ -328,6 +367,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             deleted_before=values["deleted_before"],
             deletions=tuple(map(Deletion.from_list, values["deletions"])),
             next_seq=values["next_seq"],
+            tail_block=_span(values.get("tail_block")),
+            tail_seq=values.get("tail_seq", 0),
             transactions=values["transactions"],
             removed=values["removed"],
         )

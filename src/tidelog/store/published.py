@@ -39,7 +39,9 @@ class TailRecord:
     splits: Mapping[str, tuple[int, int]]
     """The splits being written, each with number and position of a commit."""
     next_seq: int = 0
-    """Rows with smaller sequence numbers were flushed."""
+    """Rows with smaller sequence numbers were flushed, as far as they are the tail's."""
+    block: tuple[int, int] | None = None
+    """The sequence numbers reserved for the tail that it is using up, the second one excluded."""
 
 
 class Publisher:
@@ -57,6 +59,7 @@ class Publisher:
             "records": record.records,
             "splits": record.splits,
             "next_seq": record.next_seq,
+            "block": record.block,
         }
         self._write(json.dumps(fields).encode())
 
@@ -126,6 +129,13 @@ def _newest(file: File, heads: list[bytes]) -> tuple[int, TailRecord | None] | N
             record = None
             if values is not None:
                 splits = {name: (commit, position) for name, (commit, position) in values["splits"].items()}
-                record = TailRecord(values["journal"], values["records"], splits, values["next_seq"])
+                block = values.get("block")
+                record = TailRecord(
+                    values["journal"],
+                    values["records"],
+                    splits,
+                    values["next_seq"],
+                    None if block is None else (block[0], block[1]),
+                )
             found = number, record
     return found

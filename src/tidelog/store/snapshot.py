@@ -23,10 +23,11 @@ from tidelog.storage.source import RowTest
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publications, TailRecord
-from tidelog.store.rows import Ints, sorted_rows, times
+from tidelog.store.rows import Ints, seqs, sorted_rows, times
+from tidelog.store.seqset import SeqSet, Span
 from tidelog.store.tail import TailView, lock_path, published_path
 from tidelog.store.tailjournal import read_entries
-from tidelog.store.tailstate import TailState, not_in, read_state, state_of
+from tidelog.store.tailstate import TailState, not_in, read_state, state_of, tree_numbers
 
 _ATTEMPTS: Final = 100
 _OPEN_TREES: Final = 256
@@ -143,8 +144,10 @@ class Snapshot:
     manifest: Manifest
     layout: Layout
     parts: tuple[Part, ...]
-    next_seq: int
-    """One more than the greatest sequence number given out."""
+    given_out: int
+    """All sequence numbers that rows have, or that are reserved, are below this one."""
+    unseen: tuple[Span, ...] = ()
+    """Those reserved for rows of the tail that are not in this snapshot."""
     view: TailView | None = None
     """What it was taken of, in the process that writes the tail."""
     is_uniform: bool = field(init=False)
@@ -154,6 +157,21 @@ class Snapshot:
         schema = self.layout.schema
         uniform = all(part.layout is self.layout or part.layout.schema == schema for part in self.parts)
         object.__setattr__(self, "is_uniform", uniform)
+
+    @property
+    def visible(self) -> SeqSet:
+        """The sequence numbers of all rows up to this moment.
+
+        A number in it that no row of the snapshot has will never have one; rows of later snapshots have others. (While
+        the tail's writer is in the middle of a very long append, some of its rows can be in the snapshot without being
+        in this set: whoever goes by sets passes it to :func:`~tidelog.store.scan.scan`.)
+        """
+        return SeqSet([(0, self.given_out)]) - SeqSet(self.unseen)
+
+    @property
+    def next_seq(self) -> int:
+        """One more than the greatest visible sequence number."""
+        return self.visible.stop
 
     def in_range(self, start: int | None, end: int | None) -> tuple[int | None, list[Part]]:
         """The start of a time range, not before what is deleted, and the parts that reach into the range."""
@@ -175,6 +193,11 @@ class Snapshot:
         ]
 
 
+def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
+    """What of a block is left from a number on."""
+    return () if block is None or number >= block[1] else ((max(number, block[0]), block[1]),)
+
+
 class Snapshots:
     """Takes snapshots of one stream; keeps trees of closed splits open. May be used from several threads."""
 
@@ -194,7 +217,8 @@ class Snapshots:
         last = self._last
         if last is None or last[0] != key:
             # The key stays right for as long as it is used: the view is kept with it.
-            last = self._last = (key, self._snapshot(manifest, view.trees, view.rows, view.next_seq, view))
+            unseen = _rest(manifest.tail_block, view.next_seq)
+            last = self._last = (key, self._snapshot(manifest, view.trees, view.rows, view.next_seq, unseen, view))
         return last[1]
 
     def newest(self) -> Snapshot:
@@ -228,7 +252,8 @@ class Snapshots:
         if is_locked and record is not None:
             snapshot = self._published(record)
             # Rows of later flushes that have moved to the manifest already would be seen without the others.
-            is_certain = snapshot.manifest.next_seq <= record.next_seq
+            manifest = snapshot.manifest
+            is_certain = manifest.tail_block == record.block and manifest.tail_seq <= record.next_seq
         else:
             snapshot = self._left_behind()
             is_certain = False
@@ -263,14 +288,22 @@ class Snapshots:
             if tree.rows:
                 trees.append(tree)
         rows = state.rows(self._site.layout.stored)
+        numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in trees)]
         if rows.num_rows:
-            lowest = int(np.min(rows.column(rows.num_columns - 1).to_numpy()))
+            lowest, highest = int(seqs(rows).min()), int(seqs(rows).max())
+            numbers.append(highest + 1)
             rows = not_in(trees, rows)
             closed = [info for info in manifest.splits.values() if info.seq_max >= lowest]
             rows = not_in([self._tree(info) for info in closed], rows)
         rows = sorted_rows(rows, self._site.layout.schema)
-        next_seq = max(state.next_seq, 0 if record is None else record.next_seq)
-        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], next_seq)
+        if record is not None:
+            next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
+            if manifest.tail_block is not None and manifest.tail_block != record.block:
+                unseen += (manifest.tail_block,)  # reserved just now, and nothing in it was published yet
+        else:  # what the writer has not left behind will never be there
+            next_seq = max(numbers)
+            unseen = _rest(manifest.tail_block, next_seq)
+        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], next_seq, unseen)
 
     def _snapshot(
         self,
@@ -278,13 +311,14 @@ class Snapshots:
         trees: Sequence[TreeReader],
         rows: Sequence[pa.RecordBatch],
         next_seq: int,
+        unseen: tuple[Span, ...],
         view: TailView | None = None,
     ) -> Snapshot:
         layout = self._site.layout
         parts: list[Part] = [TreePart(self._tree(info)) for info in manifest.splits.values()]
         parts += [TreePart(tree) for tree in trees]
         parts += [MemoryPart(layout, batch) for batch in rows]
-        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), view)
+        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view)
 
     def _tree(self, info: SplitInfo) -> TreeReader:
         with self._lock:

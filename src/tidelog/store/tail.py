@@ -21,8 +21,9 @@ from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import OpenSplit, Site, closed_tree
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import concatenated, is_sorted, times, with_seq
+from tidelog.store.seqset import Span
 from tidelog.store.tailjournal import Head, TailJournal
-from tidelog.store.tailstate import TailState, not_in, read_state, tail_path
+from tidelog.store.tailstate import TailState, not_in, read_state, tail_path, tree_numbers
 
 _LARGE: Final = 8
 """Leaves of a batch from which on it is not gathered with others, which would mean copying it."""
@@ -43,6 +44,9 @@ _MOST_FINISHED: Final = 64
 
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
+
+RESERVED: Final = 1 << 32
+"""How many sequence numbers a tail reserves at a time."""
 
 _NO_APPEND: Final = -1
 """The number of a producer whose first append is not flushed yet."""
@@ -127,10 +131,10 @@ class Tail:
         self._fresh.add(fresh)
         if late is not None:
             self._late.add(late)
-        numbers = [state.next_seq, *(_last_seq(split) + 1 for split in self._splits)]
+        numbers = [state.next_seq, *(tree_numbers(split.reader())[1] + 1 for split in self._splits if split.rows)]
         if rows.num_rows:
             numbers.append(int(np.max(rows.column(rows.num_columns - 1).to_numpy())) + 1)
-        self._next_seq = self._journaled = self._waiting_from = max(numbers)
+        self._go_on_from(max(numbers), manifest)
         self._committed = {split.name: split.next_commit() for split in self._splits}
         self._journal = TailJournal(
             self._site.medium, tail_path(self._site.directory), self._head(base=True), self._memory(), state.number + 1
@@ -138,6 +142,43 @@ class Tail:
         self._publish()
         self._journal.remove_older()
         self._close_finished()
+
+    def _go_on_from(self, number: int, manifest: Manifest) -> None:
+        """Go on with a sequence number, or a greater one, in the tail's block if it may still be used.
+
+        It may not if others have committed rows since it was reserved: rows that come later have greater numbers.
+        """
+        block = manifest.tail_block
+        if block is None or number >= block[1] or manifest.next_seq > block[1]:
+            block = self._reserved(number, 0)
+        self._block = block
+        self._next_seq = self._journaled = self._waiting_from = max(number, block[0])
+
+    def _reserved(self, number: int, rows: int) -> Span:
+        """A new block of sequence numbers from ``number`` on, large enough for so many rows."""
+
+        def change(manifest: Manifest) -> Change:
+            first = max(number, manifest.next_seq)
+            return Change(tail_block=(first, first + max(rows, RESERVED)))
+
+        block = self._manifests.commit(change).tail_block
+        assert block is not None
+        return block
+
+    def _make_room(self, rows: int) -> None:
+        """See to it that the tail's block has numbers for so many rows.
+
+        Before another block begins everything is flushed: readers rely on blocks being published one after the other.
+        """
+        if self._next_seq + rows > self._block[1]:
+            self._flush_or_fail()
+            try:
+                self._block = self._reserved(self._next_seq, rows)
+                self._next_seq = self._journaled = self._waiting_from = self._block[0]
+                self._publish()
+            except BaseException as error:
+                self._failure = error
+                raise
 
     def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
         """The rows of the journal that are in no split."""
@@ -178,8 +219,8 @@ class Tail:
 
     def append(
         self, batches: Iterable[pa.RecordBatch], *, producer: str | None = None, number: int | None = None
-    ) -> range:
-        """Append batches of the stream's schema, whose memory must not change; returns their sequence numbers.
+    ) -> None:
+        """Append batches of the stream's schema, whose memory must not change.
 
         With a producer and a number, an append that is not newer than the producer's last one is passed over: it was
         appended before. The rows of such an append survive a crash together or not at all.
@@ -187,17 +228,21 @@ class Tail:
         with self._mutex:
             self._check_open()
             self._view = None
-            first = self._next_seq
             if producer is not None and number is not None:
                 if number < 0:
                     raise InputError(f"found the number {number} for an append of {producer!r}; numbers start at 0")
                 if number <= self._unacknowledged.get(producer, self._producers.get(producer, _NO_APPEND)):
-                    return range(first, first)
+                    return
                 batches = list(batches)  # all of it fits before any of it counts
+                self._make_room(sum(batch.num_rows for batch in batches))  # before any of it is in the journal
                 self._announce(producer)
                 self._unacknowledged[producer] = number
             is_whole = isinstance(batches, list)
+            if is_whole:
+                self._make_room(sum(batch.num_rows for batch in batches))
             for batch in batches:
+                if not is_whole:
+                    self._make_room(batch.num_rows)
                 try:
                     self._accept(batch)
                 except BaseException as error:
@@ -208,7 +253,6 @@ class Tail:
                     self._flush_or_fail()
             if self._options.durability == "batch" or self._has_many_late(1):
                 self._flush_or_fail()
-            return range(first, self._next_seq)
 
     def _announce(self, producer: str) -> None:
         """See to it that from the first append with a number on, crashes lead back to exactly what was flushed.
@@ -410,7 +454,7 @@ class Tail:
 
     def _publish(self) -> None:
         self._publisher.publish(
-            TailRecord(self._journal.name, self._journal.records, dict(self._committed), self._journaled)
+            TailRecord(self._journal.name, self._journal.records, dict(self._committed), self._journaled, self._block)
         )
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -439,11 +483,3 @@ class Tail:
                 f"the stream had a failure before ({self._failure}); what was flushed is safe: close it, and open it "
                 "again"
             ) from self._failure
-
-
-def _last_seq(split: OpenSplit) -> int:
-    """The greatest sequence number in a split, -1 if it has no rows."""
-    if not split.rows:
-        return -1
-    name = split.layout.stored.names[split.layout.sequence]
-    return int(split.reader().entry()[name].maximum())

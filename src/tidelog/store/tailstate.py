@@ -49,6 +49,7 @@ class TailState:
     """Splits being written, each with number and position of the commit that was acknowledged last."""
     producers: Mapping[str, int] = field(default_factory=dict)
     next_seq: int = 0
+    """No row in the journal or in a split that the tail has closed has this number, or a greater one of the tail's."""
 
     def rows(self, stored: pa.Schema) -> pa.RecordBatch:
         """The rows in the journal, of which splits may have some too."""
@@ -59,14 +60,19 @@ def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState
     """What entries say, all of which count. Splits that the manifest has, or had, are closed."""
     head = entries[-1].head
     splits = {name: at for name, at in head.splits.items() if not _is_closed(name, manifest)}
-    return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, manifest.next_seq))
+    return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, _reached(manifest)))
+
+
+def _reached(manifest: Manifest) -> int:
+    """How far the manifest knows the tail's numbers to be used up."""
+    return manifest.next_seq if manifest.tail_block is None else manifest.tail_seq
 
 
 def read_state(site: Site, manifest: Manifest) -> TailState:
     """The state after the writer has gone: what was acknowledged, and more if it is whole. Changes nothing."""
     found = newest_entries(site.medium, tail_path(site.directory), site.layout.stored)
     if found is None:
-        return TailState(next_seq=manifest.next_seq)
+        return TailState(next_seq=_reached(manifest))
     number, entries = found
     names = dict.fromkeys(name for entry in entries for name in entry.head.splits)
     commits = {name: _newest_commit(site, name) for name in names if not _is_closed(name, manifest)}
@@ -90,6 +96,12 @@ def _newest_commit(site: Site, name: str) -> int | None:
             return reader.commit.number
     except NotFoundError:
         return None
+
+
+def tree_numbers(tree: TreeReader) -> tuple[int, int]:
+    """The smallest and the greatest sequence number in a tree, which has rows."""
+    numbers = tree.entry()[tree.layout.stored.names[tree.layout.sequence]]
+    return int(numbers.minimum()), int(numbers.maximum())
 
 
 def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
