@@ -493,7 +493,7 @@ class TestRecovery:
         ("tail", "reason"),
         [
             (b"short", "the file ends inside the head of record 3"),
-            (bytes(4096), "found zeros where record 3 should stand"),
+            (bytes(4096) + b"\1", "found zeros where record 3 should stand"),
             (struct.pack("<IIQ", 0, 0, 9), "found number 9 where record 3 should stand"),
             (struct.pack("<IIQ", 100, 0, 3) + b"abc", "should have 100 bytes, but the file ends after 3"),
             (struct.pack("<IIQ", 3, 77, 3) + b"abc", "record 3 does not match its checksum"),
@@ -515,6 +515,35 @@ class TestRecovery:
         assert content(medium) == good
         with Journal.open(medium, "j") as journal:
             assert journal.recovery.reason is None
+
+    def test_zeros_behind_the_last_record_are_room_for_more(self, medium: Medium) -> None:
+        good = layout(bytes(16), [b"one", b"two"])
+        for room in (1, 8, 16, 4096, 3 << 20):
+            put(medium, good + bytes(room))
+            with read_journal(medium, "j") as reader:
+                assert payloads_of(reader) == [b"one", b"two"]
+                assert (reader.recovery.reason is None) == (room >= 16)
+            with Journal.open(medium, "j") as journal:
+                assert journal.recovery.dropped_bytes == (0 if room >= 16 else room)
+                journal.append(b"three")
+            assert reread(medium) == [b"one", b"two", b"three"]
+            medium.remove("j")
+
+    @given(sizes=st.lists(st.integers(0, 300), max_size=30), room=st.sampled_from([1, 64, 500]))
+    def test_a_journal_that_makes_room_is_the_same_journal(self, sizes: list[int], room: int) -> None:
+        medium = RecordingMedium()
+        payloads = [bytes([i]) * size for i, size in enumerate(sizes)]
+        with Journal.create(medium, "j", room=room) as journal:
+            for payload in payloads:
+                journal.append(payload)
+                assert len(content(medium)) >= journal.counters.bytes
+            salt = salt_of(medium)
+        assert content(medium).startswith(layout(salt, payloads))
+        assert reread(medium) == payloads
+        with Journal.open(medium, "j") as journal:
+            assert journal.recovery.dropped_bytes < 16
+            journal.append(b"more")
+        assert reread(medium) == [*payloads, b"more"]
 
     @pytest.mark.parametrize("size", range(65))
     def test_a_torn_creation_is_an_empty_journal(self, size: int) -> None:
@@ -633,7 +662,9 @@ class TestDamage:
         assert reread(medium) == payloads[:expected]
         with Journal.open(medium, "j") as journal:
             assert payloads_of(journal) == payloads[:expected]
-            assert journal.recovery.kept_bytes + journal.recovery.dropped_bytes >= len(damaged)
+            found = journal.recovery
+            # What is neither kept nor dropped is room.
+            assert not any(damaged[found.kept_bytes + found.dropped_bytes :])
 
     @staticmethod
     def intact(payloads: list[bytes], whole: bytes, damaged: bytes) -> int:

@@ -32,6 +32,9 @@ from tidelog.storage.media import File, Medium, Readable
 
 __all__ = ["LARGEST_RECORD", "Counters", "Journal", "JournalReader", "Record", "Recovery", "read_journal"]
 
+LARGEST_ROOM = 1 << 20
+"""A journal that makes room makes as much as it has records, from the room asked for up to this."""
+
 _JOINED = 1 << 13
 """Up to this size, joining the parts of a record is cheaper than handing three buffers to the system."""
 
@@ -53,11 +56,13 @@ class Journal:
     opening the journal again keeps every whole one.
     """
 
-    def __init__(self, file: File, salt: bytes, recovery: Recovery, checksum: int) -> None:
+    def __init__(self, file: File, salt: bytes, recovery: Recovery, checksum: int, room: int = 0) -> None:
         """Take over a file, recovered and durable, whose last record has that checksum.
 
         Use :meth:`create` or :meth:`open`.
         """
+        self._room = room
+        self._room_end = recovery.kept_bytes
         self.name = file.name
         self.recovery = recovery
         """What was found when the journal was opened."""
@@ -76,10 +81,11 @@ class Journal:
         self._sync_ended = threading.Condition(self._mutex)
 
     @classmethod
-    def create(cls, medium: Medium, name: str) -> Journal:
+    def create(cls, medium: Medium, name: str, *, room: int = 0) -> Journal:
         """Create an empty journal, durably; :class:`ExistsError` when the name is taken.
 
-        After a failure the file may exist; :meth:`open` takes it for an empty journal.
+        With ``room``, the file is made longer by so many zeros at least whenever records reach its end, so that most
+        syncs find nothing changed but the bytes of records, which halves their time on common file systems. After a failure the file may exist; :meth:`open` takes it for an empty journal.
         """
         file = medium.create(name)
         try:
@@ -89,7 +95,7 @@ class Journal:
         except BaseException:
             file.close()
             raise
-        return cls(file, salt, Recovery(0, RECORDS_AT, 0, None), zlib.crc32(salt))
+        return cls(file, salt, Recovery(0, RECORDS_AT, 0, None), zlib.crc32(salt), room)
 
     @classmethod
     def open(cls, medium: Medium, name: str) -> Journal:
@@ -155,6 +161,8 @@ class Journal:
             number = self._last + 1
             head, padding, checksum = pack_record(number, data, self._checksum)
             try:
+                if self._room:
+                    self._make_room(self._end + len(head) + size + len(padding))
                 if size <= _JOINED:
                     self._file.write(self._end, b"".join((head, data, padding)))
                 else:
@@ -166,6 +174,13 @@ class Journal:
             self._checksum = checksum
             self._last = number
         return number
+
+    def _make_room(self, end: int) -> None:
+        """See to it that the file reaches beyond ``end``, the end of the next record."""
+        if end > self._room_end:
+            room = max(self._room, min(end, LARGEST_ROOM))
+            self._file.write(end, bytes(room))
+            self._room_end = end + room
 
     def sync(self, number: int | None = None) -> None:
         """Return when record ``number`` and all before it are durable; by default, all appended so far.

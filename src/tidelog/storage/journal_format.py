@@ -11,7 +11,8 @@ The checksum of a record is the CRC-32 of its number (u64), length (u32) and pay
 the record before it; the first one continues the CRC-32 of the salt. Left-over bytes of an earlier life of the
 file, or of another journal, therefore never pass for a continuation, even if they were good records once.
 
-The journal ends at the first record that is not whole.
+The journal ends at the first record that is not whole. Zeros up to the end of the file are room for more of them:
+writing over bytes that are there takes less than making a file longer, of which the file system has to keep account.
 """
 
 from __future__ import annotations
@@ -167,6 +168,8 @@ class RecordScan:
             return self._not_whole(f"the file ends inside the head of record {expected}")
         size, checksum, number = _RECORD.unpack(head)
         if number != expected:
+            if not any(head) and self._is_room():
+                return None
             found = "zeros" if not any(head) else f"number {number}"
             return self._not_whole(f"found {found} where record {expected} should stand")
         payload_at = self.end + _RECORD.size
@@ -181,6 +184,14 @@ class RecordScan:
         self.checksum = checksum
         self.end = payload_at + size + len(_PADDING[size & 7])
         return payload
+
+    def _is_room(self) -> bool:
+        """Whether only zeros follow; then the file counts as ending here."""
+        for offset in range(self.end, self._size, _WINDOW):
+            if any(self._file.read(offset, min(_WINDOW, self._size - offset))):
+                return False
+        self._size = self.end
+        return True
 
     def _not_whole(self, reason: str) -> memoryview | None:
         self.reason = f"{reason} (byte {self.end} of {self._size})"
