@@ -34,6 +34,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
+_ROUNDED_DIGITS = 28
+"""PySpark computes decimals on their way here under Python's usual precision, which rounds longer ones."""
+
 _OPERATORS: dict[type[spark.Filter], str] = {
     spark.EqualTo: "=",
     spark.GreaterThan: ">",
@@ -228,7 +231,7 @@ def literal(value: Any, type_: pa.DataType) -> str | None:
 
 
 def _integer(value: Any) -> str | None:
-    if isinstance(value, Decimal) and value == value.to_integral_value():
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
         return str(int(value))
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -248,13 +251,13 @@ def _float(value: Any, type_: pa.DataType) -> str | None:
 
 
 def _decimal(value: Any, type_: pa.DataType) -> str | None:
-    if not isinstance(value, Decimal | int) or isinstance(value, bool):
+    if not isinstance(value, Decimal) or len(value.as_tuple().digits) >= _ROUNDED_DIGITS:
         return None
     try:
-        pa.scalar(Decimal(value), type_)
+        pa.scalar(value, type_)
     except pa.ArrowInvalid:
         return None  # has more digits than the column
-    return f"CAST('{Decimal(value):f}' AS DECIMAL({type_.precision},{type_.scale}))"
+    return f"CAST('{value:f}' AS DECIMAL({type_.precision},{type_.scale}))"
 
 
 def _timestamp(value: Any, type_: pa.DataType) -> str | None:
