@@ -15,6 +15,7 @@ from tidelog.store.tailjournal import (
     counted,
     journal_name,
     journal_numbers,
+    message_of,
     newest_entries,
     pack,
     producers_of,
@@ -45,7 +46,7 @@ HEAD = Head({"ä.tide": (3, 17)}, 12, {"producer ü": 5}, True)
 
 @pytest.mark.parametrize("batch", [None, rows(), rows(1), rows(*range(100)), rows(*range(50)).slice(7, 20)])
 def test_records_come_back_as_they_were(batch: pa.RecordBatch | None) -> None:
-    entry = unpack(pack(HEAD, batch), STORED)
+    entry = unpack(pack(HEAD, message_of(batch)), STORED)
     assert entry.head == HEAD
     expected = batch if batch is not None and batch.num_rows else None
     assert entry.rows == expected if expected is None else entry.rows.equals(expected)
@@ -59,13 +60,13 @@ def test_other_bytes_are_refused(payload: bytes) -> None:
 
 def test_rows_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(CorruptionError, match="rows"):
-        unpack(pack(HEAD, rows(1))[:-24], STORED)
+        unpack(pack(HEAD, message_of(rows(1)))[:-24], STORED)
 
 
 def test_a_journal_is_replaced_by_one_that_starts_with_a_base() -> None:
     files = medium()
     journal = TailJournal(files, DIRECTORY, Head({}, 0, {}, True), None, 1)
-    journal.append(Head({"a": (1, 1)}, 2, {"p": 7}), rows(0, 1))
+    journal.append(Head({"a": (1, 1)}, 2, {"p": 7}), message_of(rows(0, 1)))
     journal.sync()
     assert [entry.head.next_seq for entry in read_entries(files, journal.name, STORED)] == [0, 2]
     assert read_entries(files, journal.name, STORED, 1)[-1].head.next_seq == 0

@@ -114,7 +114,10 @@ class Stream:
         """Hand gathered events to the tail."""
         if self._rows:
             rows, self._rows = self._rows, []
-            self._writer().append([self._row_reader.batch(rows)])
+            if len(rows) == 1:
+                self._writer().append_row(rows[0])
+            else:
+                self._writer().append([self._row_reader.batch(rows)])
 
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, so that it can go on from there; None if it has made none.

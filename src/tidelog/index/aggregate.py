@@ -110,7 +110,7 @@ class ColumnAggregate:
         self.type = type
         self.values = rows - self.nulls - self.nans
         """How many rows have a value that bounds and sum are about: neither null nor NaN."""
-        self.fields = {"flags": flags & _LOW_HALF, "min": low, "max": high, "sum": total}
+        self.fields: dict[str, Any] = {"flags": flags & _LOW_HALF, "min": low, "max": high, "sum": total}
         """The words that bounds and sum are kept in."""
 
     def minimum(self) -> Any:

@@ -57,15 +57,22 @@ class RowPacker:
 
     def batch(self, row: tuple[Any, ...]) -> pa.RecordBatch:
         """A batch of one event."""
+        message = self.message(row)
+        if message is None:
+            arrays = [pa.array([value], field.type) for value, field in zip(row, self._schema, strict=True)]
+            return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
+
+    def message(self, row: tuple[Any, ...]) -> bytes | None:
+        """The Arrow IPC message of a batch of one event; None if it has long texts."""
         values = list(row)
         for i, prepare in self._prepared:
             if values[i] is not None:
                 values[i] = prepare(values[i])
         longest = max([len(values[i] or b"") for i in self._variable]) if self._variable else 0
         if longest > _ROOM[-1]:
-            arrays = [pa.array([value], field.type) for value, field in zip(row, self._schema, strict=True)]
-            return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        room = next(each for each in _ROOM if each >= longest)
+            return None
+        room = next(each for each in _ROOM if each >= longest) if longest else _ROOM[0]
         key = (room, *[value is None for value in values])
         template = self._templates.get(key)
         if template is None:
@@ -79,7 +86,6 @@ class _Template:
     """An IPC message for batches of one row with nulls in certain columns and some room for strings and bytes."""
 
     def __init__(self, schema: pa.Schema, values: list[Any], room: int) -> None:
-        self._schema = schema
         samples = [
             pa.nulls(1, field.type) if value is None else _sample(field.type, room)
             for value, field in zip(values, schema, strict=True)
@@ -90,19 +96,22 @@ class _Template:
             if value is not None:
                 slots += _slots(column, message.address, room)
         start = slots[0][0]
-        self._head = message.slice(0, start).to_pybytes()
+        self._head: bytes = message.slice(0, start).to_pybytes()
         self._pack = struct.Struct(_format(slots, start, message.size)).pack
         self._present = [(i, _is_variable(schema.field(i).type)) for i, each in enumerate(values) if each is not None]
+        self._is_plain = len(self._present) == len(values) and not any(variable for _, variable in self._present)
 
-    def fill(self, values: list[Any]) -> pa.RecordBatch:
-        """A batch of values that are null in the same places, and no longer than the room."""
+    def fill(self, values: list[Any]) -> bytes:
+        """The message with values that are null in the same places, and no longer than the room."""
+        if self._is_plain:
+            return self._head + self._pack(*values)
         flat: list[Any] = []
         for i, is_variable in self._present:
             value = values[i]
             if is_variable:
                 flat.append(len(value))
             flat.append(value)
-        return pa.ipc.read_record_batch(pa.py_buffer(self._head + self._pack(*flat)), self._schema)
+        return self._head + self._pack(*flat)
 
 
 def _is_variable(type_: pa.DataType) -> bool:

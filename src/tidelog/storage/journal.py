@@ -85,7 +85,8 @@ class Journal:
         """Create an empty journal, durably; :class:`ExistsError` when the name is taken.
 
         With ``room``, the file is made longer by so many zeros at least whenever records reach its end, so that most
-        syncs find nothing changed but the bytes of records, which halves their time on common file systems. After a failure the file may exist; :meth:`open` takes it for an empty journal.
+        syncs find nothing changed but the bytes of records, which halves their time on common file systems.
+        After a failure the file may exist; :meth:`open` takes it for an empty journal.
         """
         file = medium.create(name)
         try:
@@ -135,6 +136,11 @@ class Journal:
     def durable(self) -> int:
         """The number of the last record known to be durable."""
         return self._durable
+
+    @property
+    def bytes(self) -> int:
+        """How long it is, up to the end of its last record."""
+        return self._end
 
     @property
     def counters(self) -> Counters:

@@ -164,12 +164,12 @@ class RecordScan:
     def _next(self) -> memoryview | None:
         expected = self.number + 1
         head = self._bytes(self.end, _RECORD.size)
+        if not any(head) and self._is_room():
+            return None
         if len(head) < _RECORD.size:
             return self._not_whole(f"the file ends inside the head of record {expected}")
         size, checksum, number = _RECORD.unpack(head)
         if number != expected:
-            if not any(head) and self._is_room():
-                return None
             found = "zeros" if not any(head) else f"number {number}"
             return self._not_whole(f"found {found} where record {expected} should stand")
         payload_at = self.end + _RECORD.size

@@ -13,6 +13,7 @@ Slot ``i`` starts at ``i * 65536``.
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 import zlib
@@ -44,6 +45,16 @@ class TailRecord:
     """The sequence numbers reserved for the tail that it is using up, the second one excluded."""
 
 
+def splits_text(splits: Mapping[str, tuple[int, int]]) -> str:
+    """The JSON text of splits with number and position of a commit. Mostly the same as the time before."""
+    return _splits_text(tuple(splits.items())) if splits else "{}"
+
+
+@functools.lru_cache(16)
+def _splits_text(splits: tuple[tuple[str, tuple[int, int]], ...]) -> str:
+    return json.dumps(dict(splits))
+
+
 class Publisher:
     """Writes tail records. One at a time, by the holder of the tail lock."""
 
@@ -54,14 +65,11 @@ class Publisher:
 
     def publish(self, record: TailRecord) -> None:
         """Let readers see a state that is durable."""
-        fields = {
-            "journal": record.journal,
-            "records": record.records,
-            "splits": record.splits,
-            "next_seq": record.next_seq,
-            "block": record.block,
-        }
-        self._write(json.dumps(fields).encode())
+        block = "null" if record.block is None else f"[{record.block[0]}, {record.block[1]}]"
+        self._write(
+            f'{{"journal": {json.dumps(record.journal)}, "records": {record.records}, '
+            f'"splits": {splits_text(record.splits)}, "next_seq": {record.next_seq}, "block": {block}}}'.encode()
+        )
 
     def withdraw(self) -> None:
         """Take back what was published: readers look for themselves at what is there."""

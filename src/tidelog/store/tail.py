@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.model.interval import Interval
+from tidelog.model.rows import Row
 from tidelog.model.time import INT64_MAX
 from tidelog.storage.media import Lock
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
@@ -22,8 +23,9 @@ from tidelog.store.opensplit import OpenSplit, Site, closed_tree
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import concatenated, is_sorted, times, with_seq
 from tidelog.store.seqset import Span
-from tidelog.store.tailjournal import Head, TailJournal
+from tidelog.store.tailjournal import Head, TailJournal, message_of
 from tidelog.store.tailstate import TailState, not_in, read_state, tail_path, tree_numbers
+from tidelog.store.waiting import WaitingRows
 
 _LARGE: Final = 8
 """Leaves of a batch from which on it is not gathered with others, which would mean copying it."""
@@ -96,8 +98,9 @@ class Tail:
         self._is_last_open = False
         self._unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
-        self._waiting: list[pa.RecordBatch] = []
-        """Small batches, with the sequence numbers from ``_waiting_from`` on."""
+        self._waiting = WaitingRows(self._schema, self._stored)
+        self._is_taken = False
+        """Whether rows that are not in the journal have left off waiting."""
         self._view: TailView | None = None
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory))
@@ -152,7 +155,7 @@ class Tail:
         if block is None or number >= block[1] or manifest.next_seq > block[1]:
             block = self._reserved(number, 0)
         self._block = block
-        self._next_seq = self._journaled = self._waiting_from = max(number, block[0])
+        self._next_seq = self._journaled = max(number, block[0])
 
     def _reserved(self, number: int, rows: int) -> Span:
         """A new block of sequence numbers from ``number`` on, large enough for so many rows."""
@@ -173,8 +176,9 @@ class Tail:
         if self._next_seq + rows > self._block[1]:
             self._flush_or_fail()
             try:
+                self._take_waiting()  # rows that wait together have consecutive numbers
                 self._block = self._reserved(self._next_seq, rows)
-                self._next_seq = self._journaled = self._waiting_from = self._block[0]
+                self._next_seq = self._journaled = self._block[0]
                 self._publish()
             except BaseException as error:
                 self._failure = error
@@ -254,6 +258,20 @@ class Tail:
             if self._options.durability == "batch" or self._has_many_late(1):
                 self._flush_or_fail()
 
+    def append_row(self, row: Row) -> None:
+        """Append one event, given by its canonical values (:class:`tidelog.model.rows.RowReader`)."""
+        with self._mutex:
+            self._check_open()
+            self._view = None
+            self._make_room(1)
+            try:
+                self._wait(row, 1)
+            except BaseException as error:
+                self._failure = error
+                raise
+            if self._options.durability == "batch" or self._has_many_late(1):
+                self._flush_or_fail()
+
     def _announce(self, producer: str) -> None:
         """See to it that from the first append with a number on, crashes lead back to exactly what was flushed.
 
@@ -262,7 +280,7 @@ class Tail:
         if not self._producers:
             try:
                 self._producers[producer] = _NO_APPEND
-                self._journal.append(self._head(producers=self._producers), None)
+                self._journal.append(self._head(producers=self._producers))
                 self._journal.sync()
             except BaseException as error:
                 self._failure = error
@@ -278,26 +296,26 @@ class Tail:
     def _accept(self, batch: pa.RecordBatch) -> None:
         """Give rows their numbers; small batches wait until there are enough of them to be worth the work."""
         if batch.num_rows < _SMALL:
-            self._waiting.append(batch)
-            self._next_seq += batch.num_rows
-            if len(self._waiting) >= _MOST_WAITING or self._next_seq - self._waiting_from >= _SMALL:
-                self._take_waiting()
+            self._wait(batch, batch.num_rows)
         else:
             self._take_waiting()
             first = self._next_seq
             self._next_seq += batch.num_rows
-            self._waiting_from = self._next_seq
-            self._take(batch, first)
+            self._take(with_seq(batch, first, self._stored))
+
+    def _wait(self, item: pa.RecordBatch | Row, rows: int) -> None:
+        self._waiting.add(item, rows, self._next_seq)
+        self._next_seq += rows
+        if len(self._waiting) >= _MOST_WAITING or self._waiting.rows >= _SMALL:
+            self._take_waiting()
 
     def _take_waiting(self) -> None:
         """Take in the small batches that wait."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            first, self._waiting_from = self._waiting_from, self._next_seq
-            self._take(waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting), first)
+        if len(self._waiting):
+            self._take(self._waiting.take())
 
-    def _take(self, batch: pa.RecordBatch, first: int) -> None:
-        rows = with_seq(batch, first, self._stored)
+    def _take(self, rows: pa.RecordBatch) -> None:
+        self._is_taken = True
         fresh, late = split_late(rows, self._schema, self._sealed)
         if late is not None:
             self._late.add(late)
@@ -350,7 +368,7 @@ class Tail:
             self._is_last_open = True
             self._committed[self._splits[-1].name] = (0, 0)
             # Named at once, so that what background commits keep of it is found after a crash.
-            self._journal.append(self._head(), None)
+            self._journal.append(self._head())
         return self._splits[-1]
 
     def _finish(self) -> None:
@@ -414,21 +432,21 @@ class Tail:
 
     def _flush(self) -> None:
         self._view = None
-        self._take_waiting()
         leaf = self._options.leaf_rows
-        if self._fresh.rows >= leaf:
-            self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
+        if self._fresh.rows + self._waiting.rows >= leaf:
+            self._take_waiting()
+            if self._fresh.rows >= leaf:
+                self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
         commits = {split.name: split.next_commit() for split in self._splits}
-        parts = [*self._fresh.since(self._journaled), *self._late.since(self._journaled)]
-        rows = concatenated(parts, self._stored) if parts else None
+        message = self._unjournaled()
         is_changed = commits != self._committed
-        if not (is_changed or rows is not None or self._unacknowledged):
+        if not (is_changed or message is not None or self._unacknowledged):
             return
         self._producers.update(self._unacknowledged)
-        if rows is not None or self._unacknowledged or self._producers:
+        if message is not None or self._unacknowledged or self._producers:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._committed = commits
-            self._journal.append(self._head(producers=self._unacknowledged), rows)
+            self._journal.append(self._head(producers=self._unacknowledged), message)
         self._journal.sync()
         if is_changed:
             for split in self._splits:
@@ -436,6 +454,7 @@ class Tail:
         self._committed = commits
         self._unacknowledged = {}
         self._journaled = self._next_seq
+        self._is_taken = False
         self._publish()
         self._close_finished()
         if self._has_many_late(1):
@@ -445,11 +464,21 @@ class Tail:
             self._publish()
             self._journal.remove_older()
 
+    def _unjournaled(self) -> bytes | pa.Buffer | None:
+        """The Arrow IPC message of all rows in memory that are not in the journal; None if there are none."""
+        if not self._is_taken:
+            return self._waiting.message(self._journaled)
+        self._take_waiting()
+        parts = [*self._fresh.since(self._journaled), *self._late.since(self._journaled)]
+        return message_of(concatenated(parts, self._stored)) if parts else None
+
     def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
         known = self._producers if base else producers or {}
         return Head(dict(self._committed), self._next_seq, dict(known), base)
 
     def _memory(self) -> pa.RecordBatch:
+        self._take_waiting()
+        self._is_taken = False  # what is asked for goes to the journal
         return concatenated([self._fresh.sorted(), self._late.sorted()], self._stored)
 
     def _publish(self) -> None:

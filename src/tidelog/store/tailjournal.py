@@ -16,15 +16,22 @@ import json
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
+from tidelog.store.published import splits_text
+
+Message: TypeAlias = bytes | pa.Buffer
+"""An Arrow IPC message."""
 
 _LENGTH = struct.Struct("<II")
 _PREFIX = "journal-"
+_ROOM = 1 << 16
+"""How far ahead of its records a journal is made longer, at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +55,20 @@ class Entry:
     rows: pa.RecordBatch | None
 
 
-def pack(head: Head, rows: pa.RecordBatch | None) -> bytes:
-    """The payload of a record."""
-    fields = {"splits": head.splits, "next_seq": head.next_seq, "producers": head.producers, "base": head.base}
-    text = json.dumps(fields).encode()
+def pack(head: Head, message: Message | None) -> bytes:
+    """The payload of a record; ``message`` is the Arrow IPC message of its rows."""
+    text = (
+        f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
+        f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
+        f'"base": {"true" if head.base else "false"}}}'
+    ).encode()
     text += b" " * (-len(text) % 8)
-    body = rows.serialize() if rows is not None and rows.num_rows else b""
-    return b"".join((_LENGTH.pack(len(text), 0), text, body))
+    return b"".join((_LENGTH.pack(len(text), 0), text, message or b""))
+
+
+def message_of(rows: pa.RecordBatch | None) -> pa.Buffer | None:
+    """The Arrow IPC message of rows; None if there are none."""
+    return rows.serialize() if rows is not None and rows.num_rows else None
 
 
 def unpack_head(payload: bytes) -> tuple[Head, int]:
@@ -132,25 +146,22 @@ class TailJournal:
         self._medium = medium
         self._directory = directory
         self.number = number
+        self.name = journal_name(directory, number)
+        """The name of the journal in use."""
         self._journal = self._started(base, rows)
 
     def _started(self, base: Head, rows: pa.RecordBatch | None) -> Journal:
-        name = journal_name(self._directory, self.number)
+        name = self.name = journal_name(self._directory, self.number)
         if self._medium.exists(name):  # of a writer that was killed before it had written the base
             self._medium.remove(name)
-        journal = Journal.create(self._medium, name)
+        journal = Journal.create(self._medium, name, room=_ROOM)
         try:
-            journal.append(pack(base, rows))
+            journal.append(pack(base, message_of(rows)))
             journal.sync()
         except BaseException:
             journal.close()
             raise
         return journal
-
-    @property
-    def name(self) -> str:
-        """The name of the journal in use."""
-        return journal_name(self._directory, self.number)
 
     @property
     def records(self) -> int:
@@ -160,11 +171,11 @@ class TailJournal:
     @property
     def bytes(self) -> int:
         """How long it is."""
-        return self._journal.counters.bytes
+        return self._journal.bytes
 
-    def append(self, head: Head, rows: pa.RecordBatch | None) -> int:
-        """Write a record; returns its number. Durable after :meth:`sync`."""
-        return self._journal.append(pack(head, rows))
+    def append(self, head: Head, message: Message | None = None) -> int:
+        """Write a record with the Arrow IPC message of its rows; returns its number. Durable after :meth:`sync`."""
+        return self._journal.append(pack(head, message))
 
     def sync(self, number: int | None = None) -> None:
         """Make the records up to a number, by default all, durable; threads that come together share one sync."""
