@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -75,7 +76,10 @@ def session(
         builder = builder.config(key, value)
     if remote is not None and remote.startswith("sc://"):
         return builder.getOrCreate()
-    with _environment(is_local):
+    with _environment(is_local), warnings.catch_warnings():
+        if remote is not None:
+            # The server was started with all settings; the client then tries in vain to set those again that are fixed.
+            warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         return builder.getOrCreate()
 
 

@@ -47,6 +47,9 @@ NS_RULES: Final[tuple[NsRule, ...]] = ("error", "truncate", "long")
 """What becomes of nanoseconds, which Spark does not have: they are refused; cut to whole microseconds (to the earlier
 one), or counted in a bigint since 1970."""
 
+TIME_MARK: Final = "tidelog.time"
+"""The key in the metadata of a Spark field that tells the time column from others."""
+
 _PLAIN: Final[dict[pa.DataType, spark.DataType]] = {
     pa.bool_(): spark.BooleanType(),
     pa.int8(): spark.ByteType(),
@@ -140,7 +143,8 @@ def _spark_field(schema: Schema, name: str, ns: NsRule) -> spark.StructField:
         raise NotFoundError(f"there is no column {name!r}; {did_you_mean(name, (*schema.names, SEQUENCE_COLUMN))}")
     field = schema.field(name)
     try:
-        return spark.StructField(name, spark_type(field.type, ns), field.nullable)
+        mark = {TIME_MARK: True} if name == schema.time else None
+        return spark.StructField(name, spark_type(field.type, ns), field.nullable, mark)
     except SchemaError as error:
         raise SchemaError(f"column {name!r}: {error}") from None
 
