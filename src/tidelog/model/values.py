@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,15 +49,31 @@ def value_reader(field: pa.Field) -> Reader:
             raise Misfit(f"found {shown(value)}, expected {expected}: the column is not nullable")
         return convert(_plain(value))
 
+    plain = plain_shape(field)
+    if plain is None:
+        return read
+    if plain.bounds is not None:
+        return _quick_integer_reader(*plain.bounds, read)
+    return _quick_string_reader(read) if plain.type is str else _quick_reader(plain.type, read)
+
+
+class PlainShape(NamedTuple):
+    """Values of a column that are canonical as they are."""
+
+    type: type
+    """Their type, exactly."""
+    bounds: tuple[int, int] | None = None
+    """The smallest and the largest one; None for all but integers. Strings must be ASCII besides."""
+
+
+def plain_shape(field: pa.Field) -> PlainShape | None:
+    """What most values of a column are; None if none are canonical without a closer look."""
     common = _COMMON_TYPE.get(family(field.type))
     if common is None or field.type == pa.float32():
-        return read
+        return None
     if common is int:
-        low, high = integer_range(pa.int64() if pa.types.is_timestamp(field.type) else field.type)
-        return _quick_integer_reader(low, high, read)
-    if common is str:
-        return _quick_string_reader(read)
-    return _quick_reader(common, read)
+        return PlainShape(int, integer_range(pa.int64() if pa.types.is_timestamp(field.type) else field.type))
+    return PlainShape(common)
 
 
 # One call and one comparison for a value of the most common type: these run per cell of single-row appends.
