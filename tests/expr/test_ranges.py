@@ -166,12 +166,41 @@ def test_no_matching_row_is_excluded_and_certainty_is_certain(
         column = parse(f'"{name}"', SCHEMA)
         values = column.evaluate(batch).filter(pa.array(mask)).to_pylist()
         assert all(_inside(value, found, column.type) for value in values), name
+    exact = tested.exact_range
+    if exact is not None:
+        column = parse(f'"{exact.column}"', SCHEMA)
+        values = column.evaluate(batch).to_pylist()
+        assert mask.tolist() == [_inside(value, exact, column.type) for value in values]
     rows = np.diff(cuts)
     summaries = {name: summarise(batch.column(name), cuts) for name in tested.columns}
     may, must = tested.may_match(summaries, rows), tested.must_match(summaries, rows)
     for block, (start, end) in enumerate(itertools.pairwise(cuts)):
         assert may[block] or not mask[start:end].any()
         assert not must[block] or mask[start:end].all()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d between 1.5 and 2.5", "[1.5, 2.5]"),
+        ("d >= 1.5", "[1.5, inf)"),
+        ("not d >= 1.5", "(-inf, 1.5)"),
+        ("i > 1 and i <= 7.5", "[2, 7]"),
+        ("i in (3, 1, 2)", "[1, 3]"),
+        ("i = 1 or i = 3", "[1, 1] [3, 3]"),
+        ("cast(ts as date) = '1970-01-02'", "[86400000000, 172799999999]"),
+        ("s like 'ab%'", "[b'ab', b'ac')"),
+        ("i + 3 < 5", None),  # raises for large numbers
+        ("i > 1 and d > 1", None),
+        ("i > 1 or i is null", None),
+        ("s like '%ab'", None),
+        ("i % 2 = 1", None),
+        ("true", None),
+    ],
+)
+def test_exact_ranges(text: str, expected: str | None) -> None:
+    found = predicate(text, SCHEMA).exact_range
+    assert (found and " ".join(map(str, found.intervals))) == expected
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,39 @@ def test_answers_are_those_of_duckdb(stream: Stream, start: int | None, end: int
     assert not wrong
 
 
+CONDITIONS = [
+    *("i8 BETWEEN -20 AND 20", "i8 = 7", "i32 > 500000000", "i64 < 4611686018427387904", "u16 <= 99.5", "u16 > -5"),
+    *("f32 > 2.25", "f64 BETWEEN -3.5 AND 4", "f64 >= 0", "f64 < -1e300", "f64 IN (1.5)", "f64 > 100 AND f64 < 50"),
+    *("day < DATE '2020-01-05'", "moment >= TIMESTAMP '2020-01-01 00:00:00.010'", "NOT f64 < 3", "ts >= 120"),
+    *(
+        "zoned > TIMESTAMPTZ '1999-12-31 00:00:09+00'",
+        "nothing > 0",
+        "i8 = 5 OR i8 = 9",
+        "dec > 0.25",
+        "word > 'word 5'",
+    ),
+]
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_counts_of_rows_that_satisfy_a_condition(stream: Stream, where: str) -> None:
+    for start, end in RANGES:
+        (expected,) = ask_duckdb(["count(*)"], start, end, where)
+        assert stream.aggregate(start, end, "count(*)", where) == {"count(*)": expected}
+        assert stream.scan(start, end, ["word", "f64"], where).read_all().num_rows == expected
+
+
+def test_leaves_all_of_whose_rows_count_are_not_read() -> None:
+    stream = Store(MemoryMedium()).create_stream("s", pa.schema([("ts", pa.int64()), ("n", pa.float64())]), "ts")
+    stream.append({"ts": list(range(100_000)), "n": [n / 4 for n in range(100_000)]})
+    for where, leaves in (("n >= 0", 0), ("n < 25000", 0), ("n >= 100.25", 1), ("n > 24999", 1), ("n = 0", 1)):
+        expected = stream.aggregate(None, None, "count(n)", where)["count(n)"]
+        assert stream.aggregate(None, None, "count(*)", where) == {"count(*)": expected}
+        told = stream.explain(None, None, "count(*)", where)
+        assert told.endswith(f" {leaves} leaves"), told
+    assert stream.aggregate(10, 99_990, "count(*)", "n >= 100.25") == {"count(*)": 99_990 - 401}
+
+
 def test_plain_aggregates_come_from_the_index(stream: Stream) -> None:
     told = stream.explain(None, None, ["count(*)", "sum(i8)", "min(f64)", "avg(i32)", "stddev(f64)"])
     assert [line.rsplit(" ", 1)[1] for line in told.splitlines()[:5]] == ["index"] * 4 + ["events"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import column_values, constant_value, evaluate
 from tidelog.expr.parse import Binder
 from tidelog.expr.pruning import Summaries, may_hold
-from tidelog.expr.ranges import column_ranges
+from tidelog.expr.ranges import column_ranges, exact_range
 from tidelog.expr.tree import Call, Column, Expression
 from tidelog.expr.types import BLOB, BOOLEAN, VARCHAR, is_float
 from tidelog.expr.vectors import Mask, has_numbers, numbers, valid_rows
@@ -48,6 +48,14 @@ class Predicate:
     def ranges(self) -> dict[str, ColumnRange]:
         """See :func:`tidelog.expr.ranges.column_ranges`."""
         return column_ranges(self.expression)
+
+    @cached_property
+    def exact_range(self) -> ColumnRange | None:
+        """The values of one column for which the predicate is true, and for no others; None if it is not that simple.
+
+        NULL is not among them.
+        """
+        return exact_range(self._possible, self._uncertain)
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of ``batch`` satisfy the predicate. Raises :class:`EvaluationError` as evaluation does.

@@ -71,7 +71,7 @@ def _overlaps(wanted: ColumnRange, known: Summaries, rows: npt.NDArray[np.intege
     else:
         minima, maxima = _bounds(known, wanted.type, stored)
         for interval in wanted.intervals:
-            inside |= _number_overlaps(_as_stored(interval, wanted.type, stored), minima, maxima)
+            inside |= _number_overlaps(as_stored(interval, wanted.type, stored), minima, maxima)
     without_bounds = (known["flags"] & HAS_BOUNDS) == 0
     result |= (inside | without_bounds) & (rows - nulls - nans > 0)
     return result
@@ -86,7 +86,7 @@ def _bounds(known: Summaries, type_: pa.DataType, stored: pa.DataType) -> tuple[
     return low.view(np.int64), high.view(np.int64)
 
 
-def _as_stored(interval: Interval, type_: pa.DataType, stored: pa.DataType) -> Interval:
+def as_stored(interval: Interval, type_: pa.DataType, stored: pa.DataType) -> Interval:
     """An interval of SQL values as one of the counts that are stored, where their unit is coarser or finer."""
     own, wanted = _per_second(value_type(stored)), _per_second(type_)
     if own is None or wanted is None or own == wanted:

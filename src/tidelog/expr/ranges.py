@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tidelog.expr.conditions import NEVER, AllOf, AnyOf, ColumnRange, Condition, Goal, InRange, condition
-from tidelog.expr.intervals import NOTHING
+from tidelog.expr.intervals import NOTHING, closed, complement
 from tidelog.expr.tree import Expression
+from tidelog.expr.types import BLOB, VARCHAR, is_float
 
-__all__ = ["ColumnRange", "column_ranges"]
+__all__ = ["ColumnRange", "column_ranges", "exact_range"]
 
 
 def column_ranges(expression: Expression) -> dict[str, ColumnRange]:
@@ -46,3 +47,34 @@ def _ranges(found: Condition) -> dict[str, ColumnRange] | None:
     for inner in possible[1:]:
         united = {name: each.unite(inner[name]) for name, each in united.items() if name in inner}
     return united
+
+
+def exact_range(possible: Condition, uncertain: Condition) -> ColumnRange | None:
+    """The values of one column for which a predicate is true, if it is true for all of them and for no others.
+
+    ``possible`` is what must hold where the predicate is true, ``uncertain`` where it is not: if these are ranges of
+    one column that complement each other, both are exact. None if they do not, or if the predicate is true for NULL.
+    """
+    inside, outside = _only_range(possible), _only_range(uncertain)
+    if inside is None or outside is None or inside.column != outside.column or inside.nulls or not outside.nulls:
+        return None
+    rest = complement(outside.intervals)
+    if not (is_float(inside.type) or inside.type in (VARCHAR, BLOB)):
+        rest = closed(rest)
+    if rest != inside.intervals or (is_float(inside.type) and inside.nans == outside.nans):
+        return None
+    return inside
+
+
+def _only_range(found: Condition) -> ColumnRange | None:
+    """A condition as a range of the one column that it is about; None if it is not about one."""
+    if isinstance(found, InRange):
+        return found.range
+    assert isinstance(found, AllOf | AnyOf)
+    ranges = [_only_range(part) for part in found.parts]
+    result = ranges[0] if ranges else None
+    for each in ranges[1:]:
+        if result is None or each is None or each.column != result.column:
+            return None
+        result = result.intersect(each) if isinstance(found, AllOf) else result.unite(each)
+    return result

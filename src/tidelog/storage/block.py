@@ -33,7 +33,10 @@ from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage import kernels
 from tidelog.storage.codec import Arena, Bytes, Ints, decode_columns, encode_column
 from tidelog.storage.codec.arena import align
+from tidelog.storage.codec.numeric.columns import column_of
+from tidelog.storage.codec.numeric.decoder import find_in_range
 from tidelog.storage.summary import SUMMARY, summarise
+from tidelog.storage.valuerange import ValueRange
 
 Words = npt.NDArray[np.uint64]
 
@@ -148,6 +151,10 @@ class OpenFrames:
     rows: Ints
     ids: Ints
 
+    def some(self, frames: Ints) -> OpenFrames:
+        """Those of the frames with these numbers."""
+        return OpenFrames(self.buffer, self.offsets[frames], self.rows[frames], self.ids[frames])
+
     def kind(self, index: int) -> int:
         """Whether a block is a leaf or a node."""
         at = int(self.offsets[index])
@@ -174,13 +181,43 @@ def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints) -> OpenF
 
 
 def decode_leaves(
-    frames: OpenFrames, schema: pa.Schema, columns: Sequence[int], starts: Ints, stops: Ints
+    frames: OpenFrames,
+    schema: pa.Schema,
+    columns: Sequence[int],
+    starts: Ints,
+    stops: Ints,
+    leaves: Ints | None = None,
 ) -> list[pa.Array]:
     """The asked-for columns of a run of leaves, each as one array over all blocks.
 
-    Rows ``starts[i]`` to ``stops[i]`` of block ``i``; ``starts`` are multiples of the vector size, ``stops`` too or
-    the block's row count.
+    Rows ``starts[i]`` to ``stops[i]`` of block ``i``, or of block ``leaves[i]`` of the run; ``starts`` are multiples of
+    the vector size, ``stops`` too or the block's row count.
     """
+    offsets, lengths = _locate(frames, schema, columns)
+    if leaves is not None:
+        offsets, lengths = offsets[:, leaves], lengths[:, leaves]
+    types = schema.types
+    return decode_columns([types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
+
+
+def find_in_leaves(
+    frames: OpenFrames, schema: pa.Schema, column: int, wanted: ValueRange, places: Ints
+) -> tuple[int, Ints]:
+    """How many rows of a run of leaves have a value in a range; the first of them are put into ``places``.
+
+    A place is the number of a row among those of all leaves. The second result are the leaves, by their number in the
+    run, that were passed over and must be decoded.
+    """
+    offsets, lengths = _locate(frames, schema, [column])
+    shape = column_of(schema.types[column])
+    found, left = find_in_range(
+        shape, wanted.low, wanted.high, wanted.nans, frames.buffer, offsets[0], lengths[0], frames.rows, places
+    )
+    return found, np.flatnonzero(left)
+
+
+def _locate(frames: OpenFrames, schema: pa.Schema, columns: Sequence[int]) -> tuple[Ints, Ints]:
+    """Where the pieces of columns stand, and their lengths, by column and frame; their checksums are verified."""
     words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
     offsets = np.empty((len(columns), len(frames.offsets)), np.int64)
     lengths = np.empty_like(offsets)
@@ -191,8 +228,7 @@ def decode_leaves(
             f"column {schema.names[columns[column]]!r} of block {int(frames.ids[frame])} is damaged: "
             "its checksum is not the one written"
         )
-    types = schema.types
-    return decode_columns([types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
+    return offsets, lengths
 
 
 def decode_node(frames: OpenFrames, index: int) -> bytes:

@@ -21,6 +21,7 @@ from tidelog.storage.media import File, Medium
 from tidelog.storage.recovery import find_commit, recover_translation
 from tidelog.storage.source import BlockSource, RowTest
 from tidelog.storage.translation import Addresses, Translation, read_page
+from tidelog.storage.valuerange import ValueRange
 
 CACHE_BYTES = 64 << 20
 """Default budget of a block cache (decoded columns)."""
@@ -161,14 +162,28 @@ class ContainerReader:
         return self._source.scan(first, last, columns, blocks)
 
     def select(
-        self, ids: Ints, columns: Sequence[str], tested: Sequence[str], test: RowTest
+        self,
+        ids: Ints,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        test: RowTest,
+        wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of leaves, given by ascending ids, that pass a test, which sees the columns ``tested``.
 
-        Lazy, like :meth:`scan`; ``columns`` that are not tested are decoded only around rows that pass.
+        Lazy, like :meth:`scan`; ``columns`` that are not tested are decoded only around rows that pass. If a test is
+        for a range of one column's values, ``wanted`` is that: it is told from encoded values where that can be.
         """
         blocks = self._source.blocks_per_task(self.commit, list(dict.fromkeys((*tested, *columns))), len(ids))
-        return self._source.select(ids, columns, tested, test, blocks)
+        return self._source.select(ids, columns, tested, test, wanted, blocks)
+
+    def count(self, ids: Ints, wanted: ValueRange, test: RowTest) -> int:
+        """How many rows of leaves, given by ascending ids, have a value in a range; ``test`` tells the same of batches.
+
+        Counts encoded values where that can be.
+        """
+        blocks = self._source.blocks_per_task(self.commit, [wanted.column], len(ids))
+        return self._source.count(ids, wanted, test, blocks)
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""

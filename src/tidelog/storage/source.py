@@ -24,6 +24,7 @@ from tidelog.storage.media import File
 from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.units import NIL, STRIDE
+from tidelog.storage.valuerange import ValueRange
 
 _TASK_BYTES = 32 << 20
 """Decoded bytes a scan aims at in one task. Between kernel calls a task holds the interpreter lock, and with several
@@ -37,6 +38,17 @@ _TASK_STORED_BYTES = 24 << 20
 
 _SMALLEST_TASK = 8
 """A scan of few blocks is cut into a task for each thread, but not into tasks of fewer blocks than this."""
+
+_SMALLEST_COUNT = 48
+"""Blocks that are counted by one thread at the least: handing work over takes as long as counting in a few blocks."""
+
+_EXPECTED_SHARE = 16
+"""One row in so many is expected to be found, so much room is made for them at first."""
+
+_NO_PLACES = np.empty(0, np.int64)
+
+_DENSE = 16
+"""Ids that are, on average, at most so far apart are translated as one range."""
 
 _TEXT_BYTES = 32
 """What a text value is taken to have."""
@@ -195,44 +207,99 @@ class BlockSource:
             yield from batches
 
     def select(
-        self, ids: Ints, columns: Sequence[str], tested: Sequence[str], test: RowTest, blocks_per_task: int
+        self,
+        ids: Ints,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        test: RowTest,
+        wanted: ValueRange | None,
+        blocks_per_task: int,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some leaves, given by ascending ids, that pass a test of the columns ``tested``; with read-ahead.
 
         Other columns are decoded only around rows that pass. ``test`` is called on other threads. Leaves without such
-        rows leave no trace.
+        rows leave no trace. If the test is for a range of one column's values, ``wanted`` is that, and the
+        test is asked only where it cannot be told from encoded values.
         """
-        indexes, looked_at = self.column_indexes(columns), self.column_indexes(tested)
+        chosen = _Selection(self.column_indexes(columns), self.column_indexes(tested), test, wanted)
         jobs = (
-            partial(self._select_run, ids[start : start + blocks_per_task], indexes, looked_at, test)
+            partial(self._select_run, ids[start : start + blocks_per_task], chosen)
             for start in range(0, len(ids), blocks_per_task)
         )
         for batches in workers.in_order(jobs, ahead=workers.THREADS):
             yield from batches
 
-    def _select_run(self, ids: Ints, indexes: list[int], tested: list[int], test: RowTest) -> list[pa.RecordBatch]:
+    def count(self, ids: Ints, wanted: ValueRange, test: RowTest, blocks_per_task: int) -> int:
+        """How many rows of some leaves, given by ascending ids, have a value in a range.
+
+        ``test`` tells the same of rows with the one column of the range.
+        """
+        if not len(ids):
+            return 0
+        chosen = _Selection([], self.column_indexes([wanted.column]), test, wanted)
+        share = max(_SMALLEST_COUNT, -(-len(ids) // workers.THREADS))
+        jobs = [
+            partial(self._count_run, ids[start : start + share], chosen, blocks_per_task)
+            for start in range(0, len(ids), share)
+        ]
+        return sum(workers.together(jobs))
+
+    def _count_run(self, ids: Ints, chosen: _Selection, most: int) -> int:
+        assert chosen.wanted is not None
         frames = self._open(ids)
+        count, left = block.find_in_leaves(frames, self._schema, chosen.tested[0], chosen.wanted, _NO_PLACES)
+        for start in range(0, len(left), most):
+            count += int(self._mask(frames.some(left[start : start + most]), chosen)[0].sum())
+        return count
+
+    def _mask(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[npt.NDArray[np.bool_], dict[int, pa.Array]]:
+        """Which rows of leaves pass, and the columns that this was told from."""
+        starts = np.zeros(len(frames.rows), np.int64)
+        arrays = block.decode_leaves(frames, self._schema, chosen.tested, starts, frames.rows)
+        mask = chosen.test(self._batch(arrays, chosen.tested, int(frames.rows.sum())))
+        return mask, dict(zip(chosen.tested, arrays, strict=True))
+
+    def _places(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[Ints, dict[int, pa.Array]]:
+        """The rows that pass, by their places among those of all leaves, and columns that are decoded with all rows."""
+        if chosen.wanted is None:
+            mask, arrays = self._mask(frames, chosen)
+            return np.flatnonzero(mask), arrays
+        room = int(frames.rows.sum()) // _EXPECTED_SHARE
+        while True:
+            places = np.empty(room, np.int64)
+            count, left = block.find_in_leaves(frames, self._schema, chosen.tested[0], chosen.wanted, places)
+            if count <= room:
+                break
+            room = count
+        places = places[:count]
+        if len(left):
+            mask, _ = self._mask(frames.some(left), chosen)
+            rows, firsts = frames.rows[left], (np.cumsum(frames.rows) - frames.rows)[left]
+            others = np.flatnonzero(mask) + np.repeat(firsts - (np.cumsum(rows) - rows), rows)[mask]
+            places = np.sort(np.concatenate([places, others]))
+        return places, {}
+
+    def _select_run(self, ids: Ints, chosen: _Selection) -> list[pa.RecordBatch]:
+        frames = self._open(ids)
+        indexes = chosen.columns
         try:
-            arrays = block.decode_leaves(frames, self._schema, tested, np.zeros(len(ids), np.int64), frames.rows)
-            places = np.flatnonzero(test(self._batch(arrays, tested, int(frames.rows.sum()))))
+            places, found = self._places(frames, chosen)
             if not len(places):
                 return []
-            found = dict(zip(tested, arrays, strict=True))
             taken = pa.array(places)
             result = {index: found[index].take(taken) for index in indexes if index in found}
-            rest = [index for index in indexes if index not in found]
-            if rest:
-                some, around = _around(frames, places)
-                others = block.decode_leaves(some, self._schema, rest, around.starts, around.stops)
+            for rest in _numbers_and_texts([index for index in indexes if index not in found], self._schema):
+                around = _around(frames, places, VECTOR if is_text(self._schema.types[rest[0]]) else 0)
+                others = block.decode_leaves(
+                    around.frames, self._schema, rest, around.starts, around.stops, around.leaves
+                )
                 taken = pa.array(around.places)
                 result |= {index: array.take(taken) for index, array in zip(rest, others, strict=True)}
         except TextOverflowError:
             if len(ids) == 1:
                 raise
             middle = len(ids) // 2
-            return self._select_run(ids[:middle], indexes, tested, test) + self._select_run(
-                ids[middle:], indexes, tested, test
-            )
+            return self._select_run(ids[:middle], chosen) + self._select_run(ids[middle:], chosen)
         return [self._batch([result[index] for index in indexes], indexes, len(places))]
 
     def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
@@ -262,7 +329,7 @@ class BlockSource:
         if not len(leaves):
             return []
         if len(leaves) < len(frames.rows):
-            frames = block.OpenFrames(frames.buffer, frames.offsets[leaves], frames.rows[leaves], frames.ids[leaves])
+            frames = frames.some(leaves)
         starts = np.zeros(len(leaves), np.int64)
         try:
             arrays = block.decode_leaves(frames, self._schema, indexes, starts, frames.rows)
@@ -325,31 +392,33 @@ class BlockSource:
         first, last = int(ids[0]), int(ids[-1]) + 1
         if len(ids) == 1:
             return self._extent(first)
-        if last - first == len(ids):
-            addresses = self._addresses(first, last)
+        if last - first <= _DENSE * len(ids):
+            addresses = self._addresses(first, last)[ids - first]
         else:
             cuts = np.flatnonzero(np.diff(ids) > 1) + 1
             addresses = np.concatenate([self._addresses(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)])
         positions = (addresses >> np.uint64(16)).astype(np.int64)
         slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
-        starts = np.empty(len(addresses), np.int64)
-        sizes = np.empty_like(starts)
+        # Neighbours stand in the same macro block for the most part: the directories of all of them become one table.
+        turns = np.flatnonzero(np.diff(positions, prepend=-1))
+        directories = [self._directory(position) for position in positions[turns].tolist()]
+        counts = np.array([len(directory.ids) for directory in directories], np.int64)
+        members = np.diff(turns, append=len(ids))
+        places = slots + np.repeat(np.cumsum(counts) - counts, members)
+        outside = slots >= np.repeat(counts, members)
+        if outside.any() or (np.concatenate([each.ids for each in directories])[places] != ids).any():
+            raise CorruptionError(
+                f"{self._file.name}: the macro blocks at offsets {directories[0].offset} to {directories[-1].offset} "
+                f"do not hold the blocks that the address tree places there (among blocks {first} to {last - 1})"
+            )
+        starts = np.concatenate([each.starts for each in directories])[places]
+        sizes = np.concatenate([each.sizes for each in directories])[places]
         rests: dict[int, list[tuple[int, int]]] = {}
-        for position in np.unique(positions).tolist():
-            directory = self._directory(position)
-            members = np.flatnonzero(positions == position)
-            wanted = slots[members]
-            if int(wanted.max()) >= len(directory.ids) or (directory.ids[wanted] != ids[members]).any():
-                raise CorruptionError(
-                    f"{self._file.name}: the macro block at offset {directory.offset} does not hold the blocks "
-                    f"that the address tree places there (among blocks {first} to {last - 1})"
-                )
-            starts[members] = directory.starts[wanted]
-            sizes[members] = directory.sizes[wanted]
+        for directory, turn, count in zip(directories, turns.tolist(), members.tolist(), strict=True):
             if directory.next != NIL:
-                split = members[wanted == len(directory.ids) - 1]
-                if len(split):
-                    rests[int(split[0])] = self._continuations(directory)
+                for index in range(turn, turn + count):
+                    if slots[index] == len(directory.ids) - 1:
+                        rests[index] = self._continuations(directory)
         return _Extents(starts, sizes, rests)
 
     def _extent(self, id: int) -> _Extents:
@@ -396,28 +465,55 @@ class BlockSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """Whole vectors of leaves around rows that are wanted."""
+class _Selection:
+    """What is looked for in leaves, and which columns of it are wanted; columns by their positions."""
 
+    columns: list[int]
+    tested: list[int]
+    test: RowTest
+    wanted: ValueRange | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Whole vectors of leaves around rows that are wanted: runs of them, ``leaves[i]`` being the leaf of run i."""
+
+    frames: block.OpenFrames
+    leaves: Ints
     starts: Ints
     stops: Ints
     places: Ints
-    """Where the wanted rows are among those of all vectors."""
+    """Where the wanted rows are among those of all runs."""
 
 
-def _around(frames: block.OpenFrames, places: Ints) -> tuple[block.OpenFrames, _Around]:
-    """The leaves that have wanted rows, given by their places among the rows of all, and what to decode of them."""
+def _around(frames: block.OpenFrames, places: Ints, gap: int) -> _Around:
+    """What to decode for wanted rows, given by their rising places among the rows of all leaves.
+
+    Runs of a leaf that are up to ``gap`` vectors apart are made one.
+    """
     ends = np.cumsum(frames.rows)
     owners = np.searchsorted(ends, places, side="right")
-    leaves, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
-    begin = ends[leaves] - frames.rows[leaves]
-    lowest, highest = places[firsts] - begin, places[firsts + counts - 1] - begin
-    starts = lowest // VECTOR * VECTOR
-    stops = np.minimum((highest // VECTOR + 1) * VECTOR, frames.rows[leaves])
+    begin = (ends - frames.rows)[owners]
+    vectors = (places - begin) // VECTOR
+    # A run begins wherever the leaf changes, or there are vectors in between without a wanted row.
+    begins = np.ones(len(places), np.bool_)
+    begins[1:] = (owners[1:] != owners[:-1]) | (vectors[1:] - vectors[:-1] > 1 + gap)
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(places)) - 1
+    of_run = owners[firsts]
+    leaves, numbers = np.unique(of_run, return_inverse=True)
+    starts = vectors[firsts] * VECTOR
+    stops = np.minimum((vectors[lasts] + 1) * VECTOR, frames.rows[of_run])
     sizes = stops - starts
-    moved = np.cumsum(sizes) - sizes - starts - begin
-    some = block.OpenFrames(frames.buffer, frames.offsets[leaves], frames.rows[leaves], frames.ids[leaves])
-    return some, _Around(starts, stops, places + np.repeat(moved, counts))
+    moved = np.cumsum(sizes) - sizes - starts - begin[firsts]
+    return _Around(frames.some(leaves), numbers, starts, stops, places + np.repeat(moved, lasts - firsts + 1))
+
+
+def _numbers_and_texts(columns: list[int], schema: pa.Schema) -> list[list[int]]:
+    """Columns of numbers, and those of text, as far as there are any."""
+    texts = [column for column in columns if is_text(schema.types[column])]
+    numbers = [column for column in columns if column not in texts]
+    return [part for part in (numbers, texts) if part]
 
 
 def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:

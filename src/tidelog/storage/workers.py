@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -40,6 +40,17 @@ def in_order(jobs: Iterable[Callable[[], _T]], ahead: int) -> Iterator[_T]:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def together(jobs: Sequence[Callable[[], _T]]) -> list[_T]:
+    """The results of a few jobs, in their order: all run at once, the last one on the calling thread."""
+    running = [submit(job) for job in jobs[:-1]]
+    try:
+        last = [job() for job in jobs[-1:]]
+        return [future.result() for future in running] + last
     finally:
         for future in running:
             future.cancel()

@@ -14,7 +14,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.store.fromentries import EntryQuestion, plain
-from tidelog.store.scan import scan
+from tidelog.store.scan import count, scan
 from tidelog.store.snapshot import Snapshot
 
 
@@ -98,6 +98,10 @@ def _completed(
     calls = question.calls
     rest = [index for index in range(len(calls)) if index not in known]
     values = [known.get(index) for index in range(len(calls))]
+    if where is not None and below_seq is None and all(_counts_rows(calls[index]) for index in rest):
+        counted = count(snapshot, start, end, where, counters)
+        if counted is not None:
+            return Answers([counted] * len(calls), [True] * len(calls), counters)
     if rest:
         names = dict.fromkeys(name for index in rest for name in calls[index].columns)
         states = {index: calls[index].start() for index in rest}
@@ -110,3 +114,8 @@ def _completed(
         for index in rest:
             values[index] = plain(calls[index].result(states[index]))
     return Answers(values, [index not in known for index in range(len(calls))], counters)
+
+
+def _counts_rows(call: AggregateCall) -> bool:
+    """Whether it is ``count(*)``."""
+    return call.function == "count" and call.argument is None and call.where is None

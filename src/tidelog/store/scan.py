@@ -15,12 +15,14 @@ from tidelog.expr import Predicate
 from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.reader import Test
+from tidelog.index.tabtree.searching import Test
 from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.storage.valuerange import ValueRange
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
 from tidelog.store.rows import Ints, integers
 from tidelog.store.snapshot import Part, Snapshot, TreePart
+from tidelog.store.valueranges import value_range
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,6 +83,12 @@ class _Choice:
         more = (self.time, SEQUENCE_COLUMN) if self.below_seq is not None or self.deletions else ()
         return list(dict.fromkeys((*own, *more)))
 
+    def value_range(self, stored: pa.Schema) -> ValueRange | None:
+        """The range of values that rows count for, if that is all that decides."""
+        if self.where is None or self.below_seq is not None or self.deletions:
+            return None
+        return value_range(self.where, stored)
+
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """The rows of a batch that count."""
         kept: Mask | None = None
@@ -127,7 +135,8 @@ def _read(
         tested = choice.columns
         test = pruning(part.layout, choice.where, choice.below_seq)
         if isinstance(part, TreePart) and (tested or names) and part.layout.schema == layout.schema:
-            yield from part.select(start, end, names, tested, choice.mask, test, counters)
+            values = choice.value_range(layout.stored)
+            yield from part.select(start, end, names, tested, choice.mask, test, counters, values)
             return
     wanted = list(dict.fromkeys((*names, *tested)))
     known = [name for name in wanted if name in part.layout.stored.names]
@@ -153,7 +162,7 @@ def pruning(layout: Layout, where: Predicate | None, below_seq: int | None) -> T
     """What tells by entries whether there may be rows below that count; None if everything may count."""
     if where is None and below_seq is None:
         return None
-    indexes = {name: layout.index(name) for name in (where.columns if where else ()) if name in layout.stored.names}
+    indexes = {} if where is None else _known(layout, where)
 
     def test(entries: Entries) -> Mask:
         columns = entries["columns"]
@@ -165,3 +174,45 @@ def pruning(layout: Layout, where: Predicate | None, below_seq: int | None) -> T
         return result
 
     return test
+
+
+def certainty(layout: Layout, where: Predicate) -> Test:
+    """What tells by entries whether all rows below satisfy a condition."""
+    indexes = _known(layout, where)
+
+    def test(entries: Entries) -> Mask:
+        columns = entries["columns"]
+        return where.must_match({name: columns[:, index] for name, index in indexes.items()}, entries["rows"])
+
+    return test
+
+
+def _known(layout: Layout, where: Predicate) -> dict[str, int]:
+    """The positions of the columns of a condition, as far as a tree has them."""
+    return {name: layout.index(name) for name in where.columns if name in layout.stored.names}
+
+
+def count(
+    snapshot: Snapshot, start: int | None, end: int | None, where: Predicate, counters: ReadCounters
+) -> int | None:
+    """How many rows with ``start <= time < end`` satisfy a condition; None if only a scan can tell.
+
+    For conditions that are a range of one column's values, and as long as nothing but these decides which rows count.
+    """
+    wanted = value_range(where, snapshot.layout.stored)
+    if wanted is None or snapshot.deletions(start, end):
+        return None
+    start, parts = snapshot.in_range(start, end)
+    if any(part.layout.schema != snapshot.layout.schema for part in parts):
+        return None
+    total = 0
+    for part in parts:
+        may_hold = pruning(part.layout, where, None)
+        assert may_hold is not None
+        if isinstance(part, TreePart):
+            holds_all = certainty(part.layout, where)
+            total += part.count(start, end, wanted, where.mask, may_hold, holds_all, counters)
+        else:
+            rows = part.scan(start, end, [wanted.column], may_hold, counters)
+            total += sum(int(where.mask(batch).sum()) for batch in rows)
+    return total

@@ -16,10 +16,12 @@ from tidelog.index.entries import Entries, empty, from_batch
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.reader import Test, TreeReader
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.searching import Test
 from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
 from tidelog.storage import ContainerReader
 from tidelog.storage.source import RowTest
+from tidelog.storage.valuerange import ValueRange
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publications, TailRecord
@@ -68,9 +70,23 @@ class TreePart:
         row_test: RowTest,
         test: Test | None,
         counters: ReadCounters,
+        wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of a time range that pass a test of some columns, in order."""
-        return self._tree.select(start, end, columns, tested, row_test, test, counters)
+        return self._tree.select(start, end, columns, tested, row_test, test, counters, wanted)
+
+    def count(
+        self,
+        start: int | None,
+        end: int | None,
+        wanted: ValueRange,
+        row_test: RowTest,
+        may_hold: Test,
+        holds_all: Test,
+        counters: ReadCounters,
+    ) -> int:
+        """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`."""
+        return self._tree.count(start, end, wanted, row_test, may_hold, holds_all, counters)
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range."""

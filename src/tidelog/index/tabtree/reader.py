@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,19 +14,17 @@ from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries, merge
 from tidelog.index.layout import Layout
-from tidelog.index.node import Children
 from tidelog.index.tabtree.aggregating import aggregate, aggregates
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank
 from tidelog.index.tabtree.nodes import NodeCache, Nodes
 from tidelog.index.tabtree.root import Root
+from tidelog.index.tabtree.searching import Test, search
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
 from tidelog.storage.source import RowTest
-
-Test = Callable[[Entries], npt.NDArray[np.bool_]]
-"""Tells for each entry whether rows that are looked for may be below it."""
+from tidelog.storage.valuerange import ValueRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +152,9 @@ class TreeReader:
             first = 0 if start is None else self._leaves_at(start, counters)[0]
             last = self.leaves if end is None else self._leaves_at(end, counters)[1]
             return [(first, last)] if first < last else []
-        runs: list[tuple[int, int]] = []
-        for leaf in self._tested(self._top, start, end, test, counters):
-            if runs and runs[-1][1] == leaf:
-                runs[-1] = runs[-1][0], leaf + 1
-            else:
-                runs.append((leaf, leaf + 1))
-        return runs
+        leaves = search(self._nodes, start, end, test, counters=counters).leaves
+        runs = np.split(leaves, np.flatnonzero(np.diff(leaves) > 1) + 1) if len(leaves) else []
+        return [(int(run[0]), int(run[-1]) + 1) for run in runs]
 
     def scan(
         self,
@@ -187,11 +181,13 @@ class TreeReader:
         test: RowTest,
         entry_test: Test | None = None,
         counters: ReadCounters | None = None,
+        wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a time range that pass ``test``, which sees the columns ``tested``; in order, lazily.
 
         Leaves that ``entry_test`` rejects are not looked at, and of leaves without rows that pass only the tested
-        columns are decoded (spec/event-store.md 9.3).
+        columns are decoded (spec/event-store.md 9.3). If ``test`` is for a range of one column's values, it is
+        ``wanted``.
         """
         runs = self.leaf_ranges(start, end, entry_test, counters)
         if not runs:
@@ -199,19 +195,49 @@ class TreeReader:
         leaves = np.concatenate([np.arange(first, last, dtype=np.int64) for first, last in runs])
         if counters:
             counters.leaves += len(leaves)
-        bounded = start is not None or end is not None
-        names = list(dict.fromkeys((*tested, *self._time))) if bounded else list(tested)
+        blocks = ids.leaf_ids(leaves, self.layout.fanout)
+        if start is None and end is None:
+            return self._reader.select(blocks, columns, tested, test, wanted)
+        if wanted is not None:
+            names = list(dict.fromkeys((*columns, *self._time)))
+            found = self._reader.select(blocks, names, tested, test, wanted)
+            return (batch.filter(pa.array(self._within(batch, start, end))).select(list(columns)) for batch in found)
+        names = list(dict.fromkeys((*tested, *self._time)))
+        return self._reader.select(blocks, columns, names, lambda batch: test(batch) & self._within(batch, start, end))
 
-        def within(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-            mask = test(batch)
-            times = batch.column(self._time[0]).view(pa.int64()).to_numpy(zero_copy_only=True)
-            if start is not None:
-                mask = mask & (times >= start)
-            return mask & (times < end) if end is not None else mask
+    def count(
+        self,
+        start: int | None,
+        end: int | None,
+        wanted: ValueRange,
+        test: RowTest,
+        may_hold: Test,
+        holds_all: Test,
+        counters: ReadCounters | None = None,
+    ) -> int:
+        """How many rows of a time range have a value in a range, which ``test`` tells of rows with its column alone.
 
-        return self._reader.select(
-            ids.leaf_ids(leaves, self.layout.fanout), columns, names, within if bounded else test
-        )
+        Where ``holds_all`` says of entries that all rows below have one, they are counted without being visited; leaves
+        that ``may_hold`` rejects are not looked at.
+        """
+        found = search(self._nodes, start, end, may_hold, holds_all, counters)
+        if counters:
+            counters.leaves += len(found.leaves)
+        blocks = ids.leaf_ids(found.leaves, self.layout.fanout)
+        count = found.certain + self._reader.count(blocks[~found.at_ends], wanted, test)
+        for batch in self._reader.select(blocks[found.at_ends], self._time, [wanted.column], test, wanted):
+            count += int(self._within(batch, start, end).sum())
+        return count
+
+    def _within(self, batch: pa.RecordBatch, start: int | None, end: int | None) -> npt.NDArray[np.bool_]:
+        """Which rows are in a time range; the time is one of the columns."""
+        times = batch.column(self._time[0]).view(pa.int64()).to_numpy(zero_copy_only=True)
+        mask = np.ones(len(times), np.bool_)
+        if start is not None:
+            mask &= times >= start
+        if end is not None:
+            mask &= times < end
+        return mask
 
     def _scan(
         self,
@@ -257,19 +283,6 @@ class TreeReader:
             if not children.levels[child]:
                 return leaf, leaf + 1
             children = self._nodes.node(children.ids[child], counters)
-
-    def _tested(
-        self, children: Children, start: int | None, end: int | None, test: Test, counters: ReadCounters | None
-    ) -> Iterator[int]:
-        first = 0 if start is None else bisect_left(children.highs, start)
-        last = len(children) if end is None else bisect_left(children.lows, end)
-        if first >= last:
-            return
-        for child in (np.flatnonzero(test(children.entries[first:last])) + first).tolist():
-            if children.levels[child]:
-                yield from self._tested(self._nodes.node(children.ids[child], counters), start, end, test, counters)
-            else:
-                yield children.leaves[child]
 
     # -- aggregates -----------------------------------------------------------------------------------------------
 

@@ -128,3 +128,52 @@ def decode_located(
         piece, complaint = divmod(-outcome, 8)
         raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
     return outcome
+
+
+def find_in_range(
+    column: Column,
+    low: float,
+    high: float,
+    nans: bool,
+    buffer: Bytes,
+    offsets: Ints,
+    lengths: Ints,
+    rows: Ints,
+    places: Ints,
+) -> tuple[int, Bytes]:
+    """How many values of the pieces of a column lie in a closed range; the first of them are put into ``places``.
+
+    A place is the number of a row among those of all pieces. The second result is not 0 for pieces that were passed
+    over, having nulls or an encoding that must be decoded. Bounds of integer columns are integers of the column's type.
+    Raises :class:`CorruptionError`.
+    """
+    left = np.zeros(len(offsets), np.uint8)
+    if low > high and not nans:
+        return 0, left
+    as_bits = _float_bits if column.floats else _integer_bits
+    found: int = kernels.find_in_range(
+        aligned(buffer[: len(buffer) & ~7].view(np.uint64)),
+        offsets,
+        lengths,
+        rows,
+        int(column.floats),
+        column.width,
+        as_bits(low),
+        as_bits(high),
+        int(nans),
+        places,
+        _scratch.words,
+        left,
+    )
+    if found < 0:
+        piece, complaint = divmod(-found, 8)
+        raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
+    return found, left
+
+
+def _float_bits(value: float) -> np.uint64:
+    return np.float64(value).view(np.uint64)
+
+
+def _integer_bits(value: float) -> np.uint64:
+    return np.uint64(int(value) & 0xFFFF_FFFF_FFFF_FFFF)

@@ -1,7 +1,7 @@
-"""The decoding kernel: rows of the pieces of any number of columns to their values, in one call.
+"""The decoding kernels: rows of the pieces of any number of columns to their values, and where values of a range are.
 
-One call, because every call gives the interpreter lock away and has to wait for it afterwards, which with several
-threads at work takes longer than decoding a few vectors.
+All pieces of a run in one call, because every call gives the interpreter lock away and has to wait for it afterwards,
+which with several threads at work takes longer than decoding a few vectors.
 
 The layout it reads is described in :mod:`tidelog.storage.codec.numeric`. The bytes were verified by their
 hash, yet nothing here trusts them: every length and position is checked before it is used.
@@ -42,6 +42,11 @@ HAS_NULLS, HAS_LEFT = 1, 2
 
 SCRATCH = 2 * VECTOR
 """Words of scratch."""
+
+LARGEST_SCALED = np.int64(1 << 52)
+"""The integers of DECIMAL vectors are well below this."""
+NOWHERE = np.uint64(1 << 60)
+"""An integer that no DECIMAL vector has."""
 
 
 @inline
@@ -89,8 +94,8 @@ def _unpack(words: Any, p: Any, n: Any, width: Any, r: Any) -> Any:
 
 
 @inline
-def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
-    """Decode the vector of ``n`` values at word ``p`` into ``v``; returns the word behind it, or -1."""
+def _decode_residuals(words: Any, p: Any, end: Any, n: Any, r: Any) -> Any:
+    """Decode the residuals of the vector of ``n`` values at word ``p``; returns the word behind it, or -1."""
     length = _vector_words(words, p, end, n)
     if length < 0:
         return -1
@@ -98,6 +103,28 @@ def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
     width = I(control & U(255))
     flags = I(control >> U(8)) & 255
     count = I(control >> U(16)) & 65535
+    at = p + 1 + ((flags >> 2) & 1) + (flags & 3) + ((flags >> 3) & 1)
+    _unpack(words, at, n, width, r)
+    if count > 0:
+        at += _packed_words(n, width)
+        log = flags >> 4
+        parts = at + ((2 * count + 7) >> 3)
+        unused = 64 - (8 << log)
+        for k in range(count):
+            i = I(words[at + (k >> 2)] >> U(16 * (k & 3))) & 65535
+            if i >= n:
+                return -1
+            byte = k << log
+            part = I(words[parts + (byte >> 3)] >> U(8 * (byte & 7)) << U(unused)) >> unused
+            r[i] |= U(part) << U(width)
+    return p + length
+
+
+@inline
+def _add_up(words: Any, p: Any, n: Any, r: Any, v: Any) -> Any:
+    """Turn the residuals of the vector at word ``p`` into its values."""
+    control = words[p]
+    flags = I(control >> U(8)) & 255
     order = flags & 3
     at = p + 1
     reference = U(I(control) >> 32)
@@ -115,20 +142,6 @@ def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
     factor = ONE
     if flags & 8:
         factor = words[at]
-        at += 1
-    _unpack(words, at, n, width, r)
-    if count > 0:
-        at += _packed_words(n, width)
-        log = flags >> 4
-        parts = at + ((2 * count + 7) >> 3)
-        unused = 64 - (8 << log)
-        for k in range(count):
-            i = I(words[at + (k >> 2)] >> U(16 * (k & 3))) & 65535
-            if i >= n:
-                return -1
-            byte = k << log
-            part = I(words[parts + (byte >> 3)] >> U(8 * (byte & 7)) << U(unused)) >> unused
-            r[i] |= U(part) << U(width)
     if factor != ONE:
         for i in range(n):
             r[i] *= factor
@@ -150,7 +163,15 @@ def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
             step += bend
             value += step
             v[i] = value
-    return p + length
+
+
+@inline
+def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
+    """Decode the vector of ``n`` values at word ``p`` into ``v``; returns the word behind it, or -1."""
+    following = _decode_residuals(words, p, end, n, r)
+    if following >= 0:
+        _add_up(words, p, n, r, v)
+    return following
 
 
 @inline
@@ -334,3 +355,204 @@ def decode_run(
             if floats and not _apply_patches(words, body, end, rows, start, stop, width, out32, out64, done):
                 return -8 * piece - BAD_BODY
     return remarks
+
+
+@inline
+def _first_scaled(bound: Any, above: Any, power: Any, width: Any) -> Any:
+    """The lowest integer whose decimal float is at least ``bound`` (``above``: greater); one too large if none is.
+
+    Division by a power of ten and rounding to single precision keep order, so it can be searched for.
+    """
+    first, last = -LARGEST_SCALED, LARGEST_SCALED + I(1)
+    while first < last:
+        middle = (first + last) >> 1
+        value = np.float64(middle) / power
+        if width == 4:
+            value = np.float64(np.float32(value))
+        if value > bound or (value == bound and not above):
+            last = middle
+        else:
+            first = middle + I(1)
+    return first
+
+
+@inline
+def _is_inside(bits: Any, width: Any, low: Any, high: Any, nans: Any) -> Any:
+    """Whether the float of a bit pattern is in a closed range."""
+    value = np.uint64(bits).view(np.float64) if width == 8 else np.float64(np.uint32(bits).view(np.float32))
+    if value != value:
+        return nans != 0
+    return (value >= low) & (value <= high)
+
+
+@inline
+def _mark_patches(
+    words: Any, body: Any, end: Any, rows: Any, first: Any, n: Any, width: Any, bounds: Any, inside: Any, v: Any
+) -> Any:
+    """Put ``inside``, or the integer before it, for floats without one among rows ``first`` on; false if inconsistent.
+
+    ``bounds`` are the range that tells which: low, high, and whether NaN counts.
+    """
+    low, high, nans = bounds
+    listed = I(words[body] & U(0xFFFFFFFF))
+    offset = I(words[body] >> U(32))
+    if offset == 0:
+        return listed == 0
+    p = body + (offset >> 3)
+    if offset & 7 or p + 1 > end:
+        return False
+    bitmap = words[p] == ONE
+    p += 1
+    if bitmap:
+        count = (rows + 63) >> 6
+        if p + 1 + count > end:
+            return False
+        mark = inside if _is_inside(words[p], width, low, high, nans) else inside - ONE
+        p += 1
+        for i in range(n):
+            if (words[p + ((first + i) >> 6)] >> U((first + i) & 63)) & ONE:
+                v[i] = mark
+        p += count
+    positions = p + listed
+    if positions + ((listed + 1) >> 1) > end:
+        return False
+    for k in range(listed):
+        i = (I(words[positions + (k >> 1)] >> U(32 * (k & 1))) & 0xFFFFFFFF) - first
+        if 0 <= i < n:
+            v[i] = inside if _is_inside(words[p + k], width, low, high, nans) else inside - ONE
+    return True
+
+
+@inline
+def _is_skimmable(control: Any, span: Any) -> Any:
+    """Whether a vector is one of differences of less than 50 bits, exceptions included, and a range as narrow too."""
+    plain = (control >> U(8)) & U(15) == ONE and (control >> U(12)) & U(15) <= ONE
+    return plain and control & U(255) <= U(32) and span < U(1 << 50)
+
+
+@inline
+def _skim(
+    words: Any, p: Any, n: Any, r: Any, sums: Any, base: Any, span: Any, row: Any, places: Any, found: Any
+) -> Any:
+    """Find values of a range in a vector that is skimmable, given its residuals; returns how many were found so far.
+
+    Values differ by few bits from the ones before. So sixteen at a time cannot reach a range that is far away, and
+    the sum of their steps is enough to go on: unlike the values themselves, such sums do not wait for one another.
+    """
+    reference = I(words[p]) >> 32
+    count = I(words[p] >> U(16)) & 65535
+    lowest, highest = I(0), I(~ZERO >> U(64 - (words[p] & U(255)))) if words[p] & U(255) else I(0)
+    if count:
+        for i in range(n):
+            lowest, highest = min(lowest, I(r[U(i)])), max(highest, I(r[U(i)]))
+    down, up = LANES * min(reference + lowest, I(0)), LANES * max(reference + highest, I(0))
+    whole = n // LANES
+    for line in range(whole):
+        total = ZERO
+        for lane in range(LANES):
+            total += r[U(LANES * line + lane)]
+        sums[U(line)] = total
+    value, step, limit = words[p + 1] - base, U(reference), I(span)
+    for line in range((n + LANES - 1) // LANES):
+        distance = I(value)
+        if distance + down <= limit and distance + up >= 0:
+            each = value
+            for i in range(LANES * line, min(LANES * line + LANES, n)):
+                each += r[U(i)] + step
+                if each <= span:
+                    if found < len(places):
+                        places[found] = row + i
+                    found += 1
+        if line < whole:
+            value += sums[U(line)] + U(LANES) * step
+    return found
+
+
+@kernel(
+    i64(
+        *(array_in(u64), array_in(i64), array_in(i64), array_in(i64)),
+        *(i64, i64, u64, u64, i64),
+        *(array_out(i64), array_out(u64), array_out(u8)),
+    )
+)
+def find_in_range(
+    words: Any,
+    offsets: Any,
+    lengths: Any,
+    counts: Any,
+    floats: Any,
+    width: Any,
+    low: Any,
+    high: Any,
+    nans: Any,
+    places: Any,
+    scratch: Any,
+    left: Any,
+) -> Any:
+    """How many values of the pieces of one column are in a closed range, and the first ``len(places)`` of them.
+
+    ``counts[i]`` are the rows of piece ``i``; a place is the number of a row among the rows of all pieces. ``low`` and
+    ``high`` are the bits of 64-bit integers, or of doubles if ``floats``; ``nans`` tells whether NaN is in the range
+    too. Pieces with nulls or of another encoding than PACKED and DECIMAL are passed over: ``left[i]`` is ``HAS_LEFT``
+    for these. Returns the number, or ``-8 * i - what`` for piece i and what is wrong with it.
+    """
+    r = scratch[0:VECTOR]
+    v = scratch[VECTOR : 2 * VECTOR]
+    bounds = (np.uint64(low).view(np.float64), np.uint64(high).view(np.float64), nans)
+    found, before, known = 0, 0, -1
+    base, span = low, high - low
+    for piece in range(len(offsets)):
+        left[piece] = 0
+        offset, length = offsets[piece], lengths[piece]
+        if offset < 0 or offset & 7 or length < 16 or length > 8 * len(words) - offset:
+            return -8 * piece - BAD_PLACE
+        head = offset >> 3
+        end = head + (length >> 3)
+        encoding = I(words[head] & U(255))
+        parameter = I(words[head] >> U(16)) & 65535
+        rows = I(words[head] >> U(32))
+        body = head + I(words[head + 1] >> U(35))
+        if body < head + 2 or body > end:
+            return -8 * piece - BAD_PLACE
+        if rows != counts[piece]:
+            return -8 * piece - BAD_RANGE
+        if (words[head] >> U(8)) & U(255) != ZERO or encoding != (DECIMAL if floats else PACKED):
+            left[piece] = HAS_LEFT
+            before += rows
+            continue
+        at = body
+        patched = False
+        if floats:
+            patched = words[body] != ZERO
+            if parameter >= len(POWERS) or body >= end:
+                return -8 * piece - BAD_ENCODING
+            at += 1
+            if parameter != known:
+                known = parameter
+                first = _first_scaled(bounds[0], False, POWERS[parameter], width)
+                last = _first_scaled(bounds[1], True, POWERS[parameter], width)
+                base, span = (U(first), U(last - first - 1)) if first < last else (NOWHERE, ZERO)
+        for start in range(0, rows, VECTOR):
+            n = min(VECTOR, rows - start)
+            vector = at
+            at = _decode_residuals(words, vector, end, n, r)
+            if at < 0:
+                return -8 * piece - BAD_BODY
+            if not patched and _is_skimmable(words[vector], span):
+                found = _skim(words, vector, n, r, v, base, span, before + start, places, found)
+                continue
+            _add_up(words, vector, n, r, v)
+            if floats and not _mark_patches(words, body, end, rows, start, n, width, bounds, base, v):
+                return -8 * piece - BAD_BODY
+            inside = 0
+            for i in range(n):
+                inside += I(v[i] - base <= span)
+            if inside and found < len(places):
+                at_place = found
+                for i in range(n):
+                    if v[i] - base <= span and at_place < len(places):
+                        places[at_place] = before + start + i
+                        at_place += 1
+            found += inside
+        before += rows
+    return found
