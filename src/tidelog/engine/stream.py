@@ -71,6 +71,8 @@ class Stream:
         self._row_reader = RowReader(self.schema)
         self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
+        self._is_committed = self.options.durability == "batch"
+        """Whether every append is."""
         self._rows: list[Row] = []
         """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
@@ -102,6 +104,9 @@ class Stream:
                     self._rows.append(row)
                     if len(self._rows) >= self._gathering:
                         self._append_rows()
+                    tail = self._tail
+                if self._is_committed and tail is not None:
+                    tail.commit()
                 return
         if (producer is None) != (number is None):
             raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
@@ -112,6 +117,8 @@ class Stream:
             tail = self._writer()
             self._append_rows()
             tail.append(batches, producer=producer, number=number)
+        if self._is_committed:
+            tail.commit()  # without the lock: threads that come together share a sync
 
     def _append_rows(self) -> None:
         """Hand gathered events to the tail."""
@@ -152,7 +159,7 @@ class Stream:
         self._check_writable()
         if self._tail is None:
             self._tail = Tail(self._site, self._manifests)
-            self._gathering = 1 if self.options.durability == "batch" else _GATHERED_ROWS
+            self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail
 
     def close(self) -> None:

@@ -255,7 +255,7 @@ class Tail:
                 # All of a list is in memory anyway, so its rows are flushed, and seen by others, together.
                 if not is_whole and self._has_many_late(_LATE_BEFORE_FLUSH):
                     self._flush_or_fail()
-            if self._options.durability == "batch" or self._has_many_late(1):
+            if self._has_many_late(1):
                 self._flush_or_fail()
 
     def append_row(self, row: Row) -> None:
@@ -269,7 +269,7 @@ class Tail:
             except BaseException as error:
                 self._failure = error
                 raise
-            if self._options.durability == "batch" or self._has_many_late(1):
+            if self._has_many_late(1):
                 self._flush_or_fail()
 
     def _announce(self, producer: str) -> None:
@@ -423,6 +423,50 @@ class Tail:
             self._check_open()
             self._flush_or_fail()
 
+    def commit(self) -> None:
+        """Like :meth:`flush`, for many threads with little each: those that come at the same time share one sync.
+
+        While one of them waits for the disk, the others append and write to the journal.
+        """
+        with self._mutex:
+            if self._closed and self._failure is None:
+                return  # which has made everything durable
+            self._check_open()
+            if not self._is_for_journal_alone():
+                self._flush_or_fail()
+                return
+            journal, seq = self._journal, self._next_seq
+            try:
+                message = self._unjournaled()
+                if message is not None:
+                    journal.append(self._head(), message)
+                    self._journaled, self._is_taken = seq, False
+                file, number = journal.file, journal.records
+            except BaseException as error:
+                self._failure = error
+                raise
+        try:
+            file.sync(number)
+        except BaseException as error:
+            self._failure = error
+            raise
+        with self._mutex:
+            # Somebody who came later may have published more, or have gone on to another journal, which has it all.
+            if self._failure is None and journal.file is file and number > self._published:
+                self._publish(number, seq)
+
+    def _is_for_journal_alone(self) -> bool:
+        """Whether a flush would do nothing but write to the journal."""
+        return not (
+            self._unacknowledged
+            or self._producers
+            or self._has_many_late(1)
+            or self._fresh.rows + self._waiting.rows >= self._options.leaf_rows
+            or self._journal.bytes >= self._options.journal_bytes
+            or {split.name: split.next_commit() for split in self._splits} != self._committed
+            or (self._splits and not self._is_last_open)
+        )
+
     def _flush_or_fail(self) -> None:
         try:
             self._flush()
@@ -441,6 +485,9 @@ class Tail:
         message = self._unjournaled()
         is_changed = commits != self._committed
         if not (is_changed or message is not None or self._unacknowledged):
+            if self._journal.records > self._published:  # a commit that is not through
+                self._journal.sync()
+                self._publish()
             return
         self._producers.update(self._unacknowledged)
         if message is not None or self._unacknowledged or self._producers:
@@ -481,9 +528,12 @@ class Tail:
         self._is_taken = False  # what is asked for goes to the journal
         return concatenated([self._fresh.sorted(), self._late.sorted()], self._stored)
 
-    def _publish(self) -> None:
+    def _publish(self, records: int | None = None, seq: int | None = None) -> None:
+        """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""
+        self._published = self._journal.records if records is None else records
+        next_seq = self._journaled if seq is None else seq
         self._publisher.publish(
-            TailRecord(self._journal.name, self._journal.records, dict(self._committed), self._journaled, self._block)
+            TailRecord(self._journal.name, self._published, dict(self._committed), next_seq, self._block)
         )
 
     # -- reading --------------------------------------------------------------------------------------------------

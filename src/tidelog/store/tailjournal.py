@@ -164,6 +164,11 @@ class TailJournal:
         return journal
 
     @property
+    def file(self) -> Journal:
+        """The journal in use itself, for who waits for its sync while it may be replaced."""
+        return self._journal
+
+    @property
     def records(self) -> int:
         """How many records it has."""
         return self._journal.last
