@@ -6,12 +6,14 @@ import datetime as dt
 import decimal
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+import tidelog
 from support.memory_medium import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
@@ -158,6 +160,94 @@ def test_leaves_all_of_whose_rows_count_are_not_read() -> None:
         told = stream.explain(None, None, "count(*)", where)
         assert told.endswith(f" {leaves} leaves"), told
     assert stream.aggregate(10, 99_990, "count(*)", "n >= 100.25") == {"count(*)": 99_990 - 401}
+
+
+@pytest.mark.parametrize("where", [None, "i8 > 0"])
+def test_many_ranges_at_once_are_those_ranges_one_by_one(stream: Stream, where: str | None) -> None:
+    wanted = [*texts(), "stddev(f64)"]
+    ranges = [*RANGES, *((start, start + 37) for start in range(-20, 420, 13)), (0, (1 << 63) - 1), (3, None)]
+    assert stream.aggregate_all([], wanted, where) == []
+    found = stream.aggregate_all(ranges, wanted, where)
+    assert len(found) == len(ranges)
+    for (start, end), answer in zip(ranges, found, strict=True):
+        alone = stream.aggregate(start, end, wanted, where)
+        assert all(same(answer[text], alone[text]) for text in wanted), (start, end)
+
+
+def test_many_ranges_read_every_block_once() -> None:
+    stream = Store(MemoryMedium()).create_stream(
+        "s", pa.schema([("ts", pa.int64()), ("n", pa.int64())]), "ts", leaf_rows=100
+    )
+    stream.append({"ts": list(range(10_000)), "n": list(range(10_000))})
+    stream.flush()
+    ranges = [(start, start + 5_000) for start in range(5_000)]
+    found = stream.aggregate_all(ranges, ["sum(n)", "count(*)"])
+    assert found == [{"sum(n)": sum(range(*each)), "count(*)": 5_000} for each in ranges]
+
+
+class TestOnDisk:
+    """Files are mapped, and leaves of numbers without nulls are summarised where they stand."""
+
+    SCHEMA = pa.schema(
+        [
+            ("ts", pa.timestamp("us")),
+            *((f"i{width}", getattr(pa, f"int{width}")()) for width in (8, 16, 32, 64)),
+            *((f"u{width}", getattr(pa, f"uint{width}")()) for width in (8, 16, 32, 64)),
+            ("f32", pa.float32()),
+            ("f64", pa.float64()),
+            ("day", pa.date32()),
+            ("moment", pa.timestamp("ms", "UTC")),
+            ("word", pa.string()),
+            ("gap", pa.float64()),
+        ]
+    )
+
+    @staticmethod
+    def column(field: pa.Field, dice: random.Random, rows: int) -> pa.Array:
+        if field.name == "ts":
+            return pa.array(sorted(dice.randrange(1000) for _ in range(rows)), field.type)
+        if pa.types.is_integer(field.type):
+            width = field.type.bit_width
+            low = 0 if field.name[0] == "u" else -(1 << (width - 1))
+            return pa.array(
+                [dice.choice([low, low + (1 << width) - 1, dice.randrange(9)]) for _ in range(rows)], field.type
+            )
+        if field.name in ("day", "moment"):
+            return pa.array([dice.randrange(-1000, 1000) for _ in range(rows)], field.type)
+        if field.name == "word":
+            return pa.array([dice.choice(["a", "b", "long enough to be cut"]) for _ in range(rows)])
+        values = [dice.choice([dice.randrange(-999, 999) / 8, math.nan, -0.0, math.inf]) for _ in range(rows)]
+        if field.name == "gap":
+            values = [None if dice.random() < 0.1 else value for value in values]
+        return pa.array(values, field.type)
+
+    def test_answers_are_those_of_duckdb(self, tmp_path: Path) -> None:
+        dice = random.Random(4)
+        table = pa.table([self.column(field, dice, 5000) for field in self.SCHEMA], schema=self.SCHEMA)
+        with tidelog.open(tmp_path / "store") as store:
+            stream = store.create_stream("s", schema=self.SCHEMA, time="ts", leaf_rows=1500, fanout=3)
+            stream.append(table)
+        wanted = ["count(*)"]
+        for field in self.SCHEMA:
+            wanted += [f"{function}({field.name})" for function in ("count", "min", "max")]
+            if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+                wanted += [f"sum({field.name})", f"avg({field.name})"]
+        with tidelog.open(tmp_path / "store", read_only=True) as store, duckdb.connect() as connection:
+            stream = store.stream("s")
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("t", table)
+            for start, end in [(0, 1000), (1, 999), (300, 310), (500, 501), (999, 1000), (250, 750)]:
+                found = stream.aggregate(start, end, wanted)
+                answer = connection.execute(
+                    f"SELECT {', '.join(wanted)} FROM t WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
+                ).fetchone()
+                assert answer is not None
+                wrong = [
+                    (text, found[text], value)
+                    for text, value in zip(wanted, answer, strict=True)
+                    if not same(found[text], value)
+                ]
+                assert not wrong, (start, end, wrong)
 
 
 def test_plain_aggregates_come_from_the_index(stream: Stream) -> None:
