@@ -20,7 +20,11 @@ from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import NotFoundError
+from tidelog.model.interval import Interval
+from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.tail import RESERVED
 
 SCHEMA = pa.schema(
     [
@@ -57,6 +61,8 @@ class Event:
 
     values: Values
     seq: int
+    is_loaded: bool = False
+    """Whether it was committed beside the tail."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -108,16 +114,27 @@ class StreamMachine(RuleBasedStateMachine):
         self.numbers = count()
         self.sent: list[tuple[int, list[Values]]] = []
         self.pinned: list[tuple[Snapshot, list[Event]]] = []
-        self.is_open = True
+        self.next_seq = 0
+        self.block: tuple[int, int] | None = None
+        self.is_tail_open = False
+        self.overwritten: set[int] = set()
+        self.jobs = count()
 
     # -- the model ------------------------------------------------------------------------------------------------
 
     def living(self, events: list[Event]) -> list[Event]:
         kept = [event for event in events if self.deleted is None or event.values[0] >= self.deleted]
-        return sorted(kept, key=lambda event: event.key)
+        return sorted((event for event in kept if event.seq not in self.overwritten), key=lambda event: event.key)
 
     def add(self, rows: list[Values]) -> None:
-        first = self.events[-1].seq + 1 if self.events else 0
+        """Number rows as the tail does: in its block, unless somebody else has committed since it was opened."""
+        if not self.is_tail_open and (self.block is None or self.next_seq > self.block[1]):
+            self.block = self.next_seq, self.next_seq + RESERVED
+            self.next_seq = self.block[1]
+        self.is_tail_open = True
+        assert self.block is not None
+        own = [event.seq for event in self.events if self.block[0] <= event.seq < self.block[1]]
+        first = max(own, default=self.block[0] - 1) + 1
         self.events += [Event(row, first + index) for index, row in enumerate(rows)]
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -154,6 +171,44 @@ class StreamMachine(RuleBasedStateMachine):
     def append_again(self, data: st.DataObject) -> None:
         number, rows = data.draw(st.sampled_from(self.sent))
         self.stream.append(table(rows), producer="p", number=number)
+        self.add([])
+
+    @rule(rows=st.lists(values, max_size=40), memory=st.sampled_from([1, 5000, 1 << 20]), again=st.booleans())
+    def load(self, rows: list[Values], memory: int, again: bool) -> None:
+        """Somebody else commits rows in any order of time; sends the same again, maybe."""
+        self.commit(rows, memory, None, again=again)
+
+    @rule(rows=st.lists(values, max_size=20), start=bounds, length=st.integers(1, 200))
+    def overwrite(self, rows: list[Values], start: int | None, length: int) -> None:
+        interval = Interval(start, None if start is None else start + length)
+        visible = self.stream.published().visible
+        assert all(event.seq in visible for event in self.events[: self.flushed])
+        overwritten = {e.seq for e in self.events if e.seq in visible and interval.contains(e.values[0])}
+        self.commit(rows, 1 << 20, interval, again=False)
+        self.overwritten |= overwritten
+
+    def commit(self, rows: list[Values], memory: int, interval: Interval | None, *, again: bool) -> None:
+        job = next(self.jobs)
+        for is_again in range(1 + again):
+            writer = BulkWriter(self.stream.site, memory=memory)
+            for batch in table(rows).to_batches(max_chunksize=7):
+                writer.append(batch)
+            infos = writer.finish()
+            committed = commit_bulk(self.stream.manifests, infos, transaction=("job", job), overwrite=interval)
+            assert committed == (not is_again)
+        # Numbers in a file follow the times; rows of equal time come in the order of their arrival.
+        with Store(self.medium, read_only=True) as other:
+            wanted = SeqSet([(self.next_seq, self.next_seq + len(rows))])
+            found = other.stream("s").scan(columns=["_seq"], as_of=wanted).read_all()["_seq"].to_pylist()
+        alive = [row for row in rows if self.deleted is None or row[0] >= self.deleted]
+        loaded = [
+            Event(row, seq, is_loaded=True)
+            for row, seq in zip(sorted(alive, key=lambda row: row[0]), found, strict=True)
+        ]
+        # Those flushed come first, see ``flushed``.
+        self.events[self.flushed : self.flushed] = loaded
+        self.flushed += len(loaded)
+        self.next_seq += len(rows)
 
     @rule()
     def flush(self) -> None:
@@ -170,6 +225,7 @@ class StreamMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
+        self.is_tail_open = False
         self.flushed = len(self.events)
         self.store = Store(self.medium)
         self.stream = self.store.stream("s")
@@ -182,6 +238,7 @@ class StreamMachine(RuleBasedStateMachine):
         for operation in self.medium.log:
             disk.advance(operation)
         self.medium = RecordingMedium(disk.view().durable)
+        self.is_tail_open = False
         self.store = Store(self.medium)
         self.stream = self.store.stream("s")
         self.pinned.clear()
@@ -203,7 +260,11 @@ class StreamMachine(RuleBasedStateMachine):
         columns = data.draw(
             st.one_of(st.none(), st.lists(st.sampled_from([*SCHEMA.names, "_seq"]), unique=True, min_size=1))
         )
-        as_of = data.draw(st.one_of(st.none(), st.integers(0, len(self.events) + 2)))
+        given = [0, 5, *(event.seq for event in self.events)]
+        spans = st.tuples(st.sampled_from(given), st.sampled_from(given))
+        as_of = data.draw(
+            st.one_of(st.none(), st.sampled_from(given), st.lists(spans, max_size=3).map(SeqSet)), label="as_of"
+        )
         expected = [
             {**dict(zip(SCHEMA.names, map(plain, event.values), strict=True)), "_seq": event.seq}
             for event in self.matching(start, end, where, as_of)
@@ -212,13 +273,16 @@ class StreamMachine(RuleBasedStateMachine):
         found = rows_of(self.stream.scan(start, end, columns, where, as_of=as_of).read_all())
         assert found == [{name: row[name] for name in names} for row in expected]
 
-    def matching(self, start: int | None, end: int | None, where: str | None, as_of: int | None) -> list[Event]:
+    def matching(
+        self, start: int | None, end: int | None, where: str | None, as_of: int | SeqSet | None
+    ) -> list[Event]:
+        numbers = SeqSet.below(as_of) if isinstance(as_of, int) else as_of
         return [
             event
             for event in self.living(self.events)
             if (start is None or event.values[0] >= start)
             and (end is None or event.values[0] < end)
-            and (as_of is None or event.seq < as_of)
+            and (numbers is None or event.seq in numbers)
             and (where is None or CONDITIONS[where](event.values))
         ]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from tidelog.model.errors import (
 )
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo, split_path
 from tidelog.store.options import StreamOptions
+from tidelog.store.seqset import SeqSet
 
 HERE = "streams/s"
 
@@ -86,6 +87,7 @@ class TestSplits:
     def test_added_and_removed(self, log: ManifestLog, clock: Hand) -> None:
         one = put_split(log.medium, HERE, seq_max=19, root=b"\0root", entry=b"\xffentry")
         two = put_split(log.medium, HERE, seq_min=20, seq_max=40, boundary=Interval(None, 100), kind="loaded")
+        two = replace(two, seq_base=20)
         assert log.commit(always(add=(one, two))) == fresh(log)
         assert fresh(log).splits == {one.name: one, two.name: two}
         assert fresh(log).next_seq == 41
@@ -150,6 +152,8 @@ class TestSplits:
             ({"rows": 11}, "a number for each row"),
             ({"time_min": 100}, "expected each to ascend"),
             ({"seq_min": -1}, "expected each to ascend"),
+            ({"seq_base": -1}, "expected a base from 0"),
+            ({"seq_base": 1}, "expected a base from 0"),
             ({"boundary": Interval(0, 99)}, r"not all inside its boundary \[0, 99\)"),
         ],
     )
@@ -203,7 +207,7 @@ class TestMarks:
         assert fresh(log).deleted_before == 0
 
     def test_deletions(self, log: ManifestLog) -> None:
-        one, two = Deletion(Interval(0, 10), 5), Deletion(Interval(None, None), 7)
+        one, two = Deletion(Interval(0, 10), SeqSet([(2, 5), (7, 8)])), Deletion(Interval(None, None), SeqSet.below(7))
         log.commit(always(delete=(one, two, one)))
         assert fresh(log).deletions == (one, two)
         log.commit(always(undelete=(one,)))
@@ -211,7 +215,30 @@ class TestMarks:
 
     def test_deletions_of_nothing_are_refused(self) -> None:
         with pytest.raises(InputError, match="is of nothing"):
-            Deletion(Interval(5, 5), 7)
+            Deletion(Interval(5, 5), SeqSet.below(7))
+        with pytest.raises(InputError, match="is of nothing"):
+            Deletion(Interval(5, 6), SeqSet())
+
+    def test_deletions_as_json(self) -> None:
+        one = Deletion(Interval(0, None), SeqSet([(2, 5), (7, 8)]))
+        assert one.to_list() == [0, None, [[2, 5], [7, 8]]]
+        assert Deletion.from_list(one.to_list()) == one
+        assert Deletion.from_list([None, 3, 7]) == Deletion(Interval(None, 3), SeqSet.below(7))  # as it was before
+        with pytest.raises(InputError, match="expected ascending pairs"):
+            Deletion.from_list([0, 1, [3]])
+
+    def test_deletions_in_deletions(self) -> None:
+        large = Deletion(Interval(0, 10), SeqSet.below(9))
+        for start, end, numbers, inside in (
+            (0, 10, [(0, 9)], True),
+            (2, 3, [(1, 2), (4, 5)], True),
+            (2, 11, [(1, 2)], False),
+            (None, 10, [(1, 2)], False),
+            (2, None, [(1, 2)], False),
+            (2, 3, [(1, 2), (8, 10)], False),
+        ):
+            assert large.includes(Deletion(Interval(start, end), SeqSet(numbers))) == inside
+        assert Deletion(Interval(), SeqSet.below(9)).includes(large)
 
     def test_sequence_numbers_never_move_back(self, log: ManifestLog) -> None:
         assert log.commit(always(next_seq=10)).next_seq == 10
@@ -263,7 +290,7 @@ def test_empty_changes_are_no_commits(log: ManifestLog) -> None:
 
 
 def test_manifests_can_be_sent_to_other_processes(log: ManifestLog) -> None:
-    log.commit(always(add=(put_split(log.medium, HERE),), delete=(Deletion(Interval(0, None), 3),)))
+    log.commit(always(add=(put_split(log.medium, HERE),), delete=(Deletion(Interval(0, None), SeqSet.below(3)),)))
     assert pickle.loads(pickle.dumps(log.load())) == log.load()
 
 
@@ -292,6 +319,10 @@ class Model:
     deletions: list[Deletion] = field(default_factory=list)
     transactions: dict[str, int] = field(default_factory=dict)
     commits: int = 1
+
+
+def below(state: Manifest | Model) -> SeqSet:
+    return SeqSet.below(state.next_seq + 1)
 
 
 class Committers(RuleBasedStateMachine):
@@ -381,8 +412,8 @@ class Committers(RuleBasedStateMachine):
     @rule(who=st.integers(0, 2), rivals=st.integers(0, 2), start=st.integers(-50, 50), length=st.integers(1, 50))
     def overwrite(self, who: int, rivals: int, start: int, length: int) -> None:
         interval = Interval(start, start + length)
-        made = self.commit(who, rivals, lambda manifest: Change(delete=(Deletion(interval, manifest.next_seq),)))
-        deletion = Deletion(interval, self.model.next_seq)
+        made = self.commit(who, rivals, lambda manifest: Change(delete=(Deletion(interval, below(manifest)),)))
+        deletion = Deletion(interval, below(self.model))
         assert deletion in made.deletions
         if deletion not in self.model.deletions:
             self.model.deletions.append(deletion)

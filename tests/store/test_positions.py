@@ -15,6 +15,7 @@ from tidelog.model.errors import NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.store.manifest import Change, Deletion
 from tidelog.store.positions import nth, rank
+from tidelog.store.seqset import SeqSet
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
 LOW, HIGH = -(1 << 63), (1 << 63) - 1
@@ -43,7 +44,7 @@ def test_positions_are_those_in_a_sorted_list(
             rows = [row for row in rows if row[0] >= deleted]
         if range_deleted is not None:
             start, length, below = range_deleted
-            mark = Deletion(Interval(start, start + length), below)
+            mark = Deletion(Interval(start, start + length), SeqSet.below(below))
             stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
             rows = [row for row in rows if not (start <= row[0] < start + length and row[1] < below)]
         rows.sort()

@@ -27,6 +27,7 @@ from tidelog.store.retention import (
     retention_bound,
     sweep,
 )
+from tidelog.store.seqset import SeqSet
 
 HERE = "s"
 GRACE = 600.0
@@ -68,8 +69,9 @@ class TestMarks:
         )
 
     bounds = st.none() | st.integers(0, 12)
+    numbers = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=3).map(SeqSet).filter(bool)
     marks = st.lists(
-        st.builds(lambda start, end, seq: (Interval(start, end), seq), bounds, bounds, st.integers(0, 5)).filter(
+        st.builds(lambda start, end, numbers: (Interval(start, end), numbers), bounds, bounds, numbers).filter(
             lambda mark: not mark[0].is_empty
         ),
         max_size=4,
@@ -77,14 +79,14 @@ class TestMarks:
 
     @given(marks, bounds, st.integers(0, 12), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
     def test_a_split_is_deleted_when_each_of_its_possible_events_is(
-        self, marks: list[tuple[Interval, int]], bound: int | None, a: int, b: int, c: int, d: int
+        self, marks: list[tuple[Interval, SeqSet]], bound: int | None, a: int, b: int, c: int, d: int
     ) -> None:
         split = self.split(min(a, b), max(a, b), min(c, d), max(c, d))
         deletions = tuple(Deletion(*mark) for mark in marks)
         manifest = Manifest(deleted_before=bound, deletions=deletions)
 
         def event_is_deleted(time: int, seq: int) -> bool:
-            by_mark = any(mark.interval.contains(time) and seq < mark.below_seq for mark in deletions)
+            by_mark = any(mark.interval.contains(time) and seq in mark.numbers for mark in deletions)
             return by_mark or (bound is not None and time < bound)
 
         events = [
@@ -95,28 +97,30 @@ class TestMarks:
         assert is_deleted(manifest, split) == all(events)
 
     def test_spent_marks(self) -> None:
-        mark = Deletion(Interval(10, 20), 5)
+        mark = Deletion(Interval(10, 20), SeqSet.below(5))
+        newer_ones, nothing, everything = SeqSet([(100, 200)]), SeqSet(), SeqSet.below(200)
         inside, beside, newer = self.split(0, 10), self.split(20, 30), self.split(10, 19, 5, 9)
-        assert not is_spent(Manifest(splits={"a": inside}), mark, 100)
-        assert is_spent(Manifest(splits={"a": beside, "b": newer}), mark, 100)
-        assert is_spent(Manifest(), mark, 5)
-        assert not is_spent(Manifest(), mark, 4)  # the tail may hold events that it applies to
-        assert is_spent(Manifest(splits={"a": inside}, deleted_before=20), mark, 0)
-        assert not is_spent(Manifest(splits={"a": inside}, deleted_before=19), mark, 0)
+        assert not is_spent(Manifest(splits={"a": inside}), mark, newer_ones)
+        assert is_spent(Manifest(splits={"a": beside, "b": newer}), mark, newer_ones)
+        assert is_spent(Manifest(), mark, nothing)
+        assert not is_spent(Manifest(), mark, SeqSet([(4, 9)]))  # the tail may hold events that it applies to
+        assert is_spent(Manifest(splits={"a": inside}, deleted_before=20), mark, everything)
+        assert not is_spent(Manifest(splits={"a": inside}, deleted_before=19), mark, everything)
 
     def test_splits_go_whole_and_marks_with_them(self, log: ManifestLog) -> None:
         old = put_split(log.medium, HERE, time_min=0, time_max=9)
         half = put_split(log.medium, HERE, time_min=5, time_max=10, seq_min=10, seq_max=19)
         overwritten = put_split(log.medium, HERE, time_min=50, time_max=59, seq_min=20, seq_max=29)
         log.commit(lambda manifest: Change(add=(old, half, overwritten)))
-        log.commit(lambda manifest: Change(deleted_before=10, delete=(Deletion(Interval(50, 60), 30),)))
-        manifest = drop_deleted(log, 29)
+        log.commit(lambda manifest: Change(deleted_before=10, delete=(Deletion(Interval(50, 60), SeqSet.below(30)),)))
+        manifest = drop_deleted(log, SeqSet([(29, 40)]))
         assert list(manifest.splits) == [half.name]
         assert set(manifest.removed) == {old.name, overwritten.name}
         assert len(manifest.deletions) == 1
-        assert drop_deleted(log, 30).deletions == ()
+        assert len(drop_deleted(log).deletions) == 1
+        assert drop_deleted(log, SeqSet([(30, 40)])).deletions == ()
         number = log.load().number
-        assert drop_deleted(log, 30).number == number
+        assert drop_deleted(log, SeqSet()).number == number
 
     def test_the_bound_of_retention(self) -> None:
         manifest = Manifest(schemas=(SCHEMA,), options=StreamOptions(retention="1s"))

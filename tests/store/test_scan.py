@@ -20,6 +20,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.interval import Interval
 from tidelog.store.manifest import Change, Deletion
 from tidelog.store.scan import scan
+from tidelog.store.seqset import SeqSet
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
 
@@ -32,7 +33,11 @@ def filled(rows: int = 4000, **options: Any) -> Stream:
 
 
 deletions = st.lists(
-    st.tuples(st.one_of(st.none(), st.integers(-5, 60)), st.one_of(st.none(), st.integers(-5, 60)), st.integers(0, 90)),
+    st.tuples(
+        st.one_of(st.none(), st.integers(-5, 60)),
+        st.one_of(st.none(), st.integers(-5, 60)),
+        st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), max_size=3).map(SeqSet).filter(bool),
+    ),
     max_size=3,
 )
 
@@ -40,7 +45,7 @@ deletions = st.lists(
 @settings(max_examples=scaled(40))
 @given(st.lists(st.integers(0, 50), max_size=90), deletions, st.integers(0, 50), st.integers(0, 50))
 def test_deleted_ranges_hide_what_came_before_them(
-    times: list[int], marks: list[tuple[int | None, int | None, int]], start: int, end: int
+    times: list[int], marks: list[tuple[int | None, int | None, SeqSet]], start: int, end: int
 ) -> None:
     with Store(MemoryMedium()) as store:
         stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=4, fanout=2, split=20, late_rows=9)
@@ -49,15 +54,15 @@ def test_deleted_ranges_hide_what_came_before_them(
             stream.append({"ts": part, "n": list(range(first, first + len(part)))})
             stream.flush()
         expected = [(time, n) for n, time in enumerate(times)]
-        for low, high, below in marks:
+        for low, high, numbers in marks:
             if low is not None and high is not None and low >= high:
                 continue
-            mark = Deletion(Interval(low, high), below)
+            mark = Deletion(Interval(low, high), numbers)
             stream._manifests.commit(lambda manifest, mark=mark: Change(delete=(mark,)))
             expected = [
                 (t, n)
                 for t, n in expected
-                if not ((low is None or t >= low) and (high is None or t < high) and n < below)
+                if not ((low is None or t >= low) and (high is None or t < high) and n in numbers)
             ]
         found = stream.scan(seq=True).read_all()
         assert list(zip(found["ts"].to_pylist(), found["_seq"].to_pylist(), strict=True)) == sorted(expected)
@@ -88,10 +93,35 @@ def test_a_time_range_reads_only_its_leaves() -> None:
 def test_below_a_number_nothing_later_is_read() -> None:
     stream = filled()
     counters = ReadCounters()
-    found = list(scan(stream.snapshot(), None, None, ["n"], below_seq=40, counters=counters))
+    found = list(scan(stream.snapshot(), None, None, ["n"], numbers=SeqSet.below(40), counters=counters))
     assert [n for batch in found for n in batch.column(0).to_pylist()] == list(range(40))
     assert counters.leaves <= 8
-    assert list(scan(stream.snapshot(), None, None, ["n"], below_seq=0)) == []
+    assert list(scan(stream.snapshot(), None, None, ["n"], numbers=SeqSet())) == []
+
+
+def test_of_sets_of_numbers_only_their_leaves_are_read() -> None:
+    stream = filled()
+    counters = ReadCounters()
+    wanted = SeqSet([(40, 50), (2000, 2010), (9000, 9999)])
+    found = list(scan(stream.snapshot(), None, None, ["n"], numbers=wanted, counters=counters))
+    assert [n for batch in found for n in batch.column(0).to_pylist()] == [*range(40, 50), *range(2000, 2010)]
+    assert counters.leaves <= 6
+    assert stream.scan(as_of=wanted).read_all().num_rows == 20
+    assert stream.aggregate(None, None, ["count(*)", "max(n)"], as_of=wanted) == {"count(*)": 20, "max(n)": 2009}
+    assert "from events" in stream.explain(None, None, "count(*)", as_of=wanted)
+
+
+def test_sets_that_have_all_numbers_leave_answers_to_the_index() -> None:
+    stream = filled()
+    assert "from the index" in stream.explain(None, None, "count(*)", as_of=stream.snapshot().visible)
+    mark = Deletion(Interval(10, 20), SeqSet([(5000, 6000)]))  # of rows that are not there
+    stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
+    assert "from the index" in stream.explain(None, None, "count(*)")
+    mark = Deletion(Interval(10, 20), SeqSet([(12, 6000)]))
+    stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
+    assert "from events" in stream.explain(None, None, "count(*)")
+    assert "from the index" in stream.explain(5000, None, "count(*)")
+    assert len(stream) == 4000 - 8
 
 
 def test_ranges_without_rows() -> None:

@@ -19,6 +19,7 @@ from support.recording_medium import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.storage.media import Medium
+from tidelog.store.bulk import BulkWriter, commit_bulk
 
 NAME = "s"
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("id", pa.int64()), ("text", pa.string())])
@@ -39,16 +40,20 @@ PRODUCER = "p"
 class Mark:
     """What the history had done, or was about to do, at a position of the log."""
 
-    what: Literal["created", "begun", "flushed", "deleting", "deleted"]
+    what: Literal["created", "begun", "flushed", "loaded", "deleting", "deleted"]
     value: int = 0
 
 
 @dataclass(frozen=True)
 class Append:
-    """One append: its rows as (time, id), and its number if the producer gave it one."""
+    """One append: its rows as (time, id), and its number if the producer gave it one.
+
+    ``job`` is the number of the transaction that loaded the rows beside the tail, if they were.
+    """
 
     rows: tuple[tuple[int, int], ...]
     number: int | None = None
+    job: int | None = None
 
     @property
     def ids(self) -> frozenset[int]:
@@ -74,6 +79,8 @@ class History:
     options: Mapping[str, Any] = field(default_factory=lambda: SMALL)
     identified: float = 0.3
     """How many of the appends have a number."""
+    jobs: float = 1.5
+    """How often rows are loaded beside the tail; appends are 6."""
     appends: list[Append] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,6 +88,7 @@ class History:
         self._now = 1000
         self._ids = 0
         self._number = 0
+        self._job = 0
         self.store = Store(self.medium)
         self.stream = self.store.create_stream(NAME, SCHEMA, "ts", **self.options)
         self.mark("created")
@@ -91,9 +99,9 @@ class History:
 
     def run(self, steps: int) -> None:
         """Take random steps, then flush and close."""
-        actions = [self.append, self.one_row, self.late, self.flush, self.delete_before, self.reopen]
+        actions = [self.append, self.one_row, self.late, self.flush, self.delete_before, self.reopen, self.load]
         for _ in range(steps):
-            self._dice.choices(actions, [6, 2, 3, 6, 0.7, 0.7])[0]()
+            self._dice.choices(actions, [6, 2, 3, 6, 0.7, 0.7, self.jobs])[0]()
         self.flush()
         self.store.close()
 
@@ -135,6 +143,18 @@ class History:
     def late(self) -> None:
         self._append([self._now - self._dice.randrange(300) for _ in range(self._dice.choice([1, 3, 9]))])
 
+    def load(self) -> None:
+        """Rows that somebody else commits."""
+        times = [self._now - self._dice.randrange(-20, 200) for _ in range(self._dice.choice([1, 4, 30]))]
+        rows = tuple((time, self._ids + index) for index, time in enumerate(times))
+        self._ids += len(rows)
+        append = Append(rows, job=self._job)
+        self._job += self._dice.choice([1, 1, 2])
+        self.appends.append(append)
+        self.mark("begun", len(self.appends))
+        assert load(self.stream, append)
+        self.mark("loaded", len(self.appends))
+
     def flush(self) -> None:
         self.stream.flush()
         self.mark("flushed", len(self.appends))
@@ -151,6 +171,18 @@ class History:
         self.mark("flushed", len(self.appends))
         self.store = Store(self.medium)
         self.stream = self.store.stream(NAME)
+
+
+def load(stream: Stream, append: Append) -> bool:
+    """Load rows beside the tail, in two splits if they are many; False if it was done before."""
+    assert append.job is not None
+    infos = []
+    for rows in (append.rows[:9], append.rows[9:]):
+        writer = BulkWriter(stream.site)
+        for batch in table(rows).to_batches():
+            writer.append(batch)
+        infos += writer.finish()
+    return commit_bulk(stream.manifests, infos, transaction=(PRODUCER, append.job))
 
 
 @dataclass(frozen=True)
@@ -186,6 +218,7 @@ def judge(found: list[Row], appends: list[Append], marks: tuple[Mark, ...]) -> N
     assert not [id for id, count in counts.items() if count > 1], "a row is there twice"
     times = {row.id: row.time for row in found}
     begun, flushed = last(marks, "begun") or 0, last(marks, "flushed") or 0
+    loaded = {mark.value for mark in marks if mark.what == "loaded"}
     deleted = last(marks, "deleted")
     known = {id: time for append in appends[:begun] for time, id in append.rows}
     assert all(known.get(id) == time for id, time in times.items()), "a row is there that was never appended"
@@ -196,9 +229,13 @@ def judge(found: list[Row], appends: list[Append], marks: tuple[Mark, ...]) -> N
     for index, append in enumerate(appends[:begun]):
         kept = {id for time, id in append.rows if certain is None or time >= certain}
         there = kept & times.keys()
-        if index < flushed:
-            assert there == kept, f"rows of append {index} were flushed and are lost: {sorted(kept - there)}"
-        elif append.number is not None:
+        if index + 1 in loaded if append.job is not None else index < flushed:
+            assert there == kept, f"rows of append {index} were durable and are lost: {sorted(kept - there)}"
+        elif append.number is not None or append.job is not None:
             assert not there or there == kept, f"append {index} had a number and is there in part"
-    by_seq = [row.id for row in sorted(found, key=lambda row: row.seq)]
-    assert by_seq == sorted(by_seq), "sequence numbers do not follow the order of arrival"
+    jobs = {id for append in appends if append.job is not None for _, id in append.rows}
+    for is_job in (False, True):
+        by_seq = [row.id for row in sorted(found, key=lambda row: row.seq) if (row.id in jobs) == is_job]
+        if is_job:  # in a file, numbers follow the times
+            by_seq = [place for id in by_seq for place, append in enumerate(appends) if id in append.ids]
+        assert by_seq == sorted(by_seq), "sequence numbers do not follow the order of arrival"

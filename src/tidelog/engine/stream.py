@@ -12,13 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.expr import Predicate, parse_aggregate, predicate
-from tidelog.index.layout import Layout
-from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
 from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
-from tidelog.model.time import INT64_MAX
 from tidelog.storage.check import Finding
 from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_all
 from tidelog.store.check import check_stream
@@ -29,6 +26,7 @@ from tidelog.store.positions import nth, rank
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
 from tidelog.store.scan import scan
+from tidelog.store.seqset import SeqSet
 from tidelog.store.shape import describe
 from tidelog.store.snapshot import Snapshot, Snapshots
 from tidelog.store.tail import Tail
@@ -54,18 +52,15 @@ class Stream:
 
     def __init__(self, name: str, manifests: ManifestLog, *, read_only: bool) -> None:
         """Use ``Store.stream``."""
-        manifest = manifests.load()
         self.name = name
-        self.schema: Schema = manifest.schema
-        self.options: StreamOptions = manifest.options
         self._manifests = manifests
         self._read_only = read_only
         self._closed = False
         self._mutex = threading.RLock()
-        medium = manifests.medium if self.options.durability != "none" else manifests.medium.unsynced()
-        layout = Layout(self.schema, self.options.fanout, self.options.aggregates)
-        nodes = NodeCache(NODE_CACHE_BYTES)
-        self._site = Site(medium, manifests.directory, layout, self.options, manifests.clock, nodes)
+        self._site = Site.of(manifests)
+        layout = self._site.layout
+        self.schema: Schema = layout.schema
+        self.options: StreamOptions = self._site.options
         self._snapshots = Snapshots(self._site, manifests)
         self._tail: Tail | None = None
         self._row_reader = RowReader(self.schema)
@@ -152,7 +147,8 @@ class Stream:
         if bound is None:
             raise InputError("delete_before needs a time; to delete everything, drop the stream")
         self.flush()
-        self._manifests.commit(lambda manifest: Change(deleted_before=bound))
+        seen = self._snapshots.newest().visible
+        self._manifests.commit(lambda manifest: Change(deleted_before=bound, deleted_seen=seen))
         drop_deleted(self._manifests)
 
     def _writer(self) -> Tail:
@@ -177,6 +173,26 @@ class Stream:
                 self._closed = True
                 self._gathering = 1
 
+    # -- for what works beside the tail ---------------------------------------------------------------------------
+
+    @property
+    def manifests(self) -> ManifestLog:
+        """The stream's manifests."""
+        return self._manifests
+
+    @property
+    def site(self) -> Site:
+        """Where the stream's splits are, and how they are laid out."""
+        return self._site
+
+    def published(self) -> Snapshot:
+        """The stream as any process can see it: everything flushed, even if this one writes it and has more.
+
+        What queries that are to survive this process go by, such as the offsets of a streaming query.
+        """
+        self._check_open()
+        return self._snapshots.newest()
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -198,19 +214,20 @@ class Stream:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         *,
-        as_of: Snapshot | int | None = None,
+        as_of: Snapshot | SeqSet | int | None = None,
         seq: bool = False,
     ) -> pa.RecordBatchReader:
         """The events of a time range that satisfy ``where`` (a SQL condition), ordered by time, then by arrival.
 
         ``seq`` adds the column ``_seq``, the number of each event in the order of arrival. ``as_of`` is a snapshot, or
-        such a number: then only events that arrived before it count. Lazy, with bounded memory.
+        such a number: then only events with smaller ones count. It may also be a set of them
+        (:class:`tidelog.store.seqset.SeqSet`). Lazy, with bounded memory.
         """
         interval = self.schema.clock.interval(start, end)
         names = self._columns(columns, seq)
         condition = self._predicate(where)
-        snapshot, below = self._as_of(as_of)
-        batches = scan(snapshot, interval.start, interval.end, names, condition, below)
+        snapshot, numbers = self._as_of(as_of)
+        batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
         stored = self._site.layout.stored
         return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)
 
@@ -221,7 +238,7 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | int | None = None,
+        as_of: Snapshot | SeqSet | int | None = None,
     ) -> dict[str, Any]:
         """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
 
@@ -238,7 +255,7 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | int | None = None,
+        as_of: Snapshot | SeqSet | int | None = None,
     ) -> str:
         """How :meth:`aggregate` comes to its results, and what it reads."""
         texts = _texts(aggregates)
@@ -252,12 +269,12 @@ class Stream:
         return "\n".join(lines)
 
     def _aggregate(
-        self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Snapshot | int | None
+        self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Snapshot | SeqSet | int | None
     ) -> Answers:
         interval = self.schema.clock.interval(start, end)
         question, condition = self._question(texts), self._predicate(where)
-        snapshot, below = self._as_of(as_of)
-        return aggregate(snapshot, interval.start, interval.end, question, condition, below)
+        snapshot, numbers = self._as_of(as_of)
+        return aggregate(snapshot, interval.start, interval.end, question, condition, numbers)
 
     def _read_question(self, texts: tuple[str, ...]) -> Question:
         stored = self._site.layout.stored
@@ -269,7 +286,7 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | int | None = None,
+        as_of: Snapshot | SeqSet | int | None = None,
     ) -> list[dict[str, Any]]:
         """:meth:`aggregate` of many time ranges, each a pair of start and end, of one moment of the stream.
 
@@ -279,8 +296,8 @@ class Stream:
         texts = _texts(aggregates)
         ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
         question, condition = self._question(texts), self._predicate(where)
-        snapshot, below = self._as_of(as_of)
-        found = aggregate_all(snapshot, ranges, question, condition, below)
+        snapshot, numbers = self._as_of(as_of)
+        found = aggregate_all(snapshot, ranges, question, condition, numbers)
         return [dict(zip(texts, answers.values, strict=True)) for answers in found]
 
     def rank(self, time: Any, *, as_of: Snapshot | None = None) -> int:
@@ -325,14 +342,16 @@ class Stream:
     def _predicate(self, where: str | None) -> Predicate | None:
         return None if where is None else self._condition(where)
 
-    def _as_of(self, as_of: Snapshot | int | None) -> tuple[Snapshot, int | None]:
+    def _as_of(self, as_of: Snapshot | SeqSet | int | None) -> tuple[Snapshot, SeqSet | None]:
         if as_of is None:
             return self.snapshot(), None
         if isinstance(as_of, Snapshot):
             return as_of, None
+        if isinstance(as_of, SeqSet):
+            return self.snapshot(), as_of
         if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
-            raise InputError(f"as_of is {as_of!r}; expected a snapshot, or a sequence number from 0")
-        return self.snapshot(), min(as_of, INT64_MAX)
+            raise InputError(f"as_of is {as_of!r}; expected a snapshot, a sequence number from 0, or a set of them")
+        return self.snapshot(), SeqSet.below(as_of)
 
     def _check_open(self) -> None:
         if self._closed:

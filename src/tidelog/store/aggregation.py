@@ -15,6 +15,7 @@ from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.store.fromentries import EntryQuestion, plain
 from tidelog.store.scan import count, scan
+from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
 
 
@@ -42,7 +43,7 @@ def aggregate(
     end: int | None,
     question: Question,
     where: Predicate | None = None,
-    below_seq: int | None = None,
+    numbers: SeqSet | None = None,
 ) -> Answers:
     """The aggregates of the rows with ``start <= time < end`` that satisfy ``where``.
 
@@ -51,9 +52,9 @@ def aggregate(
     """
     counters = ReadCounters()
     known: Mapping[int, Any] = {}
-    if where is None and below_seq is None and not snapshot.deletions(start, end):
+    if where is None and snapshot.is_whole(start, end, numbers):
         known = question.of_entries.ask(snapshot, start, end, counters)
-    return _completed(snapshot, start, end, question, where, below_seq, known, counters)
+    return _completed(snapshot, start, end, question, where, numbers, known, counters)
 
 
 def aggregate_all(
@@ -61,7 +62,7 @@ def aggregate_all(
     ranges: Sequence[Interval],
     question: Question,
     where: Predicate | None = None,
-    below_seq: int | None = None,
+    numbers: SeqSet | None = None,
 ) -> list[Answers]:
     """:func:`aggregate` of many time ranges; what entries know is asked for in one pass.
 
@@ -69,7 +70,7 @@ def aggregate_all(
     """
     counters = ReadCounters()
     known: list[Mapping[int, Any]] = [{} for _ in ranges]
-    if where is None and below_seq is None and not snapshot.deletions(None, None):
+    if where is None and snapshot.is_whole(None, None, numbers):
         # An end beyond the last instant is none that an array can hold.
         bounded = [i for i, each in enumerate(ranges) if each.end is not None and each.end <= INT64_MAX]
         starts = np.array([INT64_MIN if (at := ranges[i].start) is None else at for i in bounded], np.int64)
@@ -79,7 +80,7 @@ def aggregate_all(
         for i in set(range(len(ranges))).difference(bounded):
             known[i] = question.of_entries.ask(snapshot, ranges[i].start, None, counters)
     return [
-        _completed(snapshot, each.start, each.end, question, where, below_seq, some, counters)
+        _completed(snapshot, each.start, each.end, question, where, numbers, some, counters)
         for each, some in zip(ranges, known, strict=True)
     ]
 
@@ -90,7 +91,7 @@ def _completed(
     end: int | None,
     question: Question,
     where: Predicate | None,
-    below_seq: int | None,
+    numbers: SeqSet | None,
     known: Mapping[int, Any],
     counters: ReadCounters,
 ) -> Answers:
@@ -98,7 +99,7 @@ def _completed(
     calls = question.calls
     rest = [index for index in range(len(calls)) if index not in known]
     values = [known.get(index) for index in range(len(calls))]
-    if where is not None and below_seq is None and all(_counts_rows(calls[index]) for index in rest):
+    if where is not None and numbers is None and all(_counts_rows(calls[index]) for index in rest):
         counted = count(snapshot, start, end, where, counters)
         if counted is not None:
             return Answers([counted] * len(calls), [True] * len(calls), counters)
@@ -108,7 +109,7 @@ def _completed(
         # Something must be read to count rows: what is looked at anyway, or times, which compress best.
         looked_at = () if where is None else where.columns
         columns = list(names) or list(looked_at[:1]) or [snapshot.layout.schema.time]
-        for batch in scan(snapshot, start, end, columns, where, below_seq, counters):
+        for batch in scan(snapshot, start, end, columns, where, numbers, counters):
             for index in rest:
                 states[index] = calls[index].add(states[index], batch)
         for index in rest:

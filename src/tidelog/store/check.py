@@ -12,6 +12,7 @@ from tidelog.index.tabtree.root import Root
 from tidelog.model.errors import TidelogError
 from tidelog.storage import ContainerReader
 from tidelog.storage.check import Finding
+from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publications
@@ -56,6 +57,15 @@ def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
             root = Root.from_bytes(info.root)
             findings += check_tree(path, reader, layout, root)
             tree = TreeReader(reader, layout, root)
+            low, high = tree_numbers(tree)
+            if (low + info.seq_base, high + info.seq_base) != (info.seq_min, info.seq_max):
+                findings.append(
+                    Finding(
+                        path,
+                        f"has sequence numbers {low} to {high}, to which {info.seq_base} is added, but the manifest "
+                        f"says {info.seq_min} to {info.seq_max}",
+                    )
+                )
             if (tree.rows, tree.time_bounds) != (info.rows, (info.time_min, info.time_max)):
                 findings.append(
                     Finding(

@@ -45,11 +45,12 @@ class EntryQuestion:
                     self._calls.append((position, call, layout.index(call.argument.name)))
         columns = dict.fromkeys(column for _, _, column in self._calls if column is not None)
         self._columns: Ints = np.array(list(columns), np.int64)
+        self._asks_numbers = layout.sequence in columns
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
         """What the entries of a snapshot without deletions of single ranges know about a time range."""
         start, parts = snapshot.in_range(start, end)
-        if not self._calls or not snapshot.is_uniform:
+        if not self._can_ask(snapshot):
             return {}
         parts.sort(key=lambda part: part.first)
         if len(parts) == 1:
@@ -59,9 +60,12 @@ class EntryQuestion:
             total.merge(part.aggregate(start, end, self._columns, counters))
         return dict(self._results(total))
 
+    def _can_ask(self, snapshot: Snapshot) -> bool:
+        return bool(self._calls) and snapshot.is_uniform and not (self._asks_numbers and snapshot.is_shifted)
+
     def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
         """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the tree."""
-        if not self._calls or not snapshot.is_uniform or not len(starts):
+        if not self._can_ask(snapshot) or not len(starts):
             return [{} for _ in starts]
         deleted = snapshot.manifest.deleted_before
         if deleted is not None:

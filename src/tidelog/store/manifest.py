@@ -22,7 +22,7 @@ from tidelog.storage.media import Medium
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.filenames import check_plain_name, join, stem_of
 from tidelog.store.options import StreamOptions
-from tidelog.store.seqset import Span
+from tidelog.store.seqset import EMPTY, Mask, Numbers, SeqSet, Span
 from tidelog.store.split_info import SplitInfo, SplitKind
 
 __all__ = ["Change", "Deletion", "Manifest", "ManifestLog", "SplitInfo", "SplitKind", "split_path"]
@@ -38,29 +38,45 @@ def split_path(directory: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The events of a time interval whose sequence number is below ``below_seq`` are deleted."""
+    """The events of a time interval that have certain sequence numbers are deleted."""
 
     interval: Interval
-    below_seq: int
+    numbers: SeqSet
 
     def __post_init__(self) -> None:
-        if self.interval.is_empty or self.below_seq < 0:
-            raise InputError(f"found a deletion of {self.interval} below number {self.below_seq}, which is of nothing")
+        if self.interval.is_empty or not self.numbers:
+            raise InputError(f"found a deletion of {self.numbers} in {self.interval}, which is of nothing")
 
-    def covers(self, split: SplitInfo) -> bool:
-        """Whether all events of a split are deleted by it."""
-        inside = self.interval.contains(split.time_min) and self.interval.contains(split.time_max)
-        return inside and split.seq_max < self.below_seq
+    def touches(self, first: int, last: int, low: int, high: int) -> bool:
+        """Whether it may delete some of the events with times ``first`` to ``last`` and numbers ``low`` to ``high``.
 
-    def to_list(self) -> list[int | None]:
+        All four are included.
+        """
+        start, end = self.interval.start, self.interval.end
+        return (start is None or last >= start) and (end is None or first < end) and self.numbers.overlaps(low, high)
+
+    def mask(self, times: Numbers, numbers: Numbers) -> Mask:
+        """For each of some events, given by time and number, whether it is deleted by it."""
+        deleted = self.numbers.contains(numbers)
+        if self.interval.start is not None:
+            deleted &= times >= self.interval.start
+        if self.interval.end is not None:
+            deleted &= times < self.interval.end
+        return deleted
+
+    def includes(self, other: Deletion) -> bool:
+        """Whether it deletes all that another one does."""
+        return self.interval.intersect(other.interval) == other.interval and other.numbers.issubset(self.numbers)
+
+    def to_list(self) -> list[Any]:
         """The deletion as JSON values."""
-        return [self.interval.start, self.interval.end, self.below_seq]
+        return [self.interval.start, self.interval.end, self.numbers.to_list()]
 
     @classmethod
     def from_list(cls, values: Iterable[Any]) -> Deletion:
-        """The deletion that :meth:`to_list` described."""
-        start, end, below_seq = values
-        return cls(Interval(start, end), below_seq)
+        """The deletion that :meth:`to_list` described; a single number stands for all below it."""
+        start, end, numbers = values
+        return cls(Interval(start, end), SeqSet.below(numbers) if type(numbers) is int else SeqSet.from_list(numbers))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +96,10 @@ class Change:
     options: StreamOptions | None = None
     deleted_before: int | None = None
     """Events before this instant are deleted, those still to come too. Never moves back: a smaller one is ignored."""
+    deleted_seen: SeqSet | None = None
+    """With ``deleted_before``: the sequence numbers visible at that moment; all given out unless it is said."""
+    gone: SeqSet = EMPTY
+    """Sequence numbers of rows that leave because of ``deleted_before``, and of nothing else."""
     delete: tuple[Deletion, ...] = ()
     undelete: tuple[Deletion, ...] = ()
     """Deletions that no longer matter because no event is left that they apply to."""
@@ -112,6 +132,16 @@ class Manifest:
     splits: Mapping[str, SplitInfo] = field(default_factory=dict)
     """Closed splits by name, in the order they were added in."""
     deleted_before: int | None = None
+    deleted_seen: SeqSet = EMPTY
+    """Sequence numbers that could be seen when ``deleted_before`` was set.
+
+    Events before it with other numbers came when they were deleted already, and nobody could ever see them.
+    """
+    gone: SeqSet = EMPTY
+    """Sequence numbers of events that could be seen and are in no split any more, because of ``deleted_before``.
+
+    Numbers between those of such events may be among them.
+    """
     deletions: tuple[Deletion, ...] = ()
     next_seq: int = 0
     """No split has this sequence number or a greater one, and none is reserved."""
@@ -168,6 +198,8 @@ class Manifest:
             options=self.options if change.options is None else change.options,
             splits=splits,
             deleted_before=_later(self.deleted_before, change.deleted_before),
+            deleted_seen=self._deleted_seen_after(change),
+            gone=self.gone | change.gone if change.gone else self.gone,
             deletions=self._deletions_after(change),
             next_seq=max(numbers),
             tail_block=block,
@@ -182,6 +214,11 @@ class Manifest:
         if self.schemas:
             check_evolution(self.schema, schema)
         return (*self.schemas, schema)
+
+    def _deleted_seen_after(self, change: Change) -> SeqSet:
+        if change.deleted_before is None or _later(self.deleted_before, change.deleted_before) == self.deleted_before:
+            return self.deleted_seen
+        return self.deleted_seen | (SeqSet.below(self.next_seq) if change.deleted_seen is None else change.deleted_seen)
 
     def _deletions_after(self, change: Change) -> tuple[Deletion, ...]:
         kept = [deletion for deletion in self.deletions if deletion not in change.undelete]
@@ -316,6 +353,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "schema": None if change.schema is None else change.schema.to_dict(),
             "options": None if change.options is None else change.options.to_dict(),
             "deleted_before": change.deleted_before,
+            "deleted_seen": None if change.deleted_seen is None else change.deleted_seen.to_list(),
+            "gone": change.gone.to_list(),
             "delete": [deletion.to_list() for deletion in change.delete],
             "undelete": [deletion.to_list() for deletion in change.undelete],
             "next_seq": change.next_seq,
@@ -325,7 +364,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
         return {name: value for name, value in values.items() if value not in (None, [], {})}
 
     def change_from_dict(self, values: dict[str, Any]) -> Change:
-        schema, options = values.get("schema"), values.get("options")
+        schema, options, seen = values.get("schema"), values.get("options"), values.get("deleted_seen")
         return Change(
             add=tuple(map(SplitInfo.from_dict, values.get("add", ()))),
             remove=tuple(values.get("remove", ())),
@@ -334,6 +373,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             schema=None if schema is None else Schema.from_dict(schema),
             options=None if options is None else StreamOptions.from_dict(options),
             deleted_before=values.get("deleted_before"),
+            deleted_seen=None if seen is None else SeqSet.from_list(seen),
+            gone=SeqSet.from_list(values.get("gone", [])),
             delete=tuple(map(Deletion.from_list, values.get("delete", ()))),
             undelete=tuple(map(Deletion.from_list, values.get("undelete", ()))),
             next_seq=values.get("next_seq"),
@@ -348,6 +389,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "options": state.options.to_dict(),
             "splits": [split.to_dict() for split in state.splits.values()],
             "deleted_before": state.deleted_before,
+            "deleted_seen": state.deleted_seen.to_list(),
+            "gone": state.gone.to_list(),
             "deletions": [deletion.to_list() for deletion in state.deletions],
             "next_seq": state.next_seq,
             "tail_block": None if state.tail_block is None else list(state.tail_block),
@@ -365,6 +408,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             options=StreamOptions.from_dict(values["options"]),
             splits={split.name: split for split in splits},
             deleted_before=values["deleted_before"],
+            deleted_seen=SeqSet.from_list(values.get("deleted_seen", [])),
+            gone=SeqSet.from_list(values.get("gone", [])),
             deletions=tuple(map(Deletion.from_list, values["deletions"])),
             next_seq=values["next_seq"],
             tail_block=_span(values.get("tail_block")),

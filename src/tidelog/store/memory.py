@@ -41,6 +41,11 @@ class MemoryRows:
         if len(self._batches) >= _MOST_BATCHES:
             self._batches = [concatenated(self._batches, self._stored)]
 
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the rows came in the order of their times."""
+        return self._in_order
+
     def sorted(self) -> pa.RecordBatch:
         """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
         if len(self._batches) != 1 or not self._in_order:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.nodes import NodeCache
+from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
@@ -17,7 +17,7 @@ from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.media import Medium
 from tidelog.store.filenames import new_file_name
-from tidelog.store.manifest import SplitInfo, SplitKind, split_path
+from tidelog.store.manifest import ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
 
 _BOUNDARY = "boundary"
@@ -33,6 +33,20 @@ class Site:
     options: StreamOptions
     now: Callable[[], float]
     nodes: NodeCache
+
+    @classmethod
+    def of(cls, manifests: ManifestLog) -> Site:
+        """The place of a stream as its newest manifest describes it."""
+        manifest = manifests.load()
+        options = manifest.options
+        return cls(
+            medium=manifests.medium if options.durability != "none" else manifests.medium.unsynced(),
+            directory=manifests.directory,
+            layout=Layout(manifest.schema, options.fanout, options.aggregates),
+            options=options,
+            now=manifests.clock,
+            nodes=NodeCache(NODE_CACHE_BYTES),
+        )
 
     def path(self, name: str) -> str:
         """The name of a split's file on the medium."""

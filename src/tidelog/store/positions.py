@@ -16,7 +16,7 @@ from tidelog.store.snapshot import Snapshot
 def rank(snapshot: Snapshot, time: int | None, counters: ReadCounters | None = None) -> int:
     """How many rows have a time before ``time``, or any time for None; deleted rows do not count."""
     counters = counters or ReadCounters()
-    if snapshot.manifest.deletions:
+    if snapshot.deletions(None, None):
         return sum(batch.num_rows for batch in scan(snapshot, None, time, [snapshot.layout.schema.time]))
     start, parts = snapshot.in_range(None, time)
     before = 0 if start is None else sum(part.rank(start, counters) for part in parts)

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model.errors import LockedError, NotFoundError
-from tidelog.model.time import INT64_MIN
+from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.media import Medium
 from tidelog.store.filenames import born_at, join, stem_of
 from tidelog.store.manifest import SPLITS, Change, Deletion, Manifest, ManifestLog, split_path
+from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.split_info import SplitInfo
 
 ORPHAN_AGE: Final = 86_400.0
@@ -66,45 +67,59 @@ def retention_bound(manifest: Manifest, newest: int) -> int | None:
 
 def is_deleted(manifest: Manifest, split: SplitInfo) -> bool:
     """Whether the marks of a manifest, alone or together, delete every event of a split."""
-    intervals = [mark.interval for mark in manifest.deletions if split.seq_max < mark.below_seq]
-    spans = [(INT64_MIN if each.start is None else each.start, each.end) for each in intervals]
-    if manifest.deleted_before is not None:
-        spans.append((INT64_MIN, manifest.deleted_before))
-    reached = split.time_min  # everything before it is deleted
-    for start, end in sorted(spans, key=lambda span: span[0]):
-        if start > reached:
-            break
-        if end is None or end > split.time_max:
-            return True
-        reached = max(reached, end)
-    return False
+    bound = manifest.deleted_before
+    first = split.time_min if bound is None else max(split.time_min, bound)
+    if first > split.time_max:
+        return True
+    marks = [mark for mark in manifest.deletions if mark.touches(first, split.time_max, split.seq_min, split.seq_max)]
+    # Between two neighbouring bounds of marks, the same marks apply to all times.
+    bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end) if each is not None}
+    for time in (first, *(each for each in bounds if first < each <= split.time_max)):
+        numbers = SeqSet(span for mark in marks if mark.interval.contains(time) for span in mark.numbers.spans)
+        if not numbers.covers(split.seq_min, split.seq_max):
+            return False
+    return True
 
 
-def is_spent(manifest: Manifest, mark: Deletion, first_unlisted_seq: int) -> bool:
+def is_spent(manifest: Manifest, mark: Deletion, unlisted: SeqSet) -> bool:
     """Whether no event can be left that a mark applies to, so that it may be taken back.
 
-    ``first_unlisted_seq``: rows that are in no split of the manifest (the tail's) have this sequence number at least.
+    ``unlisted``: rows that are in no split of the manifest (the tail's) can only have these sequence numbers.
     """
     bound, end = manifest.deleted_before, mark.interval.end
     if bound is not None and end is not None and end <= bound:
         return True
-    return first_unlisted_seq >= mark.below_seq and not any(
-        split.seq_min < mark.below_seq and split.interval.overlaps(mark.interval) for split in manifest.splits.values()
+    return not (mark.numbers & unlisted) and not any(
+        mark.touches(split.time_min, split.time_max, split.seq_min, split.seq_max) for split in manifest.splits.values()
     )
 
 
-def drop_deleted(log: ManifestLog, first_unlisted_seq: int = 0) -> Manifest:
-    """Remove the splits that marks delete whole, then the marks that are spent; see :func:`is_spent` for the number."""
+def drop_deleted(log: ManifestLog, unlisted: SeqSet | None = None) -> Manifest:
+    """Remove the splits that marks delete whole, then the marks that are spent; see :func:`is_spent` for ``unlisted``.
+
+    None stands for all numbers.
+    """
+    rest_of_rows = SeqSet.below(INT64_MAX) if unlisted is None else unlisted
 
     def change(manifest: Manifest) -> Change:
         gone = tuple(name for name, split in manifest.splits.items() if is_deleted(manifest, split))
         rest = manifest.changed(Change(remove=gone), manifest.number, manifest.at)
         return Change(
             remove=gone,
-            undelete=tuple(mark for mark in rest.deletions if is_spent(rest, mark, first_unlisted_seq)),
+            gone=_numbers_gone(manifest, gone),
+            undelete=tuple(mark for mark in rest.deletions if is_spent(rest, mark, rest_of_rows)),
         )
 
     return log.commit(change)
+
+
+def _numbers_gone(manifest: Manifest, names: Collection[str]) -> SeqSet:
+    """The numbers of rows that could be seen and leave with some splits, if not by an overwrite alone."""
+    bound = manifest.deleted_before
+    if bound is None:
+        return EMPTY
+    splits = (manifest.splits[name] for name in names)
+    return SeqSet((each.seq_min, each.seq_max + 1) for each in splits if each.time_min < bound) & manifest.deleted_seen
 
 
 # Files. -----------------------------------------------------------------------------------------------
@@ -138,7 +153,7 @@ def sweep(
     forget = []
     for name in due:
         paths = groups.get(stem_of(name), [])
-        stuck = _remove(medium, paths)
+        stuck = remove_group(medium, paths)
         held += stuck
         deleted += [path for path in paths if path not in stuck]
         if not stuck:
@@ -177,7 +192,7 @@ def _is_locked(medium: Medium, paths: list[str]) -> bool:
     return any(path.endswith(".lock") and medium.is_locked(path) for path in paths)
 
 
-def _remove(medium: Medium, paths: list[str]) -> list[str]:
+def remove_group(medium: Medium, paths: list[str]) -> list[str]:
     """Remove the files of a stem, or none if one is locked; returns those that stay."""
     if _is_locked(medium, paths):
         return list(paths)

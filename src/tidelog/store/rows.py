@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.model.schema import Schema
+from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,6 +25,14 @@ def integers(array: pa.Array) -> Ints:
     if not len(array) or content is None:
         return np.empty(0, np.int64)
     return np.frombuffer(content, np.int64, len(array), array.offset * 8)
+
+
+def shifted(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
+    """Rows whose sequence numbers, if they are among the columns, are greater by ``base``."""
+    index = batch.schema.get_field_index(SEQUENCE_COLUMN)
+    if not base or index < 0:
+        return batch
+    return batch.set_column(index, batch.schema.field(index), pa.array(integers(batch.column(index)) + base))
 
 
 def times(batch: pa.RecordBatch, schema: Schema) -> Ints:

@@ -18,9 +18,11 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import Test
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.valuerange import ValueRange
+from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
 from tidelog.store.rows import Ints, integers
+from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Part, Snapshot, TreePart
 from tidelog.store.valueranges import value_range
 
@@ -33,21 +35,21 @@ def scan(
     end: int | None,
     columns: Sequence[str],
     where: Predicate | None = None,
-    below_seq: int | None = None,
+    numbers: SeqSet | None = None,
     counters: ReadCounters | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows with ``start <= time < end`` that satisfy ``where``, in the order of (time, ``_seq``), lazily.
 
-    ``columns`` are stored ones, ``_seq`` among them; ``below_seq`` leaves out rows that arrived later. Batches without
-    rows are left out.
+    ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Batches
+    without rows are left out.
     """
     counters = counters or ReadCounters()
     start, parts = snapshot.in_range(start, end)
     time = snapshot.layout.schema.time
     deletions = tuple(snapshot.deletions(start, end))
     choice = None
-    if where is not None or below_seq is not None or deletions:
-        choice = _Choice(time, where, below_seq, deletions)
+    if where is not None or numbers is not None or deletions:
+        choice = _Choice(time, where, numbers, deletions)
     names = list(columns)
     is_merged = _overlap(parts)
     if is_merged:
@@ -73,39 +75,46 @@ class _Choice:
 
     time: str
     where: Predicate | None
-    below_seq: int | None
+    numbers: SeqSet | None
     deletions: tuple[Deletion, ...]
+
+    def of(self, part: Part) -> _Choice | None:
+        """What of it matters for a part; None if all rows count."""
+        if self.numbers is None and not self.deletions:
+            return self
+        low, high = part.numbers
+        numbers = None if self.numbers is None or self.numbers.covers(low, high) else self.numbers
+        deletions = tuple(mark for mark in self.deletions if mark.touches(part.first, part.last, low, high))
+        if self.where is None and numbers is None and not deletions:
+            return None
+        return _Choice(self.time, self.where, numbers, deletions)
 
     @property
     def columns(self) -> list[str]:
         """What it looks at."""
         own = () if self.where is None else self.where.columns
-        more = (self.time, SEQUENCE_COLUMN) if self.below_seq is not None or self.deletions else ()
-        return list(dict.fromkeys((*own, *more)))
+        more = (SEQUENCE_COLUMN,) if self.numbers is not None or self.deletions else ()
+        return list(dict.fromkeys((*own, *more, self.time) if self.deletions else (*own, *more)))
 
-    def value_range(self, stored: pa.Schema) -> ValueRange | None:
-        """The range of values that rows count for, if that is all that decides."""
-        if self.where is None or self.below_seq is not None or self.deletions:
+    def value_range(self, stored: pa.Schema, base: int) -> ValueRange | None:
+        """The range of values that rows count for, if that is all that decides.
+
+        Values are those in a tree: ``base`` is what is added to its sequence numbers.
+        """
+        if self.where is None or self.numbers is not None or self.deletions:
             return None
-        return value_range(self.where, stored)
+        found = value_range(self.where, stored)
+        return None if base and found is not None and found.column == SEQUENCE_COLUMN else found
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """The rows of a batch that count."""
         kept: Mask | None = None
-        if self.below_seq is not None or self.deletions:
+        if self.numbers is not None or self.deletions:
             numbers = integers(batch.column(SEQUENCE_COLUMN))
-            kept = np.ones(batch.num_rows, np.bool_)
-            if self.below_seq is not None:
-                kept &= numbers < self.below_seq
-            times: Ints = integers(batch.column(self.time))
+            kept = np.ones(batch.num_rows, np.bool_) if self.numbers is None else self.numbers.contains(numbers)
+            times: Ints = integers(batch.column(self.time)) if self.deletions else numbers
             for deletion in self.deletions:
-                low, high = deletion.interval.start, deletion.interval.end
-                gone = numbers < deletion.below_seq
-                if low is not None:
-                    gone &= times >= low
-                if high is not None:
-                    gone &= times < high
-                kept &= ~gone
+                kept &= ~deletion.mask(times, numbers)
         if self.where is None:
             return np.ones(batch.num_rows, np.bool_) if kept is None else kept
         mask = self.where.mask(batch)
@@ -128,14 +137,15 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part that count, under the names and types of the stream as it is now."""
     names = target.names
+    choice = None if choice is None else choice.of(part)
     if choice is None:
         tested: list[str] = []
         test = None
     else:
         tested = choice.columns
-        test = pruning(part.layout, choice.where, choice.below_seq)
+        test = pruning(part.layout, choice.where, choice.numbers, part.base)
         if isinstance(part, TreePart) and (tested or names) and part.layout.schema == layout.schema:
-            values = choice.value_range(layout.stored)
+            values = choice.value_range(layout.stored, part.base)
             yield from part.select(start, end, names, tested, choice.mask, test, counters, values)
             return
     wanted = list(dict.fromkeys((*names, *tested)))
@@ -158,19 +168,26 @@ def _evolved(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def pruning(layout: Layout, where: Predicate | None, below_seq: int | None) -> Test | None:
-    """What tells by entries whether there may be rows below that count; None if everything may count."""
-    if where is None and below_seq is None:
+def pruning(layout: Layout, where: Predicate | None, numbers: SeqSet | None, base: int = 0) -> Test | None:
+    """What tells by entries whether there may be rows below that count; None if everything may count.
+
+    ``base`` is what has to be added to the sequence numbers that entries tell of.
+    """
+    if where is None and numbers is None:
         return None
+    reaches = None if numbers is None else with_numbers(layout, numbers, base)
     indexes = {} if where is None else _known(layout, where)
 
     def test(entries: Entries) -> Mask:
         columns = entries["columns"]
         result = np.ones(len(entries), np.bool_)
         if where is not None:
-            result &= where.may_match({name: columns[:, index] for name, index in indexes.items()}, entries["rows"])
-        if below_seq is not None:
-            result &= columns[:, layout.sequence]["min"] < np.uint64(max(below_seq, 0))
+            known = {name: columns[:, index] for name, index in indexes.items()}
+            if base and SEQUENCE_COLUMN in known:
+                known[SEQUENCE_COLUMN] = _shifted_bounds(known[SEQUENCE_COLUMN], base)
+            result &= where.may_match(known, entries["rows"])
+        if reaches is not None:
+            result &= reaches(entries)
         return result
 
     return test
@@ -202,6 +219,8 @@ def count(
     wanted = value_range(where, snapshot.layout.stored)
     if wanted is None or snapshot.deletions(start, end):
         return None
+    if snapshot.is_shifted and wanted.column == SEQUENCE_COLUMN:
+        return None
     start, parts = snapshot.in_range(start, end)
     if any(part.layout.schema != snapshot.layout.schema for part in parts):
         return None
@@ -216,3 +235,11 @@ def count(
             rows = part.scan(start, end, [wanted.column], may_hold, counters)
             total += sum(int(where.mask(batch).sum()) for batch in rows)
     return total
+
+
+def _shifted_bounds(records: Entries, base: int) -> Entries:
+    """What entries say of sequence numbers, with a base added to the bounds."""
+    records = records.copy()
+    for bound in ("min", "max"):
+        records[bound] += np.uint64(base)
+    return records

@@ -64,6 +64,16 @@ class SeqSet:
         """All numbers below ``number``."""
         return cls([(0, min(number, INT64_MAX))])
 
+    @classmethod
+    def of(cls, numbers: Numbers) -> SeqSet:
+        """The numbers in an array, which may be in any order."""
+        found = np.unique(numbers)
+        if not len(found):
+            return cls()
+        ends = np.flatnonzero(np.diff(found) != 1)
+        firsts, lasts = found[np.append(0, ends + 1)], found[np.append(ends, len(found) - 1)]
+        return cls(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return SeqSet, (self.spans,)
 

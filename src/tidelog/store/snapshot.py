@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
@@ -18,34 +19,51 @@ from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
+from tidelog.model.interval import Interval
 from tidelog.storage import ContainerReader
 from tidelog.storage.source import RowTest
 from tidelog.storage.valuerange import ValueRange
+from tidelog.store.entrytests import tree_numbers, with_numbers
 from tidelog.store.manifest import Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publications, TailRecord
-from tidelog.store.rows import Ints, seqs, sorted_rows, times
-from tidelog.store.seqset import SeqSet, Span
+from tidelog.store.rows import Ints, integers, seqs, shifted, sorted_rows, times
+from tidelog.store.seqset import EMPTY, SeqSet, Span
 from tidelog.store.tail import TailView, lock_path, published_path
 from tidelog.store.tailjournal import read_entries
-from tidelog.store.tailstate import TailState, not_in, read_state, state_of, tree_numbers
+from tidelog.store.tailstate import TailState, is_closed, not_in, read_state, state_of, tail_splits
 
 _ATTEMPTS: Final = 100
 _OPEN_TREES: Final = 256
 _CHUNK_ROWS: Final = 1 << 18
 
 
+Opened = tuple[str, tuple[int, int]]
+"""A split that the tail is writing, at a commit: its name, number and position of the commit."""
+
+
 class TreePart:
     """The rows of a tree."""
 
-    def __init__(self, tree: TreeReader) -> None:
+    def __init__(self, tree: TreeReader, info: SplitInfo | None = None, opened: Opened | None = None) -> None:
+        """Of a closed split, of one at a commit, or of what only its writer has."""
         self._tree = tree
+        self.info = info
+        self.opened = opened
+        self.base = 0 if info is None else info.seq_base
+        """What is added to the sequence numbers in the tree."""
         bounds = tree.time_bounds
         assert bounds is not None  # trees without rows are no parts
         self.first, self.last = bounds
         self.layout = tree.layout
         self.rows = tree.rows
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number."""
+        return tree_numbers(self._tree) if self.info is None else (self.info.seq_min, self.info.seq_max)
 
     def shape(self) -> dict[str, int]:
         """Rows, leaves and height of the tree."""
@@ -58,8 +76,9 @@ class TreePart:
     def scan(
         self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range, in order; without leaves that a test rejects."""
-        return self._tree.scan(start, end, columns, test, counters)
+        """Rows of a time range, in order; without leaves that a test, of numbers as in the tree, rejects."""
+        batches = self._tree.scan(start, end, columns, test, counters)
+        return (shifted(batch, self.base) for batch in batches) if self.base else batches
 
     def select(
         self,
@@ -73,7 +92,14 @@ class TreePart:
         wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of a time range that pass a test of some columns, in order."""
-        return self._tree.select(start, end, columns, tested, row_test, test, counters, wanted)
+        if not self.base:
+            return self._tree.select(start, end, columns, tested, row_test, test, counters, wanted)
+
+        def test_shifted(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+            return row_test(shifted(batch, self.base))
+
+        batches = self._tree.select(start, end, columns, tested, test_shifted, test, counters, wanted)
+        return (shifted(batch, self.base) for batch in batches)
 
     def count(
         self,
@@ -88,8 +114,14 @@ class TreePart:
         """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`."""
         return self._tree.count(start, end, wanted, row_test, may_hold, holds_all, counters)
 
+    def subtrees(
+        self, most_rows: int, start: int | None, end: int | None, test: Test | None, counters: ReadCounters
+    ) -> list[Subtree]:
+        """What a time range consists of, see :meth:`TreeReader.subtrees`."""
+        return self._tree.subtrees(most_rows, start, end, test, counters)
+
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
-        """The aggregates of some columns of the rows of a time range."""
+        """The aggregates of some columns of the rows of a time range; of sequence numbers, as they are in the tree."""
         return self._tree.aggregate(start, end, columns, counters)
 
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
@@ -104,6 +136,8 @@ class TreePart:
 class MemoryPart:
     """Sorted rows in memory, at least one."""
 
+    base = 0
+
     def __init__(self, layout: Layout, rows: pa.RecordBatch) -> None:
         self.layout = layout
         self._rows = rows
@@ -111,6 +145,17 @@ class MemoryPart:
         self.first, self.last = int(self._times[0]), int(self._times[-1])
         self.rows = rows.num_rows
         self._whole: Aggregate | None = None
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number."""
+        numbers = seqs(self._rows)
+        return int(numbers.min()), int(numbers.max())
+
+    def between(self, start: int | None, end: int | None, numbers: SeqSet | None = None) -> pa.RecordBatch:
+        """The rows of a time range, with all their columns; only those with certain sequence numbers if given."""
+        rows = self._range(start, end)
+        return rows if numbers is None else rows.filter(pa.array(numbers.contains(seqs(rows))))
 
     def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
         first = 0 if start is None else int(np.searchsorted(self._times, start))
@@ -164,15 +209,20 @@ class Snapshot:
     """All sequence numbers that rows have, or that are reserved, are below this one."""
     unseen: tuple[Span, ...] = ()
     """Those reserved for rows of the tail that are not in this snapshot."""
+    journaled: tuple[Span, ...] = ()
+    """The numbers of rows in the tail's journal, some of which may be in splits too."""
     view: TailView | None = None
     """What it was taken of, in the process that writes the tail."""
     is_uniform: bool = field(init=False)
     """Whether all parts have the schema of the stream as it is now."""
+    is_shifted: bool = field(init=False)
+    """Whether there are parts whose sequence numbers are not those in their trees."""
 
     def __post_init__(self) -> None:
         schema = self.layout.schema
         uniform = all(part.layout is self.layout or part.layout.schema == schema for part in self.parts)
         object.__setattr__(self, "is_uniform", uniform)
+        object.__setattr__(self, "is_shifted", any(part.base for part in self.parts))
 
     @property
     def visible(self) -> SeqSet:
@@ -189,6 +239,33 @@ class Snapshot:
         """One more than the greatest visible sequence number."""
         return self.visible.stop
 
+    @property
+    def unlisted(self) -> SeqSet:
+        """Sequence numbers that rows outside of the manifest's splits have, or may come to have: those of the tail."""
+        open_parts = [part.numbers for part in self.parts if not (isinstance(part, TreePart) and part.info)]
+        return SeqSet([*self.unseen, *self.journaled, *((low, high + 1) for low, high in open_parts)])
+
+    def lost(self, numbers: SeqSet) -> SeqSet:
+        """Which of the numbers were those of rows that could be seen and that ``deleted_before`` has deleted since.
+
+        For readers that go by numbers and may have been overtaken. What was overwritten does not count, nor do rows
+        that came when they were deleted already. Of splits that are gone only the bounds are known: where rows came out
+        of order, or were overwritten first, other numbers between them can be among the result, but never those of rows
+        that are still there. Reads parts that ``deleted_before`` cuts, or that have such numbers, and no others.
+        """
+        bound = self.manifest.deleted_before
+        if bound is None or not numbers:
+            return EMPTY
+        result = numbers & self.manifest.gone
+        for part in self.parts:
+            if result.overlaps(*part.numbers):
+                result -= SeqSet.of(_numbers_in(part, None, result, ()))
+        seen = numbers & self.manifest.deleted_seen
+        cut = [part for part in self.parts if part.first < bound and seen.overlaps(*part.numbers)]
+        for part in cut:
+            result |= SeqSet.of(_numbers_in(part, bound, seen, self.manifest.deletions))
+        return result
+
     def in_range(self, start: int | None, end: int | None) -> tuple[int | None, list[Part]]:
         """The start of a time range, not before what is deleted, and the parts that reach into the range."""
         deleted = self.manifest.deleted_before
@@ -200,13 +277,33 @@ class Snapshot:
         return start, [] if start is not None and end is not None and end <= start else found
 
     def deletions(self, start: int | None, end: int | None) -> list[Deletion]:
-        """Deletions of single ranges that matter in a time range."""
-        return [
-            each
-            for each in self.manifest.deletions
-            if (end is None or each.interval.start is None or each.interval.start < end)
-            and (start is None or each.interval.end is None or each.interval.end > start)
-        ]
+        """Deletions of single ranges that matter in a time range, because rows that they delete may be there."""
+        if not self.manifest.deletions:
+            return []
+        wanted = Interval(start, end)
+        near = [mark for mark in self.manifest.deletions if mark.interval.overlaps(wanted)]
+        parts = self.in_range(start, end)[1] if near else []
+        return [mark for mark in near if any(mark.touches(part.first, part.last, *part.numbers) for part in parts)]
+
+    def is_whole(self, start: int | None, end: int | None, numbers: SeqSet | None) -> bool:
+        """Whether all rows of the parts in a time range count: none is deleted, and all have some of the numbers."""
+        if numbers is not None and not all(numbers.covers(*part.numbers) for part in self.in_range(start, end)[1]):
+            return False
+        return not self.deletions(start, end)
+
+
+def _numbers_in(part: Part, end: int | None, numbers: SeqSet, deletions: Sequence[Deletion]) -> Ints:
+    """Those of some numbers that rows of a part before a time have, without rows that deletions hide."""
+    layout = part.layout
+    names = [layout.schema.time, layout.stored.names[layout.sequence]]
+    found = [np.empty(0, np.int64)]
+    for batch in part.scan(None, end, names, with_numbers(layout, numbers, part.base), ReadCounters()):
+        at, own = integers(batch.column(0)), integers(batch.column(1))
+        wanted = numbers.contains(own)
+        for mark in deletions:
+            wanted &= ~mark.mask(at, own)
+        found.append(own[wanted])
+    return np.concatenate(found)
 
 
 def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
@@ -234,7 +331,8 @@ class Snapshots:
         if last is None or last[0] != key:
             # The key stays right for as long as it is used: the view is kept with it.
             unseen = _rest(manifest.tail_block, view.next_seq)
-            last = self._last = (key, self._snapshot(manifest, view.trees, view.rows, view.next_seq, unseen, view))
+            parts = [TreePart(tree) for tree in view.trees]
+            last = self._last = (key, self._snapshot(manifest, parts, view.rows, view.next_seq, unseen, view))
         return last[1]
 
     def newest(self) -> Snapshot:
@@ -294,23 +392,25 @@ class Snapshots:
 
     def _of_state(self, state: TailState, manifest: Manifest, record: TailRecord | None) -> Snapshot:
         splits = state.splits if record is None else record.splits
-        trees = []
+        trees: list[TreeReader] = []
+        opened: list[Opened] = []
         for name, at in splits.items():
-            if name in manifest.splits:
+            if is_closed(name, manifest):  # by the manifest's newer account; what was overwritten has left it
                 continue
             exact = at if record is not None or state.producers else None
             reader = ContainerReader.open(self._site.medium, self._site.path(name), at=exact)
             tree = TreeReader(reader, Layout.of(reader.description))
             if tree.rows:
                 trees.append(tree)
+                opened.append((name, (reader.commit.number, reader.commit.position)))
         rows = state.rows(self._site.layout.stored)
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in trees)]
+        journaled: tuple[Span, ...] = ()
         if rows.num_rows:
-            lowest, highest = int(seqs(rows).min()), int(seqs(rows).max())
-            numbers.append(highest + 1)
+            journaled = ((int(seqs(rows).min()), int(seqs(rows).max()) + 1),)
+            numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
-            closed = [info for info in manifest.splits.values() if info.seq_max >= lowest]
-            rows = not_in([self._tree(info) for info in closed], rows)
+            rows = not_in([self._tree(info) for info in tail_splits(manifest, rows)], rows)
         rows = sorted_rows(rows, self._site.layout.schema)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
@@ -319,22 +419,24 @@ class Snapshots:
         else:  # what the writer has not left behind will never be there
             next_seq = max(numbers)
             unseen = _rest(manifest.tail_block, next_seq)
-        return self._snapshot(manifest, trees, [rows] if rows.num_rows else [], next_seq, unseen)
+        open_parts = [TreePart(tree, opened=at) for tree, at in zip(trees, opened, strict=True)]
+        memory = [rows] if rows.num_rows else []
+        return replace(self._snapshot(manifest, open_parts, memory, next_seq, unseen), journaled=journaled)
 
     def _snapshot(
         self,
         manifest: Manifest,
-        trees: Sequence[TreeReader],
+        open_parts: Sequence[TreePart],
         rows: Sequence[pa.RecordBatch],
         next_seq: int,
         unseen: tuple[Span, ...],
         view: TailView | None = None,
     ) -> Snapshot:
         layout = self._site.layout
-        parts: list[Part] = [TreePart(self._tree(info)) for info in manifest.splits.values()]
-        parts += [TreePart(tree) for tree in trees]
+        parts: list[Part] = [TreePart(self._tree(info), info) for info in manifest.splits.values()]
+        parts += open_parts
         parts += [MemoryPart(layout, batch) for batch in rows]
-        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view)
+        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view=view)
 
     def _tree(self, info: SplitInfo) -> TreeReader:
         with self._lock:

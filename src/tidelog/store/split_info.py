@@ -30,13 +30,18 @@ class SplitInfo:
     time_max: int
     seq_min: int
     seq_max: int
+    seq_base: int = 0
+    """What is added to the sequence numbers in the file: rows written before it was known which ones they would get.
+
+    The bounds above are those of the rows as they are read, with the base.
+    """
     kind: SplitKind
     boundary: Interval | None = None
     """The regular interval of time that all its events are in; None if it has none."""
     root: Bytes = b""
     """Where its tree begins, as the tree itself writes it down."""
     entry: Bytes = b""
-    """The entries of the root merged into one: rows, bounds and sums of every column."""
+    """The entries of the root merged into one: rows, bounds and sums of every column, as they are in the file."""
     created_at: float
     """Seconds since 1970."""
 
@@ -50,6 +55,11 @@ class SplitInfo:
             raise InputError(
                 f"split {self.name}: found times {self.time_min} to {self.time_max} and sequence numbers "
                 f"{self.seq_min} to {self.seq_max}; expected each to ascend, and numbers from 0"
+            )
+        if not 0 <= self.seq_base <= self.seq_min:
+            raise InputError(
+                f"split {self.name}: found {self.seq_base} to be added to sequence numbers that become {self.seq_min} "
+                "and more; expected a base from 0, and numbers from it on"
             )
         if self.seq_max - self.seq_min + 1 < self.rows:
             raise InputError(
@@ -79,6 +89,8 @@ class SplitInfo:
             "kind": self.kind,
             "created_at": self.created_at,
         }
+        if self.seq_base:
+            values["seq_base"] = self.seq_base
         if self.boundary is not None:
             values["boundary"] = [self.boundary.start, self.boundary.end]
         for name, content in (("root", self.root), ("entry", self.entry)):
@@ -100,6 +112,7 @@ class SplitInfo:
             time_max=time_max,
             seq_min=seq_min,
             seq_max=seq_max,
+            seq_base=values.get("seq_base", 0),
             kind=values["kind"],
             boundary=None if boundary is None else Interval(*boundary),
             root=base64.b64decode(values.get("root", ""), validate=True),

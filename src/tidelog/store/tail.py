@@ -17,6 +17,7 @@ from tidelog.model.interval import Interval
 from tidelog.model.rows import Row
 from tidelog.model.time import INT64_MAX
 from tidelog.storage.media import Lock
+from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import OpenSplit, Site, closed_tree
@@ -24,7 +25,7 @@ from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import concatenated, is_sorted, times, with_seq
 from tidelog.store.seqset import Span
 from tidelog.store.tailjournal import Head, TailJournal, message_of
-from tidelog.store.tailstate import TailState, not_in, read_state, tail_path, tree_numbers
+from tidelog.store.tailstate import TailState, not_in, read_state, tail_path, tail_splits
 from tidelog.store.waiting import WaitingRows
 
 _LARGE: Final = 8
@@ -189,13 +190,11 @@ class Tail:
         rows = state.rows(self._stored)
         if not rows.num_rows:
             return rows
-        lowest = int(np.min(rows.column(rows.num_columns - 1).to_numpy()))
         rows = not_in([split.reader() for split in self._splits], rows)
-        for info in manifest.splits.values():
-            if info.seq_max >= lowest and rows.num_rows:
-                tree, reader = closed_tree(self._site, info)
-                with reader:
-                    rows = not_in([tree], rows)
+        for info in tail_splits(manifest, rows):
+            tree, reader = closed_tree(self._site, info)
+            with reader:
+                rows = not_in([tree], rows)
         return rows
 
     def close(self) -> None:

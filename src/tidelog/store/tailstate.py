@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.index.entries import Entries
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
+from tidelog.store.entrytests import with_numbers
 from tidelog.store.filenames import join
-from tidelog.store.manifest import Manifest
+from tidelog.store.manifest import Manifest, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.rows import Ints, concatenated, seqs, without
+from tidelog.store.seqset import SeqSet
 from tidelog.store.tailjournal import (
     Entry,
     counted,
@@ -59,7 +59,7 @@ class TailState:
 def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState:
     """What entries say, all of which count. Splits that the manifest has, or had, are closed."""
     head = entries[-1].head
-    splits = {name: at for name, at in head.splits.items() if not _is_closed(name, manifest)}
+    splits = {name: at for name, at in head.splits.items() if not is_closed(name, manifest)}
     return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, _reached(manifest)))
 
 
@@ -75,14 +75,15 @@ def read_state(site: Site, manifest: Manifest) -> TailState:
         return TailState(next_seq=_reached(manifest))
     number, entries = found
     names = dict.fromkeys(name for entry in entries for name in entry.head.splits)
-    commits = {name: _newest_commit(site, name) for name in names if not _is_closed(name, manifest)}
+    commits = {name: _newest_commit(site, name) for name in names if not is_closed(name, manifest)}
     there = {name: commit for name, commit in commits.items() if commit is not None}
     # A base counts in any case: it is written when all of its commits are durable.
     state = state_of(number, counted(entries, there) or entries[:1], manifest)
     return replace(state, splits={name: at for name, at in state.splits.items() if name in there})
 
 
-def _is_closed(name: str, manifest: Manifest) -> bool:
+def is_closed(name: str, manifest: Manifest) -> bool:
+    """Whether a split that the tail was writing is a matter of the manifest's: it has it, or had it."""
     return name in manifest.splits or name in manifest.removed
 
 
@@ -98,10 +99,16 @@ def _newest_commit(site: Site, name: str) -> int | None:
         return None
 
 
-def tree_numbers(tree: TreeReader) -> tuple[int, int]:
-    """The smallest and the greatest sequence number in a tree, which has rows."""
-    numbers = tree.entry()[tree.layout.stored.names[tree.layout.sequence]]
-    return int(numbers.minimum()), int(numbers.maximum())
+def tail_splits(manifest: Manifest, rows: pa.RecordBatch) -> list[SplitInfo]:
+    """The closed splits that may have some of the tail's rows: those with such numbers that the tail has written."""
+    if not rows.num_rows:
+        return []
+    numbers = seqs(rows)
+    low, high = int(numbers.min()), int(numbers.max())
+    # Splits with a base were written by others.
+    return [
+        info for info in manifest.splits.values() if not info.seq_base and info.seq_min <= high and info.seq_max >= low
+    ]
 
 
 def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
@@ -112,15 +119,8 @@ def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
     low, high = int(numbers.min()), int(numbers.max())
     found = [np.empty(0, np.int64)]
     for tree in trees:
-        index = tree.layout.sequence
-        name = tree.layout.stored.names[index]
-
-        def reaches(entries: Entries, index: int = index) -> npt.NDArray[np.bool_]:
-            bounds = entries["columns"][:, index]
-            # Numbers are never negative, so their bits compare as they are.
-            return np.asarray((bounds["min"] <= np.uint64(high)) & (bounds["max"] >= np.uint64(low)))
-
-        for batch in tree.scan(columns=[name], test=reaches):
+        test = with_numbers(tree.layout, SeqSet([(low, high + 1)]))
+        for batch in tree.scan(columns=[tree.layout.stored.names[tree.layout.sequence]], test=test):
             each = seqs(batch)
             found.append(each[(each >= low) & (each <= high)])
     return np.concatenate(found)

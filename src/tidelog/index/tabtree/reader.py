@@ -20,6 +20,7 @@ from tidelog.index.tabtree.flank import Flank
 from tidelog.index.tabtree.nodes import NodeCache, Nodes
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.searching import Test, search
+from tidelog.index.tabtree.subtrees import Subtree, divide
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
@@ -283,6 +284,20 @@ class TreeReader:
             if not children.levels[child]:
                 return leaf, leaf + 1
             children = self._nodes.node(children.ids[child], counters)
+
+    def subtrees(
+        self,
+        most_rows: int,
+        start: int | None = None,
+        end: int | None = None,
+        test: Test | None = None,
+        counters: ReadCounters | None = None,
+    ) -> list[Subtree]:
+        """The subtrees that reach into a time range, in order: each with so many rows at the most, or a leaf.
+
+        What a ``test`` (:meth:`leaf_ranges`) rejects is left out. Reads inner nodes only.
+        """
+        return divide(self._nodes, most_rows, start, end, test, counters)
 
     # -- aggregates -----------------------------------------------------------------------------------------------
 

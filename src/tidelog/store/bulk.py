@@ -1,0 +1,306 @@
+"""Writing whole splits beside the tail: any number of writers make files, one commit makes all of them visible.
+
+Neither takes the tail lock (docs/design/004-spark.md). The rows of a file are numbered from 0; the commit gives each
+file a base, and a row's sequence number is the base plus its number in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.errors import ClosedError, InputError
+from tidelog.model.interval import ALL_TIME, Interval
+from tidelog.storage.media import Medium
+from tidelog.store.filenames import join, stem_of
+from tidelog.store.manifest import SPLITS, Change, Deletion, Manifest, ManifestLog, SplitInfo
+from tidelog.store.memory import MemoryRows, split_late
+from tidelog.store.opensplit import OpenSplit, Site
+from tidelog.store.retention import drop_deleted, remove_group
+from tidelog.store.rows import is_sorted, times, with_seq
+from tidelog.store.seqset import EMPTY
+from tidelog.store.snapshot import Snapshots
+
+MEMORY: Final = 64 << 20
+"""Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""
+
+_LEAVES: Final = 16
+"""Leaves of rows in order that are gathered before they are encoded together."""
+
+
+class BulkWriter:
+    """Writes rows in any order of time into closed splits that nobody can see yet. One thread at a time.
+
+    Rows in order of time go straight into one split. Rows that come a little late are sorted in memory; those that come
+    after newer ones were written are gathered and become splits of their own, so that there are as few splits that
+    overlap as memory allows. As a context manager it removes its files unless :meth:`finish` was reached.
+    """
+
+    def __init__(self, site: Site, *, memory: int = MEMORY) -> None:
+        if memory < 1:
+            raise InputError(f"found {memory} bytes of memory for a writer; expected some")
+        self._site = site
+        self._schema = site.layout.schema
+        self._stored = site.layout.stored
+        # Late rows, the two copies that sorting takes, and the others together fit the memory.
+        self._most_late = max(memory // 4, 1)
+        self._most_fresh = max(memory // 8, 1)
+        self._fresh = MemoryRows(self._schema, self._stored)
+        """Rows not before what the open split has."""
+        self._late = MemoryRows(self._schema, self._stored)
+        self._arrived = 0
+        self._split: OpenSplit | None = None
+        self._sealed: int | None = None
+        """The time of the last row in the open split, or in the one before it."""
+        self._infos: list[SplitInfo] = []
+        self._names: list[str] = []
+        self._over = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows were appended."""
+        return self._arrived
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Write rows of the stream's schema, in any order; their memory must not change before :meth:`finish`.
+
+        After an error nothing can be appended any more: :meth:`abandon` the writer.
+        """
+        self._check_open()
+        if not batch.schema.equals(self._schema.arrow):
+            raise InputError(
+                f"found a batch of the columns {', '.join(batch.schema.names)}, expected those of the stream, "
+                f"{', '.join(self._schema.names)}, of its types; use tidelog.model.to_batches"
+            )
+        if self._can_pass(batch):
+            self._append(batch)
+            return
+        step = max(batch.num_rows * self._most_fresh // max(batch.nbytes, 1), 1)
+        for first in range(0, batch.num_rows, step):
+            self._append(batch.slice(first, step))
+
+    def _can_pass(self, batch: pa.RecordBatch) -> bool:
+        """Whether a batch is small, or can be written as it is: others are taken in parts, to be sorted."""
+        return batch.nbytes <= self._most_fresh or (self._fresh.is_sorted and self._follows(batch))
+
+    def _follows(self, batch: pa.RecordBatch) -> bool:
+        """Whether rows are sorted, and none is before what is written or at hand."""
+        at = times(batch, self._schema)
+        last = self._sealed if self._fresh.last_time is None else self._fresh.last_time
+        return (last is None or bool(at[0] >= last)) and is_sorted(at)
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        rows = with_seq(batch, self._arrived, self._stored)
+        self._arrived += batch.num_rows
+        fresh, late = split_late(rows, self._schema, self._sealed)
+        if late is not None:
+            self._late.add(late)
+            if self._late.bytes >= self._most_late:
+                self._write_late()
+        if not fresh.num_rows:
+            return
+        if fresh.num_rows >= _LEAVES * self._site.options.leaf_rows and self._fresh.is_sorted and self._follows(fresh):
+            if self._fresh.rows:
+                self._write(self._fresh.take())
+            self._write(fresh)  # as it is, without a copy
+            return
+        self._fresh.add(fresh)
+        self._write_fresh()
+
+    def _write_fresh(self) -> None:
+        """Write the older ones of the rows at hand, if there are enough."""
+        fresh, leaf = self._fresh, self._site.options.leaf_rows
+        if fresh.bytes >= self._most_fresh:
+            # Those that come a little late can still be put in their place among the other half.
+            self._write(fresh.take(_whole(fresh.rows // 2, leaf)))
+        elif fresh.is_sorted and fresh.rows >= _LEAVES * leaf:
+            self._write(fresh.take(_whole(fresh.rows - leaf, leaf)))
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        """Append sorted rows, none of which is before the last one written, to the open split."""
+        if self._split is None:
+            self._split = self._create()
+        split = self._split
+        split.extend(_renumbered(batch, split.rows))
+        self._sealed = int(times(batch, self._schema)[-1])
+        if split.bytes >= self._site.options.split_bytes:
+            self._close_split()
+
+    def _create(self) -> OpenSplit:
+        split = OpenSplit.create(self._site, None)
+        self._names.append(split.name)
+        return split
+
+    def _close_split(self) -> None:
+        split, self._split = self._split, None
+        if split is not None:
+            try:
+                self._infos.append(split.close("loaded"))
+            except BaseException:
+                split.abandon()
+                raise
+
+    def _write_late(self) -> None:
+        """Make a split of the late rows."""
+        if self._late.rows:
+            split = self._create()
+            try:
+                split.extend(_renumbered(self._late.take(), 0))
+                self._infos.append(split.close("loaded"))
+            except BaseException:
+                split.abandon()
+                raise
+
+    def finish(self) -> list[SplitInfo]:
+        """Write what is left; returns the splits, closed and durable, for :func:`commit_bulk`. Empty without rows."""
+        self._check_open()
+        if self._fresh.rows:
+            self._write(self._fresh.take())
+        self._close_split()
+        self._write_late()
+        self._over = True
+        # In the order they were begun in, rows of equal time come in the order of their arrival.
+        return sorted(self._infos, key=lambda info: self._names.index(info.name))
+
+    def abandon(self) -> None:
+        """Give up and remove the files, which must not have been handed to a commit."""
+        if self._over and not self._names:
+            return
+        self._over = True
+        names, self._names = self._names, []
+        if self._split is not None:
+            split, self._split = self._split, None
+            with suppress(Exception):  # of a file that goes anyway
+                split.abandon()
+        _remove_files(self._site.medium, self._site.directory, names)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._over:
+            self.abandon()
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise ClosedError("the writer was finished or abandoned; make another one")
+
+
+def _whole(rows: int, leaf: int) -> int:
+    """So many rows, without a leaf that is not full; one leaf at least."""
+    return max(rows // leaf * leaf, leaf)
+
+
+def _renumbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Sorted rows with the numbers that they have in their file: dense, and so in order too."""
+    numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+    return batch.set_column(batch.num_columns - 1, batch.schema.field(batch.num_columns - 1), numbers)
+
+
+def commit_bulk(
+    manifests: ManifestLog,
+    infos: Sequence[SplitInfo],
+    *,
+    transaction: tuple[str, int] | None = None,
+    overwrite: Interval | Literal["all"] | None = None,
+) -> bool:
+    """Make the splits of any number of writers visible, all at once and durably.
+
+    ``transaction`` is the name of a producer and a number greater than that of its last one. If it is not greater, the
+    same was committed before: nothing happens, the files are removed unless it was they, and False is returned.
+    ``overwrite`` deletes what can be seen of a time interval at this moment, in the same commit. What the tail
+    publishes later stays, whatever the order of events.
+
+    Raises :class:`ConflictError` if a file was given up because it was not committed in time.
+    """
+    infos = list(infos)
+    for info in infos:
+        if info.seq_base or info.seq_min:
+            raise InputError(
+                f"split {info.name} has the sequence numbers {info.seq_min} to {info.seq_max} already; expected "
+                "splits as BulkWriter.finish returned them"
+            )
+    interval = ALL_TIME if overwrite == "all" else overwrite
+    if interval is not None and interval.is_empty:
+        raise InputError(f"found the empty interval {interval} to overwrite; leave it out, to only add rows")
+    snapshots = Snapshots(Site.of(manifests), manifests)
+    is_new = True
+
+    def change(manifest: Manifest) -> Change | None:
+        nonlocal is_new
+        last = None if transaction is None else manifest.transactions.get(transaction[0])
+        is_new = last is None or transaction is None or transaction[1] > last
+        names = [info.name for info in infos]
+        if not is_new or (infos and all(name in manifest.splits for name in names)):
+            return None
+        visible, first = EMPTY, manifest.next_seq
+        if interval is not None or manifest.tail_block is None:
+            # Of this manifest, or of a newer one: then this change comes too late, and is asked for again.
+            visible = snapshots.newest().visible
+            # The tail of a store without blocks has given out numbers that the manifest does not know.
+            first = max(first, visible.stop)
+        # What is deleted already is not overwritten: whoever has not seen it has lost it.
+        alive = None if interval is None else interval.intersect(Interval(manifest.deleted_before, None))
+        marks = () if alive is None or alive.is_empty or not visible else (Deletion(alive, visible),)
+        return Change(
+            add=tuple(_based(infos, first)),
+            delete=marks,
+            undelete=tuple(old for old in manifest.deletions if any(mark.includes(old) for mark in marks)),
+            transactions={} if transaction is None else {transaction[0]: transaction[1]},
+        )
+
+    manifests.commit(change)
+    if not is_new:
+        remove_files(manifests, infos)
+        return False
+    if interval is not None:
+        drop_deleted(manifests, snapshots.newest().unlisted)
+    return True
+
+
+def _based(infos: Iterable[SplitInfo], first: int) -> Iterable[SplitInfo]:
+    """Splits with the sequence numbers from ``first`` on."""
+    for info in infos:
+        yield replace(info, seq_base=first, seq_min=info.seq_min + first, seq_max=info.seq_max + first)
+        first += info.seq_max + 1
+
+
+def remove_files(manifests: ManifestLog, infos: Iterable[SplitInfo]) -> list[str]:
+    """Remove the files of splits that will not be committed; returns the names of those that were.
+
+    Safe even if they were committed, or are just now: files that a manifest names, or named, stay, and those that go
+    can no longer be committed.
+    """
+    names = [info.name for info in infos]
+    given_up: list[str] = []
+
+    def condemn(manifest: Manifest) -> Change:
+        known = {stem_of(name) for name in (*manifest.splits, *manifest.removed)}
+        given_up[:] = [name for name in names if stem_of(name) not in known]
+        return Change(condemn=tuple(given_up))
+
+    manifests.commit(condemn)
+    gone = _remove_files(manifests.medium, manifests.directory, given_up)
+    if gone:
+        manifests.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)))
+    return gone
+
+
+def _remove_files(medium: Medium, directory: str, names: Sequence[str]) -> list[str]:
+    """Remove the files of splits, and their locks; returns the names of splits of which nothing is left."""
+    gone = []
+    for name in names:
+        paths = medium.names(join(directory, f"{SPLITS}/{stem_of(name)}."))
+        if not remove_group(medium, paths):
+            gone.append(name)
+    if gone:
+        medium.sync_names(join(directory, SPLITS))
+    return gone
