@@ -15,7 +15,9 @@ import pytest
 
 import tidelog
 from support.commands import TRADES, Cli
+from tidelog.model import to_batches
 from tidelog.storage.check import Finding
+from tidelog.store.bulk import BulkWriter
 
 
 def duck(query: str) -> list[tuple[Any, ...]]:
@@ -201,19 +203,39 @@ def test_check_of_a_damaged_file(cli: Cli, tmp_path: Path) -> None:
     assert run.err.endswith(" found\n")
 
 
-@pytest.mark.parametrize(("option", "removes"), [("--orphans", False), ("--remove-orphans", True)])
-def test_orphans(cli: Cli, trades: list[Any], monkeypatch: pytest.MonkeyPatch, option: str, removes: bool) -> None:
-    asked: list[bool] = []
-
-    def orphans(self: Any, *, remove: bool = False) -> list[str]:
-        asked.append(remove)
-        return ["trades/7.tl"]
-
-    monkeypatch.setattr("tidelog.engine.store.Store.orphans", orphans)
-    run = cli("check", "--store", "events", option)
+def test_orphans(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.stream("trades")
+        rows = len(stream)
+        writer = BulkWriter(stream.site)
+        for batch in to_batches(TRADES, stream.schema):
+            writer.append(batch)
+        left = [stream.site.path(info.name) for info in writer.finish()]
+    old = stream.site.path("1600000000000-0123456789abcdef.tide")
+    (tmp_path / "events" / old).write_bytes(b"left behind")
+    run = cli("check", "--store", "events", "--orphans")
     assert run.code == 0
-    assert run.lines[0] == f"{'removed' if removes else 'orphan'}: trades/7.tl"
-    assert asked == [removes]
+    listed = [line for line in run.lines if not line.endswith(".lock")]
+    assert listed == [f"orphan: {old}", *(f"orphan: {path}" for path in left), "1 stream checked, nothing is wrong"]
+    run = cli("check", "--store", "events", "--orphans", "--remove")
+    assert f"removed: {old}" in run.lines
+    assert f"orphan: {left[0]}" in run.lines
+    assert not (tmp_path / "events" / old).exists()
+    assert (tmp_path / "events" / left[0]).exists()
+    run = cli("check", "--store", "events", "--orphans", "--remove", "--age", "0s")
+    assert f"removed: {left[0]}" in run.lines
+    assert not any(line.startswith("orphan") for line in run.lines)
+    run = cli("check", "--store", "events", "--orphans", "--remove", "--age", "0s")
+    assert run.lines == ["1 stream checked, nothing is wrong"]
+    with tidelog.open(tmp_path / "events") as store:
+        assert len(store.stream("trades")) == rows
+
+
+def test_removing_needs_orphans_and_an_age(cli: Cli, trades: list[Any]) -> None:
+    assert cli("check", "--store", "events", "--remove").code == 2
+    run = cli("check", "--store", "events", "--orphans", "--remove", "--age", "soon")
+    assert run.code == 1
+    assert "older_than" in run.err
 
 
 def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
@@ -232,7 +254,7 @@ def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
         ["aggregate", "count(*)", "--store", "nowhere", "--stream", "x"],
         ["streams", "--store", "nowhere"],
         ["stats", "--store", "nowhere"],
-        ["check", "--store", "nowhere", "--remove-orphans"],
+        ["check", "--store", "nowhere", "--orphans", "--remove"],
         ["drop", "x", "--store", "nowhere", "--yes"],
         ["rename", "x", "y", "--store", "nowhere"],
         ["export", "x.csv", "--store", "nowhere", "--stream", "x"],

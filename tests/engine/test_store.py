@@ -126,6 +126,7 @@ def test_closed_and_read_only() -> None:
             lambda: store.drop_stream("s"),
             lambda: store.rename_stream("s", "t"),
             store.sweep,
+            store.remove_orphans,
         ):
             with pytest.raises(ReadOnlyError, match="without read_only"):
                 ask()
@@ -159,7 +160,7 @@ def test_sweeping_spares_what_is_in_use() -> None:
         gone = store.sweep()
         assert len([name for name in gone if name.endswith(".tide")]) == 2
         assert reader.read_all().num_rows == 140
-        assert store.orphans(remove=True) == []
+        assert store.remove_orphans("0s") == store.orphans() == []
         assert store.check() == []
     with Store(medium) as store:
         assert len(store.stream("s")) == 140

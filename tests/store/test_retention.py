@@ -21,9 +21,11 @@ from tidelog.store.retention import (
     Orphan,
     Swept,
     drop_deleted,
+    give_up,
     is_deleted,
     is_spent,
     orphans,
+    remove_orphans,
     retention_bound,
     sweep,
 )
@@ -287,3 +289,44 @@ def test_on_real_files_with_real_locks(tmp_path: Path, clock: Hand) -> None:
         clock.now += ORPHAN_AGE
         assert sweep(medium, log, clock.now + GRACE, keep=()).deleted == (lost,)
         assert medium.names("s/splits/") == [writing, writing + ".lock"]
+
+
+class TestRemovingOrphans:
+    def test_old_ones_go_at_once_and_others_stay(self, medium: RecordingMedium, log: ManifestLog, clock: Hand) -> None:
+        def put(age: float) -> str:
+            name = new_file_name(clock.now - age)
+            put_file(medium, split_path(HERE, name))
+            return name
+
+        old, young, kept, held, strange = put(100), put(5), put(200), put(300), "notes.txt"
+        put_file(medium, split_path(HERE, strange))
+        put_file(medium, split_path(HERE, old) + ".lock")
+        listed = put_split(medium, HERE, clock.now - 400)
+        removed = put_split(medium, HERE, clock.now - 500)
+        log.commit(lambda manifest: Change(add=(listed, removed)))
+        log.commit(lambda manifest: Change(remove=(removed.name,)))
+        with medium.lock(split_path(HERE, held) + ".lock"):
+            gone = remove_orphans(medium, log, clock.now, keep=[kept], older_than=50)
+        assert sorted(gone) == [split_path(HERE, old), split_path(HERE, old) + ".lock"]
+        for name in (young, kept, held, strange, listed.name, removed.name):
+            assert medium.exists(split_path(HERE, name))
+        assert set(log.load().removed) == {removed.name}
+        assert remove_orphans(medium, log, clock.now, keep=[kept, held], older_than=50) == []
+        assert len(remove_orphans(medium, log, clock.now, keep=[], older_than=0)) == 4
+
+    def test_what_was_given_up_cannot_be_committed(self, medium: RecordingMedium, log: ManifestLog) -> None:
+        split = put_split(medium, HERE)
+        assert give_up(log, [split.name, "1790000000000-ffffffffffffffff.tide"]) == [
+            split.name,
+            "1790000000000-ffffffffffffffff.tide",
+        ]
+        with pytest.raises(NotFoundError):
+            log.commit(lambda manifest: Change(add=(split,)))
+
+    def test_a_file_that_is_held_stays_given_up(self, medium: RecordingMedium, log: ManifestLog) -> None:
+        split = put_split(medium, HERE)
+        with medium.lock(path_of(split) + ".lock"):
+            assert give_up(log, [split.name]) == []
+        assert set(log.load().removed) == {split.name}
+        with pytest.raises(ConflictError, match="given up"):
+            log.commit(lambda manifest: Change(add=(split,)))

@@ -278,14 +278,19 @@ def check(
     orphans: Annotated[
         bool, typer.Option("--orphans", help="List files that belong to nothing, as interrupted writers leave them.")
     ] = False,
-    remove_orphans: Annotated[
-        bool, typer.Option("--remove-orphans", help="Remove those that are old enough to be nobody's work.")
+    remove: Annotated[
+        bool, typer.Option("--remove", help="With --orphans: remove those that are old enough to be nobody's work.")
     ] = False,
+    age: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --remove: how old that is, e.g. 1d or 90m.")
+    ] = "1d",
 ) -> None:
     """Walk every structure of a store and list what is wrong; the exit code is 1 if something is."""
     from tidelog.cli import manage
 
-    if not manage.check(store, orphans=orphans, remove=remove_orphans):
+    if remove and not orphans:
+        raise typer.BadParameter("it is for orphans; say --orphans --remove", param_hint="--remove")
+    if not manage.check(store, orphans=orphans, remove=remove, age=age):
         raise typer.Exit(1)
 
 

@@ -46,16 +46,18 @@ def stats(store_path: Path, stream: str | None, *, as_json: bool) -> None:
         _print_facts(values)
 
 
-def check(store_path: Path, *, orphans: bool, remove: bool) -> bool:
+def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
     """Print everything that is wrong; True if nothing is. Orphans are told and removed, and are no fault."""
     with _existing(store_path, read_only=not remove) as store:
         findings = store.check()
         names = store.streams()
-        left_over = store.orphans(remove=remove) if orphans or remove else []
+        removed = store.remove_orphans(age) if remove else []
+        left_over = store.orphans() if orphans else []
     for finding in findings:
         typer.echo(printable(str(finding)))
-    for file in left_over:
-        typer.echo(f"{'removed' if remove else 'orphan'}: {printable(file)}")
+    for word, files in (("removed", removed), ("orphan", left_over)):
+        for file in files:
+            typer.echo(f"{word}: {printable(file)}")
     if findings:
         typer.echo(f"{len(findings)} found", err=True)
     else:

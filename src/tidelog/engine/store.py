@@ -19,8 +19,8 @@ from tidelog.storage import FileMedium
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.catalogue import Catalogue, StreamEntry
-from tidelog.store.options import StreamOptions
-from tidelog.store.retention import orphans, sweep
+from tidelog.store.options import StreamOptions, seconds
+from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
 from tidelog.store.tailstate import read_split_names
 
 
@@ -124,19 +124,32 @@ class Store:
                 findings += self.stream(name).check()
         return findings
 
-    def orphans(self, *, remove: bool = False) -> list[str]:
+    def orphans(self) -> list[str]:
         """Files that belong to no stream and no split, as interrupted writers leave them.
 
-        With ``remove`` those go that are old enough for nobody to be working on them.
+        Those of writers that have not committed yet look the same.
         """
         self._check_open()
         found = list(self._catalogue.orphans())
         for entry in self._catalogue.streams():
             log = self._catalogue.manifests(entry)
             found += [each.path for each in orphans(self._medium, log, keep=self._in_use(entry))]
-        if remove:
-            self.sweep()
         return found
+
+    def remove_orphans(self, older_than: str | float = ORPHAN_AGE) -> list[str]:
+        """Remove files that belong to nothing and are older than a duration such as ``"1d"``, or a number of seconds.
+
+        Returns their names. Nobody may have been writing a file that long without having committed it. Directories of
+        streams whose creation was interrupted go with a :meth:`sweep`, when their grace period is over.
+        """
+        self._check_writable()
+        age = seconds("older_than", older_than)
+        now = time.time()
+        removed = self._catalogue.sweep(now, orphan_age=age)
+        for entry in self._catalogue.streams():
+            in_use = self._in_use(entry)
+            removed += remove_orphans(self._medium, self._catalogue.manifests(entry), now, keep=in_use, older_than=age)
+        return removed
 
     def sweep(self) -> list[str]:
         """Remove files whose grace period is over; returns their names."""

@@ -17,12 +17,10 @@ import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.interval import ALL_TIME, Interval
-from tidelog.storage.media import Medium
-from tidelog.store.filenames import join, stem_of
-from tidelog.store.manifest import SPLITS, Change, Deletion, Manifest, ManifestLog, SplitInfo
+from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.retention import drop_deleted, remove_group
+from tidelog.store.retention import drop_deleted, give_up, remove_splits
 from tidelog.store.rows import is_sorted, times, with_seq
 from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshot import Snapshots
@@ -75,8 +73,8 @@ class BulkWriter:
         self._check_open()
         if not batch.schema.equals(self._schema.arrow):
             raise InputError(
-                f"found a batch of the columns {', '.join(batch.schema.names)}, expected those of the stream, "
-                f"{', '.join(self._schema.names)}, of its types; use tidelog.model.to_batches"
+                f"found a batch of {_fields(batch.schema)}; expected those of the stream, "
+                f"{_fields(self._schema.arrow)}: use tidelog.model.to_batches to convert it"
             )
         if self._can_pass(batch):
             self._append(batch)
@@ -178,7 +176,7 @@ class BulkWriter:
             split, self._split = self._split, None
             with suppress(Exception):  # of a file that goes anyway
                 split.abandon()
-        _remove_files(self._site.medium, self._site.directory, names)
+        remove_splits(self._site.medium, self._site.directory, names)
 
     def __enter__(self) -> Self:
         return self
@@ -192,6 +190,10 @@ class BulkWriter:
     def _check_open(self) -> None:
         if self._over:
             raise ClosedError("the writer was finished or abandoned; make another one")
+
+
+def _fields(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
 def _whole(rows: int, leaf: int) -> int:
@@ -276,31 +278,6 @@ def _based(infos: Iterable[SplitInfo], first: int) -> Iterable[SplitInfo]:
 def remove_files(manifests: ManifestLog, infos: Iterable[SplitInfo]) -> list[str]:
     """Remove the files of splits that will not be committed; returns the names of those that were.
 
-    Safe even if they were committed, or are just now: files that a manifest names, or named, stay, and those that go
-    can no longer be committed.
+    Safe even if they were committed, or are just now: see :func:`tidelog.store.retention.give_up`.
     """
-    names = [info.name for info in infos]
-    given_up: list[str] = []
-
-    def condemn(manifest: Manifest) -> Change:
-        known = {stem_of(name) for name in (*manifest.splits, *manifest.removed)}
-        given_up[:] = [name for name in names if stem_of(name) not in known]
-        return Change(condemn=tuple(given_up))
-
-    manifests.commit(condemn)
-    gone = _remove_files(manifests.medium, manifests.directory, given_up)
-    if gone:
-        manifests.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)))
-    return gone
-
-
-def _remove_files(medium: Medium, directory: str, names: Sequence[str]) -> list[str]:
-    """Remove the files of splits, and their locks; returns the names of splits of which nothing is left."""
-    gone = []
-    for name in names:
-        paths = medium.names(join(directory, f"{SPLITS}/{stem_of(name)}."))
-        if not remove_group(medium, paths):
-            gone.append(name)
-    if gone:
-        medium.sync_names(join(directory, SPLITS))
-    return gone
+    return give_up(manifests, [info.name for info in infos])

@@ -64,7 +64,7 @@ class StreamOptions:
         for name in ("split", "retention", "lateness"):
             object.__setattr__(self, name, _duration(name, getattr(self, name), positive=name != "lateness"))
         object.__setattr__(self, "aggregates", _columns(self.aggregates))
-        object.__setattr__(self, "grace", _seconds("grace", self.grace))
+        object.__setattr__(self, "grace", seconds("grace", self.grace))
         _check_integer("split_bytes", self.split_bytes, 1)
         _check_integer("leaf_rows", self.leaf_rows, 1, LARGEST_LEAF)
         _check_integer("fanout", self.fanout, 2, LARGEST_FANOUT)
@@ -172,18 +172,18 @@ def _duration(name: str, value: object, *, positive: bool) -> Duration | None:
     return value
 
 
-def _seconds(name: str, value: object) -> float:
-    """A length of wall-clock time in seconds."""
+def seconds(name: str, value: object) -> float:
+    """A length of wall-clock time in seconds, given as such or as text; raises :class:`TimeError` by its name."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
+        length = float(value)
     else:
         try:
-            seconds = float(read_duration(value))
+            length = float(read_duration(value))
         except TimeError as error:
             raise TimeError(f"option {name}: {error}, or a number of seconds") from None
-    if not (math.isfinite(seconds) and seconds >= 0):
+    if not (math.isfinite(length) and length >= 0):
         raise TimeError(f"option {name}: found {value!r}; expected a finite number of seconds, at least 0")
-    return seconds
+    return length
 
 
 def _columns(value: object) -> Literal["all"] | tuple[str, ...]:

@@ -153,7 +153,7 @@ def sweep(
     forget = []
     for name in due:
         paths = groups.get(stem_of(name), [])
-        stuck = remove_group(medium, paths)
+        stuck = _remove(medium, paths)
         held += stuck
         deleted += [path for path in paths if path not in stuck]
         if not stuck:
@@ -181,6 +181,52 @@ def sweep(
     )
 
 
+def remove_orphans(
+    medium: Medium, log: ManifestLog, now: float, *, keep: Collection[str], older_than: float = ORPHAN_AGE
+) -> list[str]:
+    """Remove orphans that are older than so many seconds at time ``now``, at once; returns their names on the medium.
+
+    Spares what :func:`sweep` spares. Nobody can be reading them, so there is no grace period; whoever was about to
+    commit one is refused.
+    """
+    groups = _files_by_stem(medium, log.directory)
+    lost = [
+        paths[0].rpartition("/")[2]
+        for stem, paths in groups.items()
+        if (born := born_at(paths[0])) is not None and born + older_than <= now and stem not in map(stem_of, keep)
+    ]
+    gone = give_up(log, [name for name in lost if not _is_locked(medium, groups[stem_of(name)])])
+    return [path for name in gone for path in groups[stem_of(name)]]
+
+
+def give_up(log: ManifestLog, names: Collection[str]) -> list[str]:
+    """Remove files in ``splits`` that were never committed; returns the names of those that were.
+
+    Safe even if they were committed, or are just now: files that a manifest names, or named, stay, and those that go
+    can no longer be committed.
+    """
+    given_up: list[str] = []
+
+    def condemn(manifest: Manifest) -> Change:
+        known = {stem_of(name) for name in (*manifest.splits, *manifest.removed)}
+        given_up[:] = [name for name in names if stem_of(name) not in known]
+        return Change(condemn=tuple(given_up))
+
+    log.commit(condemn)
+    gone = remove_splits(log.medium, log.directory, given_up)
+    if gone:
+        log.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)))
+    return gone
+
+
+def remove_splits(medium: Medium, directory: str, names: Collection[str]) -> list[str]:
+    """Remove the files of splits, and their locks; returns the names of splits of which nothing is left."""
+    gone = [name for name in names if not _remove(medium, medium.names(split_path(directory, f"{stem_of(name)}.")))]
+    if gone:
+        medium.sync_names(join(directory, SPLITS))
+    return gone
+
+
 def _files_by_stem(medium: Medium, directory: str) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for path in medium.names(join(directory, f"{SPLITS}/")):
@@ -192,7 +238,7 @@ def _is_locked(medium: Medium, paths: list[str]) -> bool:
     return any(path.endswith(".lock") and medium.is_locked(path) for path in paths)
 
 
-def remove_group(medium: Medium, paths: list[str]) -> list[str]:
+def _remove(medium: Medium, paths: list[str]) -> list[str]:
     """Remove the files of a stem, or none if one is locked; returns those that stay."""
     if _is_locked(medium, paths):
         return list(paths)
