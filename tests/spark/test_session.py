@@ -32,7 +32,6 @@ def test_local_session_counts(session: SparkSession) -> None:
 
 
 def test_settings(session: SparkSession) -> None:
-    assert session.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     assert session.conf.get("spark.sql.session.timeZone") == "UTC"
     assert session.conf.get("spark.driver.host") == "127.0.0.1"
 
@@ -58,11 +57,11 @@ def test_the_environment_is_left_as_it_was(session: SparkSession) -> None:
 def test_a_running_session_is_given_the_settings(session: SparkSession) -> None:
     from tidelog.spark import session as get
 
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         again = get(config={"spark.sql.shuffle.partitions": 3, "spark.driver.memory": "9g"})
         assert again is session
-        assert session.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+        assert session.conf.get("spark.sql.session.timeZone") == "UTC"
         assert session.conf.get("spark.sql.shuffle.partitions") == "3"
     finally:
         session.conf.set("spark.sql.shuffle.partitions", "2")

@@ -12,5 +12,7 @@ if find_spec("pyspark") is None:
     )
 
 from tidelog.spark.session import session
+from tidelog.spark.sink import write
+from tidelog.spark.source import read
 
-__all__ = ["JavaNotFoundError", "MissingDependencyError", "UnrepresentableError", "session"]
+__all__ = ["JavaNotFoundError", "MissingDependencyError", "UnrepresentableError", "read", "session", "write"]

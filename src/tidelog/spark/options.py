@@ -47,6 +47,8 @@ class SourceOptions:
     """Whether there is a column ``_seq``, the number of each row in the order of arrival."""
     ns: NsRule = "error"
     """What becomes of nanoseconds; see :data:`tidelog.spark.types.NS_RULES`."""
+    push_filters: bool = False
+    """Whether the store sees to filters that Spark offers; see :class:`tidelog.spark.source.FilteringReader` first."""
     starting_offset: StartingOffset = "earliest"
     max_rows_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
@@ -229,6 +231,7 @@ _SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "partition_size": _positive,
     "seq": _flag,
     "ns": _choice(NS_RULES),
+    "push_filters": _flag,
     "starting_offset": _starting_offset,
     "max_rows_per_batch": _positive,
     "max_bytes_per_batch": _positive,

@@ -1,4 +1,4 @@
-"""A Spark session with everything set that tidelog needs: a Java, the right Python, loopback only, filters pushed down.
+"""A Spark session with everything set that tidelog needs: a Java, the right Python, loopback only, times in UTC.
 
 Nothing else in tidelog needs a session made here: any session will do that has tidelog on the Python path of its driver
 and workers. Only public parts of PySpark are used, so that all of it works through Spark Connect too.
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SQL_SETTINGS: Final[Mapping[str, str]] = {
-    # Off by default in Spark, and without it every filter is applied after all rows have gone to the JVM.
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Larger batches give a writer a few percent; ten times as large ones cost it a third.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",

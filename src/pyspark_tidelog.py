@@ -1,0 +1,7 @@
+"""Where Spark finds tidelog by itself: it looks for a ``DefaultSource`` in modules called ``pyspark_...``."""
+
+from __future__ import annotations
+
+from tidelog.spark.source import TidelogSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,150 @@
+"""Writing DataFrames into streams: tasks write splits that nobody sees, one commit at the end makes them visible.
+
+Nothing waits for the stream's own writer, and it waits for nobody (docs/design/004-spark.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import ExistsError, InputError, NotFoundError
+from tidelog.model.interval import Interval
+from tidelog.spark.options import SinkOptions, option_texts
+from tidelog.spark.source import NAME, plainly
+from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
+from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
+from tidelog.store.manifest import SplitInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """The splits that one task has written."""
+
+    splits: tuple[SplitInfo, ...]
+
+
+class TidelogWriter(DataSourceArrowWriter):
+    """Writes the rows of a DataFrame, all of them or none."""
+
+    def __init__(self, options: SinkOptions, brought: StructType, overwrite: bool) -> None:
+        """Creates the stream if it has to be; raises unless the columns fit it."""
+        options.check_mode(overwrite)
+        self._options = options
+        with Store.open(options.path) as store:
+            schema = _find_or_create(store, options, brought).schema
+        self._convert = FromSpark(schema, brought)
+        self._overwrite: Interval | Literal["all"] | None = None
+        if overwrite:
+            interval = schema.clock.interval(options.overwrite_start, options.overwrite_end)
+            if interval.is_empty:
+                raise InputError(
+                    f"the range to overwrite, {options.overwrite_start} to {options.overwrite_end}, is empty; expected "
+                    "overwrite_end to be after overwrite_start"
+                )
+            self._overwrite = interval
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task into closed, durable splits of its own."""
+        with Store.open(self._options.path) as store:
+            site = store.stream(self._options.stream).site
+            with BulkWriter(site) as writer:
+                for batch in iterator:
+                    for rows in self._convert.convert(batch):
+                        writer.append(rows)
+                return Written(tuple(writer.finish()))
+
+    @plainly
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible, in one step, and delete what they replace."""
+        with Store.open(self._options.path) as store:
+            stream = store.stream(self._options.stream)
+            commit_bulk(stream.manifests, splits_of(messages), overwrite=self._overwrite)
+
+    @plainly
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what tasks that succeeded have written, unless it was committed all the same."""
+        with Store.open(self._options.path) as store:
+            remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
+
+
+def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]:
+    """The splits of all tasks; tasks that failed say nothing."""
+    return [split for message in messages if isinstance(message, Written) for split in message.splits]
+
+
+def _find_or_create(store: Store, options: SinkOptions, brought: StructType) -> Stream:
+    """The stream to write to. Raises :class:`NotFoundError` if there is none and none may be made."""
+    if options.stream not in store:
+        if not options.create:
+            store.stream(options.stream)  # raises, and says which ones there are
+        if options.time is None:
+            raise NotFoundError(
+                f"there is no stream {options.stream!r} in {options.path}; to create it, name its time column with the "
+                "option 'time'"
+            )
+        try:
+            return store.create_stream(options.stream, stored_schema(brought, options.time))
+        except ExistsError:
+            pass  # another job was quicker
+    stream = store.stream(options.stream)
+    if options.time not in (None, stream.schema.time):
+        raise InputError(
+            f"option 'time' is {options.time!r}, but the time column of stream {options.stream!r} is "
+            f"{stream.schema.time!r}; leave the option out"
+        )
+    return stream
+
+
+def write(
+    frame: DataFrame,
+    path: str,
+    stream: str,
+    *,
+    time: str | None = None,
+    create: bool = True,
+    overwrite: bool | tuple[Any, Any] = False,
+    partitions: int | None = None,
+    sort: bool = True,
+) -> None:
+    """Write a DataFrame into a stream, all of it or nothing; returns when it is durable and visible to everyone.
+
+    Columns are matched by name; missing ones become null, and no value may change on the way
+    (:mod:`tidelog.model.convert`). If there is no such stream, it is created with the time column ``time``, unless
+    ``create`` is false; it stays, empty, if the job fails. ``overwrite`` replaces all events, or, given a start and an
+    end, those of the time range; either may be None.
+
+    Rows are brought into order of time first, so that each of ``partitions`` tasks writes one range; without a number
+    Spark chooses. ``sort=False`` leaves rows in the order and tasks they are in: any order gives a correct stream, but
+    many splits that overlap make it slower to read.
+    """
+    spans = overwrite if isinstance(overwrite, tuple) else (None, None)
+    texts = option_texts(
+        {"stream": stream, "time": time, "create": create, "overwrite_start": spans[0], "overwrite_end": spans[1]}
+    )
+    SinkOptions.read({**texts, "path": str(path)}).check_mode(overwrite is not False)
+    if sort:
+        column = time if time is not None else _time_column(frame, path, stream)
+        if column in frame.columns:  # else the sink says what is missing
+            key = f"`{column.replace('`', '``')}`"
+            spread = frame.repartitionByRange(key) if partitions is None else frame.repartitionByRange(partitions, key)
+            frame = spread.sortWithinPartitions(key)
+    mode = "append" if overwrite is False else "overwrite"
+    frame.write.format(NAME).mode(mode).options(**texts).save(str(path))
+
+
+def _time_column(frame: DataFrame, path: str, stream: str) -> str:
+    """The time column of a stream, asked for through Spark, which may be elsewhere."""
+    texts = option_texts({"stream": stream, "ns": "long"})
+    found = frame.sparkSession.read.format(NAME).options(**texts).load(str(path)).schema
+    return next(field.name for field in found if TIME_MARK in field.metadata)

@@ -1,0 +1,221 @@
+"""The data source ``tidelog``: what Spark calls to read a stream, and the way in for users, :func:`read`.
+
+Spark makes a :class:`TidelogSource` in a Python process beside the driver, asks it for a schema and a reader, and has
+the reader plan partitions. Tasks elsewhere get the reader, pickled, and one partition each. Everything that can be
+wrong is found while planning, so that no job is started in vain.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from tidelog.engine.store import Store
+from tidelog.expr import Predicate, predicate
+from tidelog.model.errors import SchemaError, TidelogError
+from tidelog.model.interval import Interval
+from tidelog.spark.filters import Taken, translate
+from tidelog.spark.options import SourceOptions, option_texts
+from tidelog.spark.types import ToSpark, check_declared, folded_duplicates, spark_schema
+from tidelog.storage import FileMedium
+from tidelog.store.pieces import Piece, plan, scan_piece
+from tidelog.store.seqset import SeqSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "tidelog"
+"""What the source and the sink are called in ``format(...)`` and ``USING``."""
+
+PARTITION_ROWS = 1 << 21
+"""Rows that a task reads, about, unless the option ``partition_size`` says otherwise."""
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Errors of tidelog leave a method without the frames below it: Spark shows users the traceback as the message."""
+
+    @functools.wraps(method)
+    def run(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        try:
+            return method(*arguments, **named)
+        except TidelogError as error:
+            raise error.with_traceback(None) from None
+
+    return run
+
+
+class TidelogSource(DataSource):
+    """Streams of a store as tables of Spark; options are those of :mod:`tidelog.spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in ``format(...)``."""
+        return NAME
+
+    @plainly
+    def schema(self) -> StructType:
+        """The schema of the columns asked for, all by default."""
+        options = SourceOptions.read(self.options)
+        with Store.open(options.path, read_only=True) as store:
+            schema = store.stream(options.stream).schema
+        return spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What plans and reads the columns of ``schema``."""
+        options = SourceOptions.read(self.options)
+        return (FilteringReader if options.push_filters else TidelogReader)(options, schema)
+
+    @plainly
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """What writes rows of ``schema``."""
+        from tidelog.spark.options import SinkOptions
+        from tidelog.spark.sink import TidelogWriter
+
+        return TidelogWriter(SinkOptions.read(self.options), schema, overwrite)
+
+
+class PiecePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, directory: str, piece: Piece) -> None:
+        super().__init__(None)
+        self.directory = directory
+        """That of the stream, in the store."""
+        self.piece = piece
+
+    def __repr__(self) -> str:
+        return f"PiecePartition({self.piece.interval}, about {self.piece.rows} rows)"
+
+
+class TidelogReader(DataSourceReader):
+    """Reads a stream, or what options leave of it."""
+
+    def __init__(self, options: SourceOptions, declared: StructType) -> None:
+        """Raises unless everything asked for can be read."""
+        self._options = options
+        self._declared = declared
+        self._taken = Taken()
+        with Store.open(options.path, read_only=True) as store:
+            stream = store.stream(options.stream)
+            self._schema = stream.schema
+            self._stored: pa.Schema = stream.site.layout.stored
+        check_declared(declared, self._schema, options.ns)
+        self._range: Interval = self._schema.clock.interval(options.start, options.end)
+        self._numbers = _numbers(options.as_of)
+        self._predicate()
+
+    def _predicate(self) -> Predicate | None:
+        """The condition of the options and those of the filters taken."""
+        own, pushed = self._options.where, self._taken.where
+        if own is not None:
+            predicate(own, self._stored)  # so that an error is about the text that the user wrote
+        texts = [f"({text}\n)" for text in (own, pushed) if text is not None]
+        return predicate(" AND ".join(texts), self._stored) if texts else None
+
+    @plainly
+    def partitions(self) -> Sequence[InputPartition]:
+        """Disjoint ranges of time of about equal work, of the stream as it is now."""
+        interval = self._range.intersect(self._taken.interval)
+        if interval.is_empty:
+            return []
+        with Store.open(self._options.path, read_only=True) as store:
+            stream = store.stream(self._options.stream)
+            low, high = interval.start, interval.end
+            size = self._options.partition_size or PARTITION_ROWS
+            pieces = plan(stream.published(), low, high, self._predicate(), self._numbers, rows_per_piece=size)
+            return [PiecePartition(stream.site.directory, piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range, in order of time."""
+        if not isinstance(partition, PiecePartition):  # what Spark makes of no partitions at all
+            return
+        wanted = self._declared.names
+        target = pa.schema([self._stored.field(name) for name in wanted])
+        convert = ToSpark(target, self._declared, self._options.ns).convert
+        medium = FileMedium(self._options.path)
+        for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self._predicate()):
+            yield from convert(batch)
+
+
+class FilteringReader(TidelogReader):
+    """Takes filters that Spark pushes down, if ``spark.sql.python.filterPushdown.enabled`` is set; off by default.
+
+    Spark 4.3 keeps what a source made of the filters with the ``load()`` that the DataFrame came from, one for all its
+    uses, instead of with each scan. The filters pushed last then decide what every other use of it reads too: after
+    ``frame.where("a > 3").count()``, ``frame.count()`` counts the same rows, and in a union or join of two filtered
+    uses both read what the one planned last leaves. So this is for DataFrames that are used once: filtered in one way,
+    in one query. The options ``start``, ``end`` and ``where`` have no such trap.
+    """
+
+    @plainly
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (the name is Spark's)
+        """Take those that the store can answer exactly; Spark applies the others."""
+        self._taken, left = translate(filters, self._schema, self._options.ns)
+        return left
+
+
+def _numbers(as_of: str | None) -> SeqSet | None:
+    """The rows that the option ``as_of`` lets through; None if all."""
+    if as_of is None:
+        return None
+    value = json.loads(as_of)
+    return SeqSet.below(value) if isinstance(value, int) else SeqSet.from_list(value)
+
+
+def read(
+    spark: SparkSession,
+    path: str,
+    stream: str,
+    *,
+    start: Any = None,
+    end: Any = None,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    as_of: int | SeqSet | None = None,
+    partition_size: int | None = None,
+    seq: bool = False,
+    ns: str | None = None,
+    push_filters: bool = False,
+) -> DataFrame:
+    """A stream as a DataFrame; lazy, as always in Spark.
+
+    ``path`` must mean the same store to the driver and to all workers. What is read is the stream as it is when the
+    DataFrame's first action is planned: all that was flushed, by whomever. Later actions see the same; call this again
+    to see more.
+
+    ``start``, ``end`` (half-open), ``where`` and ``columns`` are as for ``Stream.scan``, and the store sees to them:
+    what they leave out is not read. Filters and selections of the DataFrame only work on what has been read: Spark does
+    not tell sources which columns a query uses, and what it does with filters that it pushes down is not right
+    (``push_filters``, see :class:`FilteringReader`). So it pays to say here what is wanted.
+
+    ``as_of`` is a sequence number, or a set of them: other rows do not count. ``seq`` adds the column ``_seq``. ``ns``
+    says what becomes of nanoseconds, ``"truncate"`` or ``"long"``. ``partition_size`` is the rows a task reads, about.
+
+    Raises :class:`InputError` and :class:`SchemaError` for options that make no sense, and Spark's
+    ``AnalysisException``, with tidelog's message in it, for what only the store can tell.
+    """
+    numbers = json.dumps(as_of.to_list()) if isinstance(as_of, SeqSet) else as_of
+    given = {
+        "start": start, "end": end, "where": where, "columns": columns, "as_of": numbers, "ns": ns,
+        "partition_size": partition_size, "seq": seq or None, "stream": stream, "push_filters": push_filters or None,
+    }  # fmt: skip
+    texts = option_texts(given)
+    SourceOptions.read({**texts, "path": str(path)})
+    frame = spark.read.format(NAME).options(**texts).load(str(path))
+    alike = folded_duplicates(frame.columns)
+    if alike is not None and spark.conf.get("spark.sql.caseSensitive") != "true":
+        raise SchemaError(
+            f"columns {alike[0]!r} and {alike[1]!r} differ by case only, and Spark takes them for one; set "
+            "spark.sql.caseSensitive to true, or name the columns you want"
+        )
+    return frame
