@@ -248,6 +248,6 @@ class TestTheCampaignCanFail:
 
     def test_rows_that_are_kept_twice_are_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         medium, history = lived(0, 20)
-        monkeypatch.setattr("tidelog.store.snapshot.not_in", lambda trees, rows: rows)
+        monkeypatch.setattr("tidelog.store.snapshots.not_in", lambda trees, rows: rows)
         with pytest.raises(AssertionError):
             survive_all(kills(medium), history)

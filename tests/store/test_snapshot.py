@@ -11,7 +11,7 @@ from support.disk_states import Disk
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.store import snapshot as snapshots
+from tidelog.store import snapshots
 from tidelog.store.tail import published_path
 
 

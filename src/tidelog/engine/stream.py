@@ -28,7 +28,8 @@ from tidelog.store.rows import owned
 from tidelog.store.scan import scan
 from tidelog.store.seqset import SeqSet
 from tidelog.store.shape import describe
-from tidelog.store.snapshot import Snapshot, Snapshots
+from tidelog.store.snapshot import Snapshot
+from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import Tail
 
 _GATHERED_ROWS: Final = 4096

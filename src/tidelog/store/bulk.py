@@ -23,7 +23,7 @@ from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.retention import drop_deleted, give_up, remove_splits
 from tidelog.store.rows import is_sorted, times, with_seq
 from tidelog.store.seqset import EMPTY
-from tidelog.store.snapshot import Snapshots
+from tidelog.store.snapshots import Snapshots
 
 MEMORY: Final = 64 << 20
 """Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""

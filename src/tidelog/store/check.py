@@ -17,7 +17,7 @@ from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publications
 from tidelog.store.rows import seqs
-from tidelog.store.snapshot import Snapshots
+from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import published_path
 from tidelog.store.tailjournal import read_heads
 from tidelog.store.tailstate import read_state

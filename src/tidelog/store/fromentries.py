@@ -49,16 +49,10 @@ class EntryQuestion:
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
         """What the entries of a snapshot without deletions of single ranges know about a time range."""
-        start, parts = snapshot.in_range(start, end)
         if not self._can_ask(snapshot):
             return {}
-        parts.sort(key=lambda part: part.first)
-        if len(parts) == 1:
-            return dict(self._results(parts[0].aggregate(start, end, self._columns, counters)))
-        total = Aggregate(self.layout, self._columns)
-        for part in parts:
-            total.merge(part.aggregate(start, end, self._columns, counters))
-        return dict(self._results(total))
+        start = snapshot.not_deleted(start)
+        return dict(self._results(snapshot.index.aggregate(start, end, self._columns, counters)))
 
     def _can_ask(self, snapshot: Snapshot) -> bool:
         return bool(self._calls) and snapshot.is_uniform and not (self._asks_numbers and snapshot.is_shifted)
@@ -71,7 +65,7 @@ class EntryQuestion:
         if deleted is not None:
             starts = np.maximum(starts, deleted)
         low, high = int(starts.min()), int(ends.max())
-        parts = sorted(snapshot.in_range(low, high)[1], key=lambda part: part.first)
+        parts = snapshot.in_range(low, high)[1]
         entries = [part.aggregates(starts, ends, self._columns, counters) for part in parts]
         whole = entries[0] if len(entries) == 1 else self._merged(entries, len(starts))
         return [

@@ -27,10 +27,11 @@ from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.manifest import Manifest
 from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.rows import Ints, times
 from tidelog.store.scan import pruning, scan
 from tidelog.store.seqset import EMPTY, SeqSet
-from tidelog.store.snapshot import MemoryPart, Opened, Part, Snapshot, TreePart
+from tidelog.store.snapshot import Snapshot
 
 ROWS_PER_PIECE: Final = 1 << 20
 """Rows of a piece unless somebody says otherwise."""
@@ -220,10 +221,13 @@ def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | 
     layout = Layout.of({"notes": piece.notes})
     cache = NodeCache(NODE_CACHE_BYTES) if nodes is None else nodes
     site = Site(medium, directory, layout, piece.manifest.options, time.time, cache)
-    parts: list[Part] = [TreePart(closed_tree(site, info)[0], info) for info in piece.manifest.splits.values()]
+    parts: list[Part] = []
+    for info in piece.manifest.splits.values():
+        tree, _ = closed_tree(site, info)
+        parts.append(SplitPart(info, lambda _, tree=tree: tree, tree.layout))  # type: ignore[misc]
     for name, at in piece.opened:
         reader = ContainerReader.open(medium, site.path(name), at=at)
-        parts.append(TreePart(TreeReader(reader, Layout.of(reader.description)), opened=(name, at)))
+        parts.append(TreePart(TreeReader(reader, Layout.of(reader.description)), (name, at)))
     if piece.memory:
         parts.append(MemoryPart(layout, pa.ipc.read_record_batch(pa.py_buffer(piece.memory), layout.stored)))
     return Snapshot(piece.manifest, layout, tuple(parts), piece.manifest.next_seq)

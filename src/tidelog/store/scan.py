@@ -21,9 +21,10 @@ from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
+from tidelog.store.parts import Part, TreePart
 from tidelog.store.rows import Ints, integers
 from tidelog.store.seqset import SeqSet
-from tidelog.store.snapshot import Part, Snapshot, TreePart
+from tidelog.store.snapshot import Snapshot
 from tidelog.store.valueranges import value_range
 
 Mask = npt.NDArray[np.bool_]

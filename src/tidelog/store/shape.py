@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.store.opensplit import Site
-from tidelog.store.snapshot import MemoryPart, Snapshot, TreePart
+from tidelog.store.parts import MemoryPart, TreePart
+from tidelog.store.snapshot import Snapshot
 
 
 def describe(name: str, snapshot: Snapshot, site: Site) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""The tree over the splits of a stream: finds those in a time range, and merges what they say of their rows.
+
+Parts are ordered by their first times. Splits come with an entry each, the aggregates of all of their rows, and groups
+of splits, and groups of groups, have merged ones. So a range over any number of splits opens those at its ends alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final, final
+
+import numpy as np
+
+from tidelog.index import kernels
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Words, empty, entry_dtype, words_of
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.store.parts import Part, SplitPart
+from tidelog.store.rows import Ints
+
+_GROUP: Final = 64
+"""Entries that a level has for each one of the next."""
+
+
+@final
+class PartIndex:
+    """The parts of a snapshot by time. Never changes."""
+
+    def __init__(self, layout: Layout, parts: Sequence[Part]) -> None:
+        self._layout = layout
+        self._parts = sorted(parts, key=lambda part: (part.first, part.last))
+        self._firsts = [part.first for part in self._parts]
+        self._reached = list(itertools.accumulate((part.last for part in self._parts), max))
+        """The last time of each part or one before it; it never falls, as the last times alone may."""
+        self._levels: list[Words] | None = None
+        self._size = entry_dtype(len(layout.kinds)).itemsize
+
+    def reaching(self, start: int | None, end: int | None) -> list[Part]:
+        """The parts that have rows in ``[start, end)``, or may have them, in the order of their first times."""
+        low, high = self._bounds(start, end)
+        parts = self._parts[low:high]
+        return parts if start is None else [part for part in parts if part.last >= start]
+
+    def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
+        low = 0 if start is None else bisect_left(self._reached, start)
+        high = len(self._parts) if end is None else bisect_left(self._firsts, end)
+        return low, high
+
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of all rows in a time range, in which no row may be deleted.
+
+        All parts must have the layout's schema.
+        """
+        low, high = self._bounds(start, end)
+        if high - low == 1:
+            return self._parts[low].aggregate(start, end, columns, counters)
+        total = Aggregate(self._layout, columns)
+        run = low
+        for place in range(low, high + 1):
+            # Whole splits wait until one of the others comes, and are merged together.
+            if place < high and self._is_whole(place, start, end):
+                continue
+            self._merge(run, place, total)
+            run = place + 1
+            if place < high and (start is None or self._parts[place].last >= start):
+                total.merge(self._parts[place].aggregate(start, end, columns, counters))
+        return total
+
+    def _is_whole(self, place: int, start: int | None, end: int | None) -> bool:
+        part = self._parts[place]
+        inside = (start is None or part.first >= start) and (end is None or part.last < end)
+        return inside and isinstance(part, SplitPart) and len(part.info.entry) == self._size
+
+    def _merge(self, first: int, last: int, total: Aggregate) -> None:
+        """Take in the splits from one place to another (exclusive)."""
+        if first >= last:
+            return
+        levels = self._entries()
+        ahead: list[tuple[Words, int, int]] = []
+        for words in levels:
+            start, stop = -(-first // _GROUP), last // _GROUP
+            if start >= stop or words is levels[-1]:
+                total.add(words, first, last)
+                break
+            total.add(words, first, start * _GROUP)
+            ahead.append((words, stop * _GROUP, last))
+            first, last = start, stop
+        for words, first, last in reversed(ahead):
+            total.add(words, first, last)
+
+    def _entries(self) -> list[Words]:
+        """The entries of all parts, zeros for those that have none, and those of groups, level by level."""
+        if self._levels is None:
+            nothing = bytes(self._size)
+            entries = (part.info.entry if isinstance(part, SplitPart) else b"" for part in self._parts)
+            whole = b"".join(entry if len(entry) == self._size else nothing for entry in entries)
+            levels: list[Words] = [np.frombuffer(whole, np.uint64).reshape(len(self._parts), self._size // 8)]
+            while len(levels[-1]) > _GROUP:
+                below = levels[-1]
+                groups = words_of(empty(self._layout, -(-len(below) // _GROUP)))
+                starts = np.arange(0, len(below), _GROUP, dtype=np.int64)
+                stops = np.minimum(starts + _GROUP, len(below))
+                kernels.merge_ranges(below, starts, stops, self._layout.kinds, self._layout.columns, groups)
+                levels.append(groups)
+            self._levels = levels
+        return self._levels

@@ -1,0 +1,225 @@
+"""The parts of a snapshot: trees on disk and sorted rows in memory, each answering for its own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, empty, from_batch
+from tidelog.index.layout import Layout
+from tidelog.index.ranges import merge_all
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.subtrees import Subtree
+from tidelog.storage.source import RowTest
+from tidelog.storage.valuerange import ValueRange
+from tidelog.store.entrytests import tree_numbers
+from tidelog.store.rows import Ints, seqs, shifted, times
+from tidelog.store.seqset import SeqSet
+from tidelog.store.split_info import SplitInfo
+
+_CHUNK_ROWS: Final = 1 << 18
+
+Opened = tuple[str, tuple[int, int]]
+"""A split that the tail is writing, at a commit: its name, number and position of the commit."""
+
+
+class TreePart:
+    """The rows of a tree."""
+
+    info: SplitInfo | None = None
+    """Of a closed split, what the manifest says of it."""
+    base = 0
+    """What is added to the sequence numbers in the tree."""
+
+    def __init__(self, tree: TreeReader, opened: Opened | None = None) -> None:
+        """Of a split at a commit, or of what only its writer has."""
+        self._known = tree
+        self.opened = opened
+        bounds = tree.time_bounds
+        assert bounds is not None  # trees without rows are no parts
+        self.first, self.last = bounds
+        self.rows = tree.rows
+
+    @property
+    def _tree(self) -> TreeReader:
+        return self._known
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the tree."""
+        return self._tree.layout
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number."""
+        return tree_numbers(self._tree)
+
+    def shape(self) -> dict[str, int]:
+        """Rows, leaves and height of the tree."""
+        fanout, leaves, height = self.layout.fanout, self._tree.leaves, 1
+        while leaves > 1:
+            leaves = -(-leaves // fanout)
+            height += 1
+        return {"rows": self.rows, "leaves": self._tree.leaves, "height": height}
+
+    def scan(
+        self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range, in order; without leaves that a test, of numbers as in the tree, rejects."""
+        batches = self._tree.scan(start, end, columns, test, counters)
+        return (shifted(batch, self.base) for batch in batches) if self.base else batches
+
+    def select(
+        self,
+        start: int | None,
+        end: int | None,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        row_test: RowTest,
+        test: Test | None,
+        counters: ReadCounters,
+        wanted: ValueRange | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range that pass a test of some columns, in order."""
+        if not self.base:
+            return self._tree.select(start, end, columns, tested, row_test, test, counters, wanted)
+
+        def test_shifted(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+            return row_test(shifted(batch, self.base))
+
+        batches = self._tree.select(start, end, columns, tested, test_shifted, test, counters, wanted)
+        return (shifted(batch, self.base) for batch in batches)
+
+    def count(
+        self,
+        start: int | None,
+        end: int | None,
+        wanted: ValueRange,
+        row_test: RowTest,
+        may_hold: Test,
+        holds_all: Test,
+        counters: ReadCounters,
+    ) -> int:
+        """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`."""
+        return self._tree.count(start, end, wanted, row_test, may_hold, holds_all, counters)
+
+    def subtrees(
+        self, most_rows: int, start: int | None, end: int | None, test: Test | None, counters: ReadCounters
+    ) -> list[Subtree]:
+        """What a time range consists of, see :meth:`TreeReader.subtrees`."""
+        return self._tree.subtrees(most_rows, start, end, test, counters)
+
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range; of sequence numbers, as they are in the tree."""
+        return self._tree.aggregate(start, end, columns, counters)
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
+        return self._tree.aggregates(starts, ends, columns, counters)
+
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time."""
+        return self._tree.rank(time, counters)
+
+
+class SplitPart(TreePart):
+    """The rows of a closed split, whose file is opened when more is asked for than the manifest knows."""
+
+    opened = None
+
+    def __init__(self, info: SplitInfo, open: Callable[[SplitInfo], TreeReader], layout: Layout | None) -> None:
+        """``open`` gives the tree whenever it is needed; ``layout`` is that of the tree, if it is known."""
+        self.info: SplitInfo = info
+        self.base = info.seq_base
+        self.first, self.last = info.time_min, info.time_max
+        self.rows = info.rows
+        self._open = open
+        self._layout = layout
+
+    @property
+    def _tree(self) -> TreeReader:
+        return self._open(self.info)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the tree."""
+        if self._layout is None:
+            self._layout = self._tree.layout
+        return self._layout
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number."""
+        return self.info.seq_min, self.info.seq_max
+
+
+class MemoryPart:
+    """Sorted rows in memory, at least one."""
+
+    base = 0
+
+    def __init__(self, layout: Layout, rows: pa.RecordBatch) -> None:
+        self.layout = layout
+        self._rows = rows
+        self._times = times(rows, layout.schema)
+        self.first, self.last = int(self._times[0]), int(self._times[-1])
+        self.rows = rows.num_rows
+        self._whole: Aggregate | None = None
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number."""
+        numbers = seqs(self._rows)
+        return int(numbers.min()), int(numbers.max())
+
+    def between(self, start: int | None, end: int | None, numbers: SeqSet | None = None) -> pa.RecordBatch:
+        """The rows of a time range, with all their columns; only those with certain sequence numbers if given."""
+        rows = self._range(start, end)
+        return rows if numbers is None else rows.filter(pa.array(numbers.contains(seqs(rows))))
+
+    def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
+        first = 0 if start is None else int(np.searchsorted(self._times, start))
+        last = len(self._times) if end is None else int(np.searchsorted(self._times, end))
+        return self._rows.slice(first, max(0, last - first))
+
+    def scan(
+        self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range, in order."""
+        rows = self._range(start, end).select(list(columns))
+        for first in range(0, rows.num_rows, _CHUNK_ROWS):
+            yield rows.slice(first, _CHUNK_ROWS)
+
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range."""
+        if (start is not None and start > self.first) or (end is not None and end <= self.last):
+            return Aggregate.of(self.layout, self._range(start, end), columns)
+        if self._whole is None:  # asked for again and again, while the rows stay the same
+            self._whole = Aggregate.of(self.layout, self._rows)
+        return self._whole
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
+        entries = empty(self.layout, len(starts))
+        firsts, lasts = self._times.searchsorted(starts), self._times.searchsorted(ends)
+        cuts = np.unique(np.concatenate([firsts, lasts]))
+        if len(cuts) > 1:
+            chosen = self._rows.select([self.layout.stored.names[column] for column in columns.tolist()])
+            runs = from_batch(self.layout, chosen, cuts, columns)
+            firsts, lasts = cuts.searchsorted(firsts), cuts.searchsorted(lasts)
+            merge_all(self.layout, columns, runs, firsts, np.maximum(firsts, lasts), entries)
+        return entries
+
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time."""
+        return int(np.searchsorted(self._times, time))
+
+
+Part = TreePart | MemoryPart

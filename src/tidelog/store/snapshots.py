@@ -1,0 +1,177 @@
+"""Taking snapshots: what the writer of a tail sees, what it has published, and what one that has gone has left."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
+from tidelog.storage import ContainerReader
+from tidelog.store.entrytests import tree_numbers
+from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
+from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
+from tidelog.store.published import Publications, TailRecord
+from tidelog.store.rows import seqs, sorted_rows
+from tidelog.store.seqset import Span
+from tidelog.store.snapshot import Snapshot
+from tidelog.store.tail import TailView, lock_path, published_path
+from tidelog.store.tailjournal import read_entries
+from tidelog.store.tailstate import TailState, is_closed, not_in, read_state, state_of, tail_splits
+
+_ATTEMPTS: Final = 100
+_OPEN_TREES: Final = 256
+"""Trees of closed splits that are kept open; others are opened again when they are needed."""
+
+
+def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
+    """What of a block is left from a number on."""
+    return () if block is None or number >= block[1] else ((max(number, block[0]), block[1]),)
+
+
+class Snapshots:
+    """Takes snapshots of one stream; keeps trees of closed splits open. May be used from several threads."""
+
+    def __init__(self, site: Site, manifests: ManifestLog) -> None:
+        self._site = site
+        self._manifests = manifests
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[str, TreeReader] = OrderedDict()
+        self._publications = Publications(site.medium, published_path(site.directory))
+        self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
+        """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
+
+    def of_tail(self, view: TailView) -> Snapshot:
+        """What the writer of the tail sees, to whom ``view`` was given just now."""
+        manifest = self._manifests.load()
+        key = (id(view), manifest.number)
+        last = self._last
+        if last is None or last[0] != key:
+            # The key stays right for as long as it is used: the view is kept with it.
+            unseen = _rest(manifest.tail_block, view.next_seq)
+            parts = [TreePart(tree) for tree in view.trees]
+            last = self._last = (key, self._snapshot(manifest, parts, view.rows, view.next_seq, unseen, view))
+        return last[1]
+
+    def newest(self) -> Snapshot:
+        """Everything that was flushed, as any process can see it.
+
+        The tail is looked at before the manifest: rows move from the one to the other, never back.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                snapshot = self._newest()
+                if snapshot is not None:
+                    return snapshot
+            except (NotFoundError, CorruptionError):
+                # A journal or split was replaced while we were looking: look again. A damaged file stays damaged.
+                if attempt == _ATTEMPTS - 1 or not self._manifests.exists():
+                    raise
+        raise StorageError(
+            f"{self._site.directory} changed {_ATTEMPTS} times while it was looked at; ask again when less is written"
+        )
+
+    def _newest(self) -> Snapshot | None:
+        """The newest snapshot; None if something came in between."""
+        is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
+        # A writer publishes when it comes and whenever it has flushed, so with the same publication and manifest, and a
+        # writer still there or still gone, nothing has changed.
+        number, record = self._publications.newest()
+        key = (is_locked, number, self._manifests.load().number)
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        if is_locked and record is not None:
+            snapshot = self._published(record)
+            # Rows of later flushes that have moved to the manifest already would be seen without the others.
+            manifest = snapshot.manifest
+            is_certain = manifest.tail_block == record.block and manifest.tail_seq <= record.next_seq
+        else:
+            snapshot = self._left_behind()
+            is_certain = False
+        if not is_certain:  # nobody may have changed anything meanwhile
+            now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
+            if now != (is_locked, number):
+                return None
+        self._last = (key, snapshot) if snapshot.manifest.number == key[2] else None
+        return snapshot
+
+    def _published(self, record: TailRecord) -> Snapshot:
+        """The state that a writer at work has published."""
+        entries = read_entries(self._site.medium, record.journal, self._site.layout.stored, record.records)
+        manifest = self._manifests.load()
+        return self._of_state(state_of(0, entries, manifest), manifest, record)
+
+    def _left_behind(self) -> Snapshot:
+        """The state that a writer which has gone has left."""
+        manifest = self._manifests.load()
+        state = read_state(self._site, manifest)
+        return self._of_state(state, self._manifests.load(), None)
+
+    def _of_state(self, state: TailState, manifest: Manifest, record: TailRecord | None) -> Snapshot:
+        splits = state.splits if record is None else record.splits
+        trees: list[TreeReader] = []
+        opened: list[Opened] = []
+        for name, at in splits.items():
+            if is_closed(name, manifest):  # by the manifest's newer account; what was overwritten has left it
+                continue
+            exact = at if record is not None or state.producers else None
+            reader = ContainerReader.open(self._site.medium, self._site.path(name), at=exact)
+            tree = TreeReader(reader, Layout.of(reader.description))
+            if tree.rows:
+                trees.append(tree)
+                opened.append((name, (reader.commit.number, reader.commit.position)))
+        rows = state.rows(self._site.layout.stored)
+        numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in trees)]
+        journaled: tuple[Span, ...] = ()
+        if rows.num_rows:
+            journaled = ((int(seqs(rows).min()), int(seqs(rows).max()) + 1),)
+            numbers.append(journaled[0][1])
+            rows = not_in(trees, rows)
+            rows = not_in([self._tree(info) for info in tail_splits(manifest, rows)], rows)
+        rows = sorted_rows(rows, self._site.layout.schema)
+        if record is not None:
+            next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
+            if manifest.tail_block is not None and manifest.tail_block != record.block:
+                unseen += (manifest.tail_block,)  # reserved just now, and nothing in it was published yet
+        else:  # what the writer has not left behind will never be there
+            next_seq = max(numbers)
+            unseen = _rest(manifest.tail_block, next_seq)
+        open_parts = [TreePart(tree, at) for tree, at in zip(trees, opened, strict=True)]
+        memory = [rows] if rows.num_rows else []
+        return replace(self._snapshot(manifest, open_parts, memory, next_seq, unseen), journaled=journaled)
+
+    def _snapshot(
+        self,
+        manifest: Manifest,
+        open_parts: Sequence[TreePart],
+        rows: Sequence[pa.RecordBatch],
+        next_seq: int,
+        unseen: tuple[Span, ...],
+        view: TailView | None = None,
+    ) -> Snapshot:
+        layout = self._site.layout
+        known = layout if len(manifest.schemas) == 1 else None
+        parts: list[Part] = [SplitPart(info, self._tree, known) for info in manifest.splits.values()]
+        parts += open_parts
+        parts += [MemoryPart(layout, batch) for batch in rows]
+        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view=view)
+
+    def _tree(self, info: SplitInfo) -> TreeReader:
+        with self._lock:
+            tree = self._trees.get(info.name)
+            if tree is None:
+                # Not closed by anyone: scans under way go on with the trees they have.
+                tree, _ = closed_tree(self._site, info)
+                self._trees[info.name] = tree
+                while len(self._trees) > _OPEN_TREES:
+                    self._trees.popitem(last=False)
+            self._trees.move_to_end(info.name)
+            return tree
