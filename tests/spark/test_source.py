@@ -19,7 +19,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition, 
 import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
-from tidelog.model.errors import InputError, SchemaError, TidelogError
+from tidelog.model.errors import InputError, NotFoundError, SchemaError, TidelogError
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.source import FilteringReader, TidelogSource
 from tidelog.spark.types import spark_schema
@@ -317,6 +317,20 @@ def test_a_store_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(TidelogError, match="nowhere"):
         TidelogSource({"path": str(tmp_path / "nowhere"), "stream": "s"}).schema()
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_read_that_comes_too_late_says_so(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store") as store:
+        stream = store.create_stream("s", pa.schema([("t", pa.int64())]), "t", split=10, leaf_rows=8, grace=0)
+        stream.append({"t": range(100)})
+        stream.flush()
+        source = TidelogSource({"path": str(tmp_path / "store"), "stream": "s"})
+        reader = source.reader(source.schema())
+        parts = reader.partitions()
+        stream.delete_before(50)
+        assert store.sweep()
+        with pytest.raises(NotFoundError, match="its grace period, 0 s, is over: read it anew"):
+            list(itertools.chain.from_iterable(map(reader.read, parts)))
 
 
 def test_a_table_of_the_catalogue_is_refused(session: SparkSession, path: str) -> None:

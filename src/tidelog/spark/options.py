@@ -7,6 +7,7 @@ Spark hands options over as texts and in lower case. Names count without regard 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -90,6 +91,15 @@ class SinkOptions:
             raise InputError(
                 f"option {given[0]!r} was given, but the mode is append; write with mode('overwrite') to replace events"
             )
+
+
+def shared_path(path: str | os.PathLike[str], *, is_remote: bool) -> str:
+    """The path of a store as all processes of Spark will understand it, none of which need be in our directory.
+
+    What is relative on the machine of a remote server is its own business.
+    """
+    text = os.fspath(path)
+    return text if is_remote or "://" in text else os.path.abspath(text)
 
 
 def option_texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -5,6 +5,7 @@ Nothing waits for the stream's own writer, and it waits for nobody (docs/design/
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +18,8 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 from tidelog.model.interval import Interval
-from tidelog.spark.options import SinkOptions, option_texts
-from tidelog.spark.source import NAME, plainly
+from tidelog.spark.options import SinkOptions, option_texts, shared_path
+from tidelog.spark.source import NAME, is_remote, plainly
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo
@@ -108,7 +109,7 @@ def _find_or_create(store: Store, options: SinkOptions, brought: StructType) -> 
 
 def write(
     frame: DataFrame,
-    path: str,
+    path: str | os.PathLike[str],
     stream: str,
     *,
     time: str | None = None,
@@ -132,19 +133,20 @@ def write(
     texts = option_texts(
         {"stream": stream, "time": time, "create": create, "overwrite_start": spans[0], "overwrite_end": spans[1]}
     )
-    SinkOptions.read({**texts, "path": str(path)}).check_mode(overwrite is not False)
+    place = shared_path(path, is_remote=is_remote(frame.sparkSession))
+    SinkOptions.read({**texts, "path": place}).check_mode(overwrite is not False)
     if sort:
-        column = time if time is not None else _time_column(frame, path, stream)
+        column = time if time is not None else _time_column(frame, place, stream)
         if column in frame.columns:  # else the sink says what is missing
             key = f"`{column.replace('`', '``')}`"
             spread = frame.repartitionByRange(key) if partitions is None else frame.repartitionByRange(partitions, key)
             frame = spread.sortWithinPartitions(key)
     mode = "append" if overwrite is False else "overwrite"
-    frame.write.format(NAME).mode(mode).options(**texts).save(str(path))
+    frame.write.format(NAME).mode(mode).options(**texts).save(place)
 
 
 def _time_column(frame: DataFrame, path: str, stream: str) -> str:
     """The time column of a stream, asked for through Spark, which may be elsewhere."""
     texts = option_texts({"stream": stream, "ns": "long"})
-    found = frame.sparkSession.read.format(NAME).options(**texts).load(str(path)).schema
+    found = frame.sparkSession.read.format(NAME).options(**texts).load(path).schema
     return next(field.name for field in found if TIME_MARK in field.metadata)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -18,10 +19,10 @@ from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
 from tidelog.expr import Predicate, predicate
-from tidelog.model.errors import SchemaError, TidelogError
+from tidelog.model.errors import NotFoundError, SchemaError, TidelogError
 from tidelog.model.interval import Interval
 from tidelog.spark.filters import Taken, translate
-from tidelog.spark.options import SourceOptions, option_texts
+from tidelog.spark.options import SourceOptions, option_texts, shared_path
 from tidelog.spark.types import ToSpark, check_declared, folded_duplicates, spark_schema
 from tidelog.storage import FileMedium
 from tidelog.store.pieces import Piece, plan, scan_piece
@@ -143,8 +144,14 @@ class TidelogReader(DataSourceReader):
         target = pa.schema([self._stored.field(name) for name in wanted])
         convert = ToSpark(target, self._declared, self._options.ns).convert
         medium = FileMedium(self._options.path)
-        for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self._predicate()):
-            yield from convert(batch)
+        try:
+            for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self._predicate()):
+                yield from convert(batch)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{error}. The stream has changed since this read was planned, and its grace period, "
+                f"{partition.piece.manifest.options.grace:g} s, is over: read it anew, or give it a longer one"
+            ) from None
 
 
 class FilteringReader(TidelogReader):
@@ -172,9 +179,14 @@ def _numbers(as_of: str | None) -> SeqSet | None:
     return SeqSet.below(value) if isinstance(value, int) else SeqSet.from_list(value)
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
 def read(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     stream: str,
     *,
     start: Any = None,
@@ -210,8 +222,9 @@ def read(
         "partition_size": partition_size, "seq": seq or None, "stream": stream, "push_filters": push_filters or None,
     }  # fmt: skip
     texts = option_texts(given)
-    SourceOptions.read({**texts, "path": str(path)})
-    frame = spark.read.format(NAME).options(**texts).load(str(path))
+    place = shared_path(path, is_remote=is_remote(spark))
+    SourceOptions.read({**texts, "path": place})
+    frame = spark.read.format(NAME).options(**texts).load(place)
     alike = folded_duplicates(frame.columns)
     if alike is not None and spark.conf.get("spark.sql.caseSensitive") != "true":
         raise SchemaError(
