@@ -19,6 +19,7 @@ from tidelog.index.entries import Entries
 from tidelog.model import Schema
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, SchemaError
 from tidelog.storage import Container, Options
+from tidelog.storage.numbered import NumberedRows
 
 FAR = 1 << 70
 
@@ -332,3 +333,25 @@ def test_an_empty_tree() -> None:
         assert reader.aggregate(0, 5).rows == 0
         assert reader.aggregates(np.array([0]), np.array([5]))["rows"].tolist() == [0]
         assert (reader.rank(3), reader.time_bounds) == (0, None)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_rows_whose_numbers_are_not_in_memory(in_order: bool) -> None:
+    schema = Schema(pa.schema([("ts", pa.int64()), ("n", pa.float64())]), "ts")
+    layout = Layout(schema, fanout=3)
+    batch = pa.RecordBatch.from_arrays([pa.array(np.arange(100) // 2), pa.array(np.arange(100.0))], schema=schema.arrow)
+    with Container.create(RecordingMedium(), NAME, layout.stored, Options(leaf_rows=8)) as container:
+        writer = TreeWriter(container, layout)
+        assert writer.extend(NumberedRows(batch, 1000), in_order=in_order) == 13
+        assert writer.last == (49, 1099)
+        with pytest.raises(InputError, match="sequence number 1099 behind one with 49 and 1099"):
+            writer.extend(NumberedRows(batch.slice(99), 1099), in_order=in_order)
+        if not in_order:
+            turned = batch.take(pa.array([99, 99, 0]))
+            with pytest.raises(InputError, match="found a row with time 0 and sequence number 1102"):
+                writer.extend(NumberedRows(turned, 1100))
+        container.flush()
+        assert not check_tree(NAME, container.snapshot(), layout)
+        found = read(TreeReader(container.snapshot(), layout))
+    assert found.column("_seq").to_pylist() == list(range(1000, 1100))
+    assert found.select(["ts", "n"]).equals(pa.Table.from_batches([batch]))

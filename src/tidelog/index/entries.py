@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidelog.index import kernels
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
-from tidelog.storage.summary import summarise
+from tidelog.storage.summary import SUMMARY, summarise
 
 Entries = npt.NDArray[np.void]
 """Entries in order, of the type that :func:`entry_dtype` gives."""
@@ -45,6 +45,9 @@ WORDS_BEFORE = 2
 WORDS_OF_COLUMN = AGGREGATE.itemsize // 8
 NULLS_WORD, NANS_WORD = 1, 2
 """Among the words of a column; the flags are in the first one, in its lower half."""
+
+_SUMMARY_WORDS = SUMMARY.itemsize // 8
+_LOWER_HALF = np.uint64(0xFFFF_FFFF)
 
 _COUNTED = ("nulls", "nans")
 _VALUED = ("flags", "min", "max", "sum")
@@ -72,12 +75,17 @@ def from_summaries(layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray
     entries = empty(layout, len(ids))
     entries["child"] = ids
     entries["rows"] = rows
-    columns = entries["columns"]
-    for field in _COUNTED:
-        columns[field] = summaries[field]
-    kept = np.flatnonzero(layout.kinds != kernels.COUNTS)
-    for field in _VALUED:
-        columns[field][:, kept] = summaries[field][:, kept]
+    # As words, for NumPy is slow with fields of records: both have the same ones, in the same order.
+    found = np.ascontiguousarray(summaries).view(np.uint64).reshape(*summaries.shape, _SUMMARY_WORDS)
+    records = words_of(entries)[:, WORDS_BEFORE:].reshape(*summaries.shape, WORDS_OF_COLUMN)
+    records[:, :, 0] = found[:, :, 0] & _LOWER_HALF
+    records[:, :, NULLS_WORD] = found[:, :, 0] >> np.uint64(32)
+    records[:, :, NANS_WORD] = found[:, :, 1] & _LOWER_HALF
+    records[:, :, NANS_WORD + 1 :] = found[:, :, 2:]
+    dropped = layout.kinds == kernels.COUNTS
+    if dropped.any():
+        records[:, dropped, 0] = 0
+        records[:, dropped, NANS_WORD + 1 :] = 0
     return entries
 
 

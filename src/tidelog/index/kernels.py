@@ -144,10 +144,22 @@ def merge_ranges(entries: Any, firsts: Any, lasts: Any, kinds: Any, columns: Any
         _merge(entries, firsts[i], lasts[i], kinds, columns, out[i])
 
 
+_STRETCH = 1024
+
+
 @kernel(i64(array_in(i64), array_in(i64)))
 def first_disorder(times: Any, sequence: Any) -> Any:
     """The first row that does not come behind the one before it by (time, sequence), or -1."""
-    for i in range(1, len(times)):
-        if times[i] < times[i - 1] or (times[i] == times[i - 1] and sequence[i] <= sequence[i - 1]):
-            return i
+    # In stretches: a loop without a way out of its middle is done several rows at a time.
+    for start in range(1, len(times), _STRETCH):
+        stop = min(start + _STRETCH, len(times))
+        wrong = np.int64(0)
+        for i in range(start, stop):
+            here, before = np.uint64(i), np.uint64(i - 1)  # signed ones would be checked for being negative
+            is_tie_wrong = (times[here] == times[before]) & (sequence[here] <= sequence[before])
+            wrong += np.int64((times[here] < times[before]) | is_tie_wrong)
+        if wrong:
+            for i in range(start, stop):
+                if times[i] < times[i - 1] or (times[i] == times[i - 1] and sequence[i] <= sequence[i - 1]):
+                    return i
     return -1

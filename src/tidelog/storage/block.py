@@ -34,8 +34,10 @@ from tidelog.storage import kernels
 from tidelog.storage.codec import Arena, Bytes, Ints, decode_columns, encode_column
 from tidelog.storage.codec.arena import align
 from tidelog.storage.codec.numeric.columns import column_of
+from tidelog.storage.codec.numeric.consecutive import encode_consecutive
 from tidelog.storage.codec.numeric.decoder import find_in_range
-from tidelog.storage.summary import SUMMARY, summarise
+from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.summary import SUMMARY, summarise, summarise_consecutive
 from tidelog.storage.valuerange import ValueRange
 
 Words = npt.NDArray[np.uint64]
@@ -75,21 +77,26 @@ class Frames:
         return view[self.bounds[index] : self.bounds[index + 1]]
 
 
-def encode_leaves(batch: pa.RecordBatch, cuts: Ints, first_id: int, words: Words | None = None) -> Frames:
+def encode_leaves(batch: Rows, cuts: Ints, first_id: int, words: Words | None = None) -> Frames:
     """Encode a run of leaves: rows ``cuts[i]`` to ``cuts[i + 1]`` of ``batch`` become block ``first_id + i``.
 
     ``words`` is memory to use again if it is large enough. May be called from any thread.
     """
     arena = _thread_arena()
-    columns, blocks = batch.num_columns, len(cuts) - 1
+    content = batch.batch if isinstance(batch, NumberedRows) else batch
+    columns, blocks = content.num_columns + (content is not batch), len(cuts) - 1
     rows = np.diff(cuts)
     offsets = np.empty((columns, blocks), np.int64)
     lengths = np.empty((columns, blocks), np.int64)
     summaries = np.empty((blocks, columns), SUMMARY)
-    for c, column in enumerate(batch.columns):
+    for c, column in enumerate(content.columns):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
         summaries[:, c] = summarise(column, cuts, pieces.distinct)
+    if isinstance(batch, NumberedRows):
+        pieces = encode_consecutive(batch.first, cuts, arena)
+        offsets[-1], lengths[-1] = pieces.offsets, pieces.lengths
+        summaries[:, -1] = summarise_consecutive(batch.first, cuts)
     sizes = head_length(columns) + ((lengths + 7) & ~7).sum(axis=0)
     if sizes.max(initial=0) > LARGEST_FRAME:
         longest = int(sizes.argmax())

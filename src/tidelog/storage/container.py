@@ -39,6 +39,7 @@ from tidelog.storage.description import describe, schema_of
 from tidelog.storage.encoding import RUN_ROWS, EncodingLine
 from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.media import File, Lock, Medium
+from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.placement import Placement
 from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
 from tidelog.storage.recovery import Recovery, find_commit, recover_translation
@@ -113,6 +114,7 @@ class Container:
         self._options = options
         self.recovery = recovery
         self.schema: pa.Schema = schema_of(preface)
+        self._unnumbered = pa.schema(list(self.schema)[:-1])
         self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
         """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
         column. Called by a thread that appends, flushes or reads; must not use the container."""
@@ -288,17 +290,18 @@ class Container:
             self._check_leaf(content)
             return self._line.add_leaf(content)
 
-    def extend(self, batch: pa.RecordBatch) -> range:
-        """Cut a batch into leaves and append them; returns their ids. An empty batch appends nothing."""
+    def extend(self, batch: Rows) -> range:
+        """Cut rows into leaves and append them; returns their ids. An empty batch appends nothing."""
         with self._mutex, self._guard():
             self._check_batch(batch)
             if not batch.num_rows:
                 return range(self.blocks, self.blocks)
-            rows = self.leaf_rows(batch)
-            if batch.nbytes > _LARGEST_LEAF:
+            size = batch.nbytes
+            rows = self._leaf_rows(batch.num_rows, size)
+            if size > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     _check_leaf_size(batch.slice(start, rows))
-            return self._line.add_leaves(batch, rows)
+            return self._line.add_leaves(batch, rows, size)
 
     def append_later(self, make: Callable[[], bytes]) -> int:
         """Append a node whose bytes are not known yet; returns its id.
@@ -309,9 +312,12 @@ class Container:
         with self._mutex, self._guard():
             return self._line.add_later(make)
 
-    def leaf_rows(self, batch: pa.RecordBatch) -> int:
+    def leaf_rows(self, batch: Rows) -> int:
         """Rows of the leaves that :meth:`extend` would cut a batch into."""
-        average: int = max(1, batch.nbytes // max(1, batch.num_rows))
+        return self._leaf_rows(batch.num_rows, batch.nbytes)
+
+    def _leaf_rows(self, rows: int, size: int) -> int:
+        average = max(1, size // max(1, rows))
         return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
 
     def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
@@ -534,10 +540,13 @@ class Container:
             raise InputError("a leaf without rows was given; expected at least one row")
         _check_leaf_size(batch)
 
-    def _check_batch(self, batch: pa.RecordBatch) -> None:
-        if batch.schema is not self.schema and not batch.schema.equals(self.schema):
+    def _check_batch(self, batch: Rows) -> None:
+        found, expected = batch.schema, self.schema
+        if isinstance(batch, NumberedRows) and len(expected) and expected.types[-1] == pa.int64():
+            expected = self._unnumbered
+        if found is not expected and not found.equals(expected):
             raise InputError(
-                f"a batch with the columns {_columns(batch.schema)} was given, expected {_columns(self.schema)}; "
+                f"a batch with the columns {_columns(found)} was given, expected {_columns(expected)}; "
                 "convert it first (tidelog.model.to_batches)"
             )
 

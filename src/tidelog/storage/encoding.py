@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidelog.storage import block, workers
 from tidelog.storage.codec import Ints
+from tidelog.storage.numbered import Rows
 
 RUN_ROWS = 1 << 18
 """Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
@@ -53,11 +54,11 @@ class EncodingLine:
             self._encode_gathered()
         return self.next_id - 1
 
-    def add_leaves(self, batch: pa.RecordBatch, leaf_rows: int) -> range:
-        """A batch cut into blocks of ``leaf_rows`` rows."""
+    def add_leaves(self, batch: Rows, leaf_rows: int, size: int) -> range:
+        """A batch of ``size`` bytes cut into blocks of ``leaf_rows`` rows."""
         self._encode_gathered()
         first = self.next_id
-        average = max(1, batch.nbytes // batch.num_rows)
+        average = max(1, size // batch.num_rows)
         run = max(1, min(self._run_rows, _RUN_BYTES // average) // leaf_rows) * leaf_rows
         for start in range(0, batch.num_rows, run):
             part = batch.slice(start, run)
@@ -103,7 +104,7 @@ class EncodingLine:
         whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         self._submit(partial(self._encode_leaves, whole, cuts, self.next_id - len(batches)))
 
-    def _encode_leaves(self, batch: pa.RecordBatch, cuts: Ints, first_id: int) -> block.Frames:
+    def _encode_leaves(self, batch: Rows, cuts: Ints, first_id: int) -> block.Frames:
         try:
             words = self._spare_words.pop()
         except IndexError:  # several threads may be after the last one

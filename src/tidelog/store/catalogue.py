@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -152,9 +151,10 @@ class Catalogue:
         if not medium.exists(MARKER):
             for name in ("", STREAMS, CATALOGUE):
                 medium.make_directory(name)
-            with suppress(ExistsError):
+            try:
                 catalogue._log.create(CatalogueChange())
-            medium.sync_names(CATALOGUE)  # the first commit may be somebody else's, and not durable yet
+            except ExistsError:
+                medium.sync_names(CATALOGUE)  # the first commit is somebody else's, and may not be durable yet
             write_marker(medium, clock())
         check_marker(medium)
         return catalogue

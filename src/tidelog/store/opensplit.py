@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
@@ -16,6 +14,7 @@ from tidelog.index.tabtree.writer import TreeWriter
 from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.media import Medium
+from tidelog.storage.numbered import Rows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
@@ -130,9 +129,9 @@ class OpenSplit:
         """Whether rows of a time belong here."""
         return self.boundary is None or self.boundary.contains(time)
 
-    def extend(self, batch: pa.RecordBatch) -> None:
-        """Append sorted rows, none of which is before the last one."""
-        self._tree.extend(batch)
+    def extend(self, batch: Rows, *, in_order: bool = False) -> None:
+        """Append sorted rows, none of which is before the last one; see :meth:`TreeWriter.extend`."""
+        self._tree.extend(batch, in_order=in_order)
 
     def next_commit(self) -> tuple[int, int]:
         """Number and position of the commit that :meth:`flush` would make."""

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog.index import kernels
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.numbered import NumberedRows, Rows
 
 Ints = npt.NDArray[np.int64]
+
+_COUNT: Final = np.arange(1 << 16, dtype=np.int64)
 
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
     """A batch of a stream's schema with sequence numbers from ``first`` on."""
-    numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
-    return pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=stored)
+    rows = batch.num_rows
+    memory, owner = allocate(8 * rows)  # memory that was used before, for fresh pages take longer than all the rest
+    numbers = memory.view(np.int64)
+    for start in range(0, rows, len(_COUNT)):
+        part = numbers[start : start + len(_COUNT)]
+        np.add(_COUNT[: len(part)], first + start, out=part)
+    column = pa.Array.from_buffers(pa.int64(), rows, [None, owner], 0)
+    return pa.RecordBatch.from_arrays([*batch.columns, column], schema=stored)
 
 
 def integers(array: pa.Array) -> Ints:
@@ -35,9 +47,10 @@ def shifted(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
     return batch.set_column(index, batch.schema.field(index), pa.array(integers(batch.column(index)) + base))
 
 
-def times(batch: pa.RecordBatch, schema: Schema) -> Ints:
-    """The event times of a batch, in ticks of the stream's clock."""
-    return integers(batch.column(schema.time_index))
+def times(batch: Rows, schema: Schema) -> Ints:
+    """The event times of rows, in ticks of the stream's clock."""
+    present = batch.batch if isinstance(batch, NumberedRows) else batch
+    return integers(present.column(schema.time_index))
 
 
 def seqs(batch: pa.RecordBatch) -> Ints:
@@ -48,6 +61,15 @@ def seqs(batch: pa.RecordBatch) -> Ints:
 def is_sorted(values: Ints) -> bool:
     """Whether values never fall."""
     return bool((values[1:] >= values[:-1]).all())
+
+
+def are_in_order(batch: Rows, schema: Schema) -> bool:
+    """Whether stored rows are in the order of (time, ``_seq``), without two that are equal in both."""
+    if isinstance(batch, NumberedRows):
+        at, most = times(batch, schema), len(_COUNT) - 1
+        parts = (at[start : start + most + 1] for start in range(0, len(at), most))
+        return all(int(kernels.first_disorder(part, _COUNT[: len(part)])) < 0 for part in parts)
+    return int(kernels.first_disorder(times(batch, schema), seqs(batch))) < 0
 
 
 def sorted_rows(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from tidelog.index.tabtree.root import Root, closing_levels
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.storage import Container
 from tidelog.storage.codec import Ints
+from tidelog.storage.numbered import NumberedRows, Rows
 
 Place = tuple[int, int]
 """Time and sequence number of a row: its place in the order of a stream."""
@@ -84,6 +85,8 @@ class TreeWriter:
         self._counts: list[int] = []
         for level, entries in enumerate(flank.levels):
             self._add(level, entries)
+        self._unread: list[tuple[int, Ints, npt.NDArray[np.void]]] = []
+        """Leaves without entries yet: runs of them, by their first ids, rows and summaries."""
         self._placed_leaves = flank.leaves
         self._placed_blocks = flank.blocks
         self._flank: Flank | None = None
@@ -111,15 +114,16 @@ class TreeWriter:
         """Whether a writer before this one ended while it closed the tree: now it can only be closed."""
         return self._closing > 0 and self._root is None
 
-    def extend(self, batch: pa.RecordBatch) -> int:
+    def extend(self, batch: Rows, *, in_order: bool = False) -> int:
         """Append rows, cut into leaves as the container does it; returns the number of leaves.
 
         The rows are sorted by (time, sequence number), without two that are equal in both, and greater than the last
         one before. Otherwise, or if the batch is not of the stored schema, :class:`InputError` is raised and nothing
-        is written. The last leaf is as small as what is left for it: give whole leaves where it matters.
+        is written; with ``in_order`` the caller has seen to the order of the rows among themselves. The last leaf is as
+        small as what is left for it: give whole leaves where it matters.
         """
         self._check_open()
-        last = self._check_order(batch)
+        last = self._check_order(batch, in_order)
         if last is None:
             return 0
         leaves = 0
@@ -162,7 +166,7 @@ class TreeWriter:
             )
         return self._root
 
-    def _fitting(self, batch: pa.RecordBatch, room: int) -> pa.RecordBatch:
+    def _fitting(self, batch: Rows, room: int) -> Rows:
         """So many first rows of a batch that the container makes at most ``room`` leaves of them."""
         rows = self._container.leaf_rows(batch)
         while batch.num_rows > room * rows:
@@ -194,25 +198,27 @@ class TreeWriter:
         if self._closing:
             raise ClosedError("the tree was being closed when its writer ended; close it and append to a new one")
 
-    def _check_order(self, batch: pa.RecordBatch) -> Place | None:
+    def _check_order(self, batch: Rows, in_order: bool) -> Place | None:
         """The place of the last row."""
-        if batch.schema is not self.layout.stored and not batch.schema.equals(self.layout.stored):
+        expected = self.layout.schema.arrow if isinstance(batch, NumberedRows) else self.layout.stored
+        if batch.schema is not expected and not batch.schema.equals(expected):
             raise InputError(
                 f"found a batch of the columns {', '.join(batch.schema.names)}, expected the stored ones, "
-                f"{', '.join(self.layout.stored.names)}, of the types in the schema"
+                f"{', '.join(expected.names)}, of the types in the schema"
             )
         if not batch.num_rows:
             return None
-        for index in (self.layout.time, self.layout.sequence):
-            if batch.column(index).null_count:
-                name = batch.schema.names[index]
-                raise InputError(f"found a row without {name!r}; expected every row to have one", column=name)
-        times = _integers(batch.column(self.layout.time))
-        sequence = _integers(batch.column(self.layout.sequence))
+        sequence: range | Ints
+        if isinstance(batch, NumberedRows):
+            times = _integers(_without_nulls(batch.batch, self.layout.time))
+            sequence = range(batch.first, batch.first + batch.num_rows)
+        else:
+            times = _integers(_without_nulls(batch, self.layout.time))
+            sequence = _integers(_without_nulls(batch, self.layout.sequence))
         row = 0
         before, first = self._last, (int(times[0]), int(sequence[0]))
         if before is None or first > before:
-            row = int(kernels.first_disorder(times, sequence))
+            row = -1 if in_order else _first_disorder(times, sequence)
             if row < 0:
                 return int(times[-1]), int(sequence[-1])
             before, first = ((int(times[at]), int(sequence[at])) for at in (row - 1, row))
@@ -229,6 +235,7 @@ class TreeWriter:
         """The flank as of the blocks that the container has placed: all of them, after a flush."""
         with self._lock:
             if self._flank is None:
+                self._read_summaries()
                 levels = [entries[:count].copy() for entries, count in zip(self._levels, self._counts, strict=True)]
                 for entries in levels:
                     entries.flags.writeable = False
@@ -242,13 +249,20 @@ class TreeWriter:
 
     def _take_leaves(self, first_id: int, rows: Ints, summaries: npt.NDArray[np.void]) -> None:
         """Called by the container: it has placed a run of leaves."""
-        found = np.arange(first_id, first_id + len(rows), dtype=np.int64)
-        entries = from_summaries(self.layout, found, rows, summaries)
         with self._lock:
-            self._add(0, entries)
+            self._unread.append((first_id, rows, summaries))
             self._placed_leaves += len(rows)
             self._placed_blocks += len(rows)
             self._flank = None
+
+    def _read_summaries(self) -> None:
+        """Make entries of the leaves that were placed since the last time."""
+        if not self._unread:
+            return
+        runs, self._unread = self._unread, []
+        ids = [np.arange(first_id, first_id + len(rows), dtype=np.int64) for first_id, rows, _ in runs]
+        rows, summaries = (np.concatenate([run[index] for run in runs]) for index in (1, 2))
+        self._add(0, from_summaries(self.layout, np.concatenate(ids), rows, summaries))
 
     def _make_node(self, level: int, id: int, closing: bool) -> bytes:
         """Called by the container: it has placed every block before this node. Its entry goes up a level."""
@@ -265,6 +279,7 @@ class TreeWriter:
             self._flank = None
 
     def _pop(self, level: int, id: int, *, closing: bool) -> Node:
+        self._read_summaries()
         fanout = self.layout.fanout
         count = self._counts[level - 1]
         if not closing and count != fanout:
@@ -292,6 +307,20 @@ class TreeWriter:
             )
         self._levels[level][count : count + len(entries)] = entries
         self._counts[level] = count + len(entries)
+
+
+def _first_disorder(times: Ints, sequence: range | Ints) -> int:
+    numbers = np.arange(sequence.start, sequence.stop) if isinstance(sequence, range) else sequence
+    return int(kernels.first_disorder(times, numbers))
+
+
+def _without_nulls(batch: pa.RecordBatch, index: int) -> pa.Array:
+    """A column that every row must have a value of."""
+    column = batch.column(index)
+    if column.null_count:
+        name = batch.schema.names[index]
+        raise InputError(f"found a row without {name!r}; expected every row to have one", column=name)
+    return column
 
 
 def _integers(array: pa.Array) -> Ints:

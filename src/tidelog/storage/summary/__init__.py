@@ -40,7 +40,7 @@ it is.
 
 from __future__ import annotations
 
-from tidelog.storage.summary.compute import summarise, summarise_numbers
+from tidelog.storage.summary.compute import summarise, summarise_consecutive, summarise_numbers
 from tidelog.storage.summary.kernels import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED, MIN_TRUNCATED
 from tidelog.storage.summary.record import SUMMARY, maximum, minimum, total
 
@@ -54,6 +54,7 @@ __all__ = [
     "maximum",
     "minimum",
     "summarise",
+    "summarise_consecutive",
     "summarise_numbers",
     "total",
 ]

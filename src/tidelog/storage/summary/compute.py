@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # only names of array types: summaries do not need the codecs
     from tidelog.storage.codec.arena import Bytes, DistinctTexts, Ints
 
 _SIGN = -(1 << 63)
+_WORD = (1 << 64) - 1
 _NO_MASK: Bytes = np.empty(0, np.uint8)
 
 
@@ -76,6 +77,17 @@ def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, w
         _summarise_floats(values, _NO_MASK, cuts, words)
     else:
         _summarise_integers(values, kind, _NO_MASK, cuts, words)
+
+
+def summarise_consecutive(first: int, cuts: Ints) -> npt.NDArray[np.void]:
+    """Like :func:`summarise`, of 64-bit integers that count up by one from ``first`` on; no block is empty."""
+    summaries: npt.NDArray[np.void] = np.zeros(len(cuts) - 1, SUMMARY)
+    lows, highs = first + cuts[:-1], first + cuts[1:] - 1
+    sums = [(low + high) * (high - low + 1) // 2 for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+    summaries["flags"] = kernels.HAS_BOUNDS | kernels.HAS_SUM | kernels.INTEGER_SUM
+    summaries["min"], summaries["max"] = lows.view(np.uint64), highs.view(np.uint64)
+    summaries["sum"] = [(amount & _WORD, amount >> 64 & _WORD) for amount in sums]
+    return summaries
 
 
 def _summarise_floats(values: npt.NDArray[Any], mask: Bytes, cuts: Ints, words: npt.NDArray[np.uint64]) -> None:
