@@ -13,18 +13,17 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, InputError, StorageError
-from tidelog.model.interval import Interval
 from tidelog.model.rows import Row
-from tidelog.model.time import INT64_MAX
 from tidelog.storage.media import Lock
 from tidelog.store.entrytests import tree_numbers
-from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
+from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.memory import MemoryRows, split_late
-from tidelog.store.opensplit import OpenSplit, Site, closed_tree
+from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import concatenated, is_sorted, times, with_seq
 from tidelog.store.seqset import Span
 from tidelog.store.tailjournal import Head, TailJournal, message_of
+from tidelog.store.tailsplits import TailSplits
 from tidelog.store.tailstate import TailState, not_in, read_state, tail_path, tail_splits
 from tidelog.store.waiting import WaitingRows
 
@@ -41,9 +40,6 @@ _SMALL: Final = 1024
 
 _MOST_WAITING: Final = 256
 
-
-_MOST_FINISHED: Final = 64
-"""Splits of one append that wait for the flush to be closed; a longer append is seen in part before it is flushed."""
 
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
@@ -88,15 +84,12 @@ class Tail:
         self._schema = site.layout.schema
         self._stored = site.layout.stored
         self._options = site.options
-        self._width = site.options.split_ticks(self._schema.clock)
         self._mutex = threading.RLock()
         self._closed = False
         self._failure: BaseException | None = None
         self._fresh = MemoryRows(self._schema, self._stored)
         self._late = MemoryRows(self._schema, self._stored)
-        self._splits: list[OpenSplit] = []
-        """Those being written: finished ones that are to be closed, then the one that takes rows."""
-        self._is_last_open = False
+        self._splits = TailSplits(site, manifests, on_new=self._name_splits, on_many=self._close_finished)
         self._unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
         self._waiting = WaitingRows(self._schema, self._stored)
@@ -108,8 +101,7 @@ class Tail:
         try:
             self._recover()
         except BaseException:
-            for split in self._splits:
-                split.abandon()
+            self._splits.abandon()
             self._lock.release()
             raise
 
@@ -123,23 +115,17 @@ class Tail:
         manifest = self._manifests.load()
         state = read_state(self._site, manifest)
         self._producers = dict(state.producers)
-        for name, at in state.splits.items():
-            # A producer may send its last append again: of an append not acknowledged, no part may be left.
-            self._splits.append(OpenSplit.open(self._site, name, at if state.producers else None))
+        # A producer may send its last append again: of an append not acknowledged, no part may be left.
+        self._splits.take_over(state.splits, manifest, exactly=bool(state.producers))
         rows = self._new_rows(state, manifest)
-        sealed = [split.time_max for split in manifest.splits.values() if split.kind == "regular"]
-        sealed += [split.last_time for split in self._splits if split.last_time is not None]
-        self._sealed = max(sealed, default=None)
-        self._is_last_open = bool(self._splits) and not self._splits[-1].is_closing
-        fresh, late = split_late(rows, self._schema, self._sealed)
+        fresh, late = split_late(rows, self._schema, self._splits.sealed)
         self._fresh.add(fresh)
         if late is not None:
             self._late.add(late)
-        numbers = [state.next_seq, *(tree_numbers(split.reader())[1] + 1 for split in self._splits if split.rows)]
+        numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in self._splits.readers())]
         if rows.num_rows:
             numbers.append(int(np.max(rows.column(rows.num_columns - 1).to_numpy())) + 1)
         self._go_on_from(max(numbers), manifest)
-        self._committed = {split.name: split.next_commit() for split in self._splits}
         self._journal = TailJournal(
             self._site.medium, tail_path(self._site.directory), self._head(base=True), self._memory(), state.number + 1
         )
@@ -190,7 +176,7 @@ class Tail:
         rows = state.rows(self._stored)
         if not rows.num_rows:
             return rows
-        rows = not_in([split.reader() for split in self._splits], rows)
+        rows = not_in(self._splits.readers(), rows)
         for info in tail_splits(manifest, rows):
             tree, reader = closed_tree(self._site, info)
             with reader:
@@ -208,15 +194,10 @@ class Tail:
             with ExitStack() as resources:
                 resources.callback(self._lock.release)
                 resources.callback(self._publisher.close)
-                resources.callback(self._abandon_splits)
+                resources.callback(self._splits.abandon)
                 resources.callback(self._journal.close)
                 if self._failure is None:
                     self._flush()
-
-    def _abandon_splits(self) -> None:
-        with ExitStack() as resources:
-            for split in self._splits:
-                resources.callback(split.abandon)
 
     # -- appending ------------------------------------------------------------------------------------------------
 
@@ -315,19 +296,19 @@ class Tail:
 
     def _take(self, rows: pa.RecordBatch) -> None:
         self._is_taken = True
-        fresh, late = split_late(rows, self._schema, self._sealed)
+        fresh, late = split_late(rows, self._schema, self._splits.sealed)
         if late is not None:
             self._late.add(late)
         leaf = self._options.leaf_rows
         if fresh.num_rows >= _LARGE * leaf and self._follows(fresh):
             if self._fresh.rows:
-                self._seal(self._fresh.take())
-            self._seal(fresh)
+                self._splits.extend(self._fresh.take())
+            self._splits.extend(fresh)
         else:
             self._fresh.add(fresh)
             if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
                 # The newest leaf stays open: rows that come a little late still find their place in it.
-                self._seal(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
+                self._splits.extend(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
 
     def _has_many_late(self, factor: int) -> bool:
         """Whether there are so many times more late rows than are to be kept in memory."""
@@ -340,79 +321,25 @@ class Tail:
         gathered = self._fresh.last_time
         return (gathered is None or int(at[0]) >= gathered) and is_sorted(at)
 
-    def _seal(self, batch: pa.RecordBatch) -> None:
-        """Append sorted rows, which follow all sealed before, to the splits they belong to."""
-        while batch.num_rows:
-            at = times(batch, self._schema)
-            split = self._split_for(int(at[0]))
-            end = None if split.boundary is None else split.boundary.end
-            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
-            split.extend(batch.slice(0, count))
-            self._sealed = int(at[count - 1])
-            batch = batch.slice(count)
-            if split.bytes >= self._options.split_bytes:
-                self._finish()
-
     # -- splits ---------------------------------------------------------------------------------------------------
 
-    def _split_for(self, time: int) -> OpenSplit:
-        if self._is_last_open and not self._splits[-1].takes(time):
-            self._finish()
-        if not self._is_last_open:
-            boundary = None
-            if self._width is not None:
-                start = time // self._width * self._width
-                boundary = Interval(start, start + self._width)
-            self._splits.append(OpenSplit.create(self._site, boundary))
-            self._is_last_open = True
-            self._committed[self._splits[-1].name] = (0, 0)
-            # Named at once, so that what background commits keep of it is found after a crash.
-            self._journal.append(self._head())
-        return self._splits[-1]
-
-    def _finish(self) -> None:
-        """The newest split takes no more rows.
-
-        The next flush closes it. Readers would see its rows at once, and with them maybe a part of an append.
-        """
-        self._is_last_open = False
-        if len(self._splits) > _MOST_FINISHED:
-            self._close_finished()
+    def _name_splits(self) -> None:
+        """Tell the journal of a new split, so that what background commits keep of it is found after a crash."""
+        self._journal.append(self._head())
 
     def _close_finished(self) -> None:
-        """Close splits that take no more rows and hand them to the manifest.
+        """Close splits that take no more rows.
 
         Not while they may hold a part of an append that must survive whole or not at all: then the next flush does it.
         """
-        if self._unacknowledged:
-            return
-        finished = list(self._splits[:-1] if self._is_last_open else self._splits)
-        for split in finished:
-            if split.rows:
-                self._hand_over(split.close())
-            else:
-                split.abandon()
-            self._splits.remove(split)
-            self._committed.pop(split.name, None)
-        if finished:
+        if not self._unacknowledged and self._splits.close_finished():
             self._publish()  # without them: when their events are deleted, their files will go
-
-    def _hand_over(self, info: SplitInfo) -> None:
-        self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
 
     def _spill_late(self) -> None:
         """Make a split of the late rows."""
-        if self._unacknowledged or not self._late.rows:
-            return
-        split = OpenSplit.create(self._site, None)
-        try:
-            split.extend(self._late.sorted())
-            info = split.close("late")
-        except BaseException:
-            split.abandon()
-            raise
-        self._hand_over(info)
-        self._late.take()
+        if self._late.rows and not self._unacknowledged:
+            self._splits.add_late(self._late.sorted())
+            self._late.take()
 
     # -- flushing -------------------------------------------------------------------------------------------------
 
@@ -462,8 +389,8 @@ class Tail:
             or self._has_many_late(1)
             or self._fresh.rows + self._waiting.rows >= self._options.leaf_rows
             or self._journal.bytes >= self._options.journal_bytes
-            or {split.name: split.next_commit() for split in self._splits} != self._committed
-            or (self._splits and not self._is_last_open)
+            or self._splits.has_finished
+            or self._splits.commits() != self._splits.committed
         )
 
     def _flush_or_fail(self) -> None:
@@ -479,10 +406,10 @@ class Tail:
         if self._fresh.rows + self._waiting.rows >= leaf:
             self._take_waiting()
             if self._fresh.rows >= leaf:
-                self._seal(self._fresh.take(self._fresh.rows // leaf * leaf))
-        commits = {split.name: split.next_commit() for split in self._splits}
+                self._splits.extend(self._fresh.take(self._fresh.rows // leaf * leaf))
+        commits = self._splits.commits()
         message = self._unjournaled()
-        is_changed = commits != self._committed
+        is_changed = commits != self._splits.committed
         if not (is_changed or message is not None or self._unacknowledged):
             if self._journal.records > self._published:  # a commit that is not through
                 self._journal.sync()
@@ -491,13 +418,12 @@ class Tail:
         self._producers.update(self._unacknowledged)
         if message is not None or self._unacknowledged or self._producers:
             # The journal first: its record does not count without the commits, but they would count without it.
-            self._committed = commits
+            self._splits.committed = commits
             self._journal.append(self._head(producers=self._unacknowledged), message)
         self._journal.sync()
         if is_changed:
-            for split in self._splits:
-                split.flush()
-        self._committed = commits
+            self._splits.flush()
+        self._splits.committed = commits
         self._unacknowledged = {}
         self._journaled = self._next_seq
         self._is_taken = False
@@ -520,7 +446,7 @@ class Tail:
 
     def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
         known = self._producers if base else producers or {}
-        return Head(dict(self._committed), self._next_seq, dict(known), base)
+        return Head(dict(self._splits.committed), self._next_seq, dict(known), base)
 
     def _memory(self) -> pa.RecordBatch:
         self._take_waiting()
@@ -532,7 +458,7 @@ class Tail:
         self._published = self._journal.records if records is None else records
         next_seq = self._journaled if seq is None else seq
         self._publisher.publish(
-            TailRecord(self._journal.name, self._published, dict(self._committed), next_seq, self._block)
+            TailRecord(self._journal.name, self._published, dict(self._splits.committed), next_seq, self._block)
         )
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -545,7 +471,7 @@ class Tail:
                 self._take_waiting()
                 rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
                 self._view = TailView(
-                    tuple(split.reader() for split in self._splits if split.rows),
+                    tuple(self._splits.readers()),
                     tuple(batch for batch in rows if batch.num_rows),
                     self._next_seq,
                 )

@@ -1,0 +1,140 @@
+"""The splits that a tail is writing: finished ones that are to be closed, then the one that takes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.interval import Interval
+from tidelog.model.time import INT64_MAX
+from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
+from tidelog.store.opensplit import OpenSplit, Site
+from tidelog.store.rows import times
+
+MOST_FINISHED: Final = 64
+"""Splits of one append that wait for the flush to be closed; a longer append is seen in part before it is flushed."""
+
+Commits = dict[str, tuple[int, int]]
+"""Number and position of a commit of each split, by its name."""
+
+
+class TailSplits:
+    """Takes sorted rows and cuts them into splits by time and size. Calls must take turns."""
+
+    def __init__(
+        self, site: Site, manifests: ManifestLog, on_new: Callable[[], None], on_many: Callable[[], None]
+    ) -> None:
+        """``on_new`` is called when a split was made, ``on_many`` when more are finished than should wait."""
+        self._site = site
+        self._manifests = manifests
+        self._on_new = on_new
+        self._on_many = on_many
+        self._width = site.options.split_ticks(site.layout.schema.clock)
+        self._splits: list[OpenSplit] = []
+        self._is_last_open = False
+        self.committed: Commits = {}
+        """The commits that count: of the last flush, or of the one that is being made."""
+        self.sealed: int | None = None
+        """The greatest time among the rows in splits; what is older comes late."""
+
+    def take_over(self, splits: Mapping[str, tuple[int, int]], manifest: Manifest, *, exactly: bool) -> None:
+        """Go on with the splits of the writer before: with all that is whole, or ``exactly`` up to their commits."""
+        for name, at in splits.items():
+            self._splits.append(OpenSplit.open(self._site, name, at if exactly else None))
+        sealed = [split.time_max for split in manifest.splits.values() if split.kind == "regular"]
+        sealed += [split.last_time for split in self._splits if split.last_time is not None]
+        self.sealed = max(sealed, default=None)
+        self._is_last_open = bool(self._splits) and not self._splits[-1].is_closing
+        self.committed = self.commits()
+
+    def readers(self) -> list[TreeReader]:
+        """The trees of all splits that have rows, as they are now, durable or not."""
+        return [split.reader() for split in self._splits if split.rows]
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether there are splits that take no more rows."""
+        return len(self._splits) > self._is_last_open
+
+    def extend(self, batch: pa.RecordBatch) -> None:
+        """Append sorted rows, which follow all before, to the splits they belong to."""
+        schema, split_bytes = self._site.layout.schema, self._site.options.split_bytes
+        while batch.num_rows:
+            at = times(batch, schema)
+            split = self._split_for(int(at[0]))
+            end = None if split.boundary is None else split.boundary.end
+            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
+            split.extend(batch.slice(0, count))
+            self.sealed = int(at[count - 1])
+            batch = batch.slice(count)
+            if split.bytes >= split_bytes:
+                self._finish()
+
+    def _split_for(self, time: int) -> OpenSplit:
+        if self._is_last_open and not self._splits[-1].takes(time):
+            self._finish()
+        if not self._is_last_open:
+            boundary = None
+            if self._width is not None:
+                start = time // self._width * self._width
+                boundary = Interval(start, start + self._width)
+            self._splits.append(OpenSplit.create(self._site, boundary))
+            self._is_last_open = True
+            self.committed[self._splits[-1].name] = (0, 0)
+            self._on_new()
+        return self._splits[-1]
+
+    def _finish(self) -> None:
+        """The newest split takes no more rows.
+
+        The next flush closes it. Readers would see its rows at once, and with them maybe a part of an append.
+        """
+        self._is_last_open = False
+        if len(self._splits) > MOST_FINISHED:
+            self._on_many()
+
+    def commits(self) -> Commits:
+        """The commits that :meth:`flush` would make."""
+        return {split.name: split.next_commit() for split in self._splits}
+
+    def flush(self) -> None:
+        """Make all rows durable."""
+        for split in self._splits:
+            split.flush()
+
+    def close_finished(self) -> bool:
+        """Close splits that take no more rows and hand them to the manifest; says whether there were any."""
+        finished = list(self._splits[:-1] if self._is_last_open else self._splits)
+        for split in finished:
+            if split.rows:
+                self._hand_over(split.close())
+            else:
+                split.abandon()
+            self._splits.remove(split)
+            self.committed.pop(split.name, None)
+        return bool(finished)
+
+    def add_late(self, rows: pa.RecordBatch) -> None:
+        """Make a closed split of sorted late rows."""
+        split = OpenSplit.create(self._site, None)
+        try:
+            split.extend(rows)
+            info = split.close("late")
+        except BaseException:
+            split.abandon()
+            raise
+        self._hand_over(info)
+
+    def _hand_over(self, info: SplitInfo) -> None:
+        self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
+
+    def abandon(self) -> None:
+        """Close all files; what was not flushed is flushed."""
+        with ExitStack() as resources:
+            for split in self._splits:
+                resources.callback(split.abandon)
