@@ -206,6 +206,38 @@ class TestMarks:
         assert log.commit(always(deleted_before=-3)).deleted_before == 0
         assert fresh(log).deleted_before == 0
 
+    def test_what_was_seen_when_it_was_deleted(self, log: ManifestLog) -> None:
+        log.commit(always(next_seq=10))
+        assert log.commit(always(deleted_before=3, deleted_seen=SeqSet())).deleted_seen == SeqSet()
+        assert fresh(log).deleted_seen == SeqSet()
+        log.commit(always(deleted_before=5, deleted_seen=SeqSet([(2, 4)])))
+        log.commit(always(deleted_before=4, deleted_seen=SeqSet([(7, 8)])))  # has been deleted before
+        assert fresh(log).deleted_seen == SeqSet([(2, 4)])
+        log.commit(always(deleted_before=6))
+        assert fresh(log).deleted_seen == SeqSet.below(10)
+        log.commit(always(gone=SeqSet([(2, 3)])))
+        log.commit(always(gone=SeqSet([(3, 4), (9, 10)])))
+        assert fresh(log).gone == SeqSet([(2, 4), (9, 10)])
+        for number in range(20):  # and as checkpoints say it
+            log.commit(always(next_seq=11 + number))
+        assert fresh(log) == log.load()
+        assert log.check() == []
+
+    def test_blocks_of_the_tail(self, log: ManifestLog) -> None:
+        log.commit(always(tail_block=(3, 50)))
+        log.commit(always(add=(put_split(log.medium, HERE, seq_min=3, seq_max=30),)))
+        loaded = put_split(log.medium, HERE, seq_min=60, seq_max=70, seq_base=60)
+        log.commit(always(add=(loaded,)))
+        found = fresh(log)
+        assert (found.tail_block, found.tail_seq, found.next_seq) == ((3, 50), 31, 71)
+        log.commit(always(tail_block=(80, 90)))
+        found = fresh(log)
+        assert (found.tail_block, found.tail_seq, found.next_seq) == ((80, 90), 80, 90)
+        for _ in range(16):
+            log.commit(always(next_seq=log.load().next_seq + 1))
+        assert fresh(log) == log.load()
+        assert log.check() == []
+
     def test_deletions(self, log: ManifestLog) -> None:
         one, two = Deletion(Interval(0, 10), SeqSet([(2, 5), (7, 8)])), Deletion(Interval(None, None), SeqSet.below(7))
         log.commit(always(delete=(one, two, one)))

@@ -353,7 +353,6 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "schema": None if change.schema is None else change.schema.to_dict(),
             "options": None if change.options is None else change.options.to_dict(),
             "deleted_before": change.deleted_before,
-            "deleted_seen": None if change.deleted_seen is None else change.deleted_seen.to_list(),
             "gone": change.gone.to_list(),
             "delete": [deletion.to_list() for deletion in change.delete],
             "undelete": [deletion.to_list() for deletion in change.undelete],
@@ -361,7 +360,10 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "tail_block": None if change.tail_block is None else list(change.tail_block),
             "transactions": dict(change.transactions),
         }
-        return {name: value for name, value in values.items() if value not in (None, [], {})}
+        said = {name: value for name, value in values.items() if value not in (None, [], {})}
+        if change.deleted_seen is not None:  # nothing seen is something else than nothing said
+            said["deleted_seen"] = change.deleted_seen.to_list()
+        return said
 
     def change_from_dict(self, values: dict[str, Any]) -> Change:
         schema, options, seen = values.get("schema"), values.get("options"), values.get("deleted_seen")
