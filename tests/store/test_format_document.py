@@ -1,0 +1,162 @@
+"""What docs/format.md says of logs of documents: a reader written from it alone finds what the store knows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+from typing import Any
+
+from support.memory_medium import MemoryMedium
+from support.stream_history import SCHEMA, SMALL, table
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model import to_batches
+from tidelog.model.interval import Interval
+from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.seqset import SeqSet
+
+State = dict[str, Any]
+
+
+def read_log(medium: MemoryMedium, directory: str, kind: str) -> tuple[list[State], State]:
+    """The deltas of a log behind its last state, and that state."""
+    names = [name for name in medium.names(f"{directory}/") if name.endswith(".json")]
+    assert names
+    documents = []
+    for name in names:
+        with medium.open(name) as file:
+            content = bytes(file.read(0, file.size()))
+        document = json.loads(content)
+        before = content[: content.rindex(b',"hash"')]
+        assert document["hash"] == hashlib.blake2b(before, digest_size=16).hexdigest()
+        assert (document["format"], document["kind"]) == (1, kind)
+        assert name == f"{directory}/{document['number']:020d}.json"
+        assert not documents or document["previous"] == documents[-1]["hash"]
+        assert ("state" in document) == (document["number"] % 16 == 1)
+        documents.append(document)
+    last = max(index for index, document in enumerate(documents) if "state" in document)
+    return [{**document["delta"], "at": document["at"]} for document in documents[last + 1 :]], documents[last]["state"]
+
+
+def read_manifest(medium: MemoryMedium, directory: str) -> State:
+    deltas, state = read_log(medium, f"{directory}/manifest", "tidelog stream manifest")
+    state["splits"] = {split["name"]: split for split in state["splits"]}
+    for name in ("gone", "deleted_seen"):
+        state[name] = SeqSet(map(tuple, state[name]))
+    for delta in deltas:
+        at = state["at"] = delta["at"]
+        if "tail_block" in delta:
+            state["tail_block"] = delta["tail_block"]
+            state["tail_seq"] = delta["tail_block"][0]
+        moved = "deleted_before" in delta and (
+            state["deleted_before"] is None or delta["deleted_before"] > state["deleted_before"]
+        )
+        if moved:
+            state["deleted_before"] = delta["deleted_before"]
+            seen = delta.get("deleted_seen", [[0, state["next_seq"]]])
+            state["deleted_seen"] |= SeqSet(map(tuple, seen))
+        for name in delta.get("remove", []):
+            del state["splits"][name]
+            state["removed"][name] = at
+        for name in delta.get("condemn", []):
+            state["removed"].setdefault(name, at)
+        for name in delta.get("forget", []):
+            state["removed"].pop(name, None)
+        for split in delta.get("add", []):
+            state["splits"][split["name"]] = split
+            reached = split["seq"][1] + 1
+            state["next_seq"] = max(state["next_seq"], reached)
+            if state["tail_block"] and split["seq"][1] < state["tail_block"][1]:
+                state["tail_seq"] = max(state["tail_seq"], reached)
+        if "schema" in delta:
+            state["schemas"].append(delta["schema"])
+        state["options"] = delta.get("options", state["options"])
+        state["gone"] |= SeqSet(map(tuple, delta.get("gone", [])))
+        state["deletions"] = [each for each in state["deletions"] if each not in delta.get("undelete", [])]
+        state["deletions"] += [each for each in delta.get("delete", []) if each not in state["deletions"]]
+        state["next_seq"] = max(state["next_seq"], delta.get("next_seq", 0), *(delta.get("tail_block") or [0]))
+        state["transactions"] |= delta.get("transactions", {})
+    return state
+
+
+def lived(medium: MemoryMedium, seed: int) -> Stream:
+    dice = random.Random(seed)
+    stream = Store(medium).create_stream("s", SCHEMA, "ts", **{**SMALL, "grace": 0})
+    now = 0
+    for step in range(40):
+        rows = [(now + index // 2, step * 100 + index) for index in range(dice.choice([1, 20, 60]))]
+        now += len(rows) // 2
+        kind = dice.choice("aaalod")
+        if kind == "a":
+            stream.append(table(rows))
+            stream.append(table([(now - dice.randrange(40), step * 100 + 90 + index) for index in range(9)]))
+            stream.flush()
+        elif kind == "d":
+            stream.delete_before(now - 300)
+        else:
+            writer = BulkWriter(stream.site)
+            for batch in to_batches(table(rows), stream.schema):
+                writer.append(batch)
+            overwrite = Interval(now - 60, now - 20) if kind == "o" else None
+            commit_bulk(stream.manifests, writer.finish(), transaction=("job", step), overwrite=overwrite)
+        if step % 9 == 8:
+            Store(medium).sweep()
+    return stream
+
+
+def test_manifests_are_as_the_document_says() -> None:
+    kinds: set[str] = set()
+    for seed in range(3):
+        medium = MemoryMedium()
+        stream = lived(medium, seed)
+        found, known = read_manifest(medium, stream.site.directory), stream.manifests.load()
+        assert list(found["splits"]) == list(known.splits)
+        for name, split in found["splits"].items():
+            info = known.splits[name]
+            assert split["time"] == [info.time_min, info.time_max]
+            assert split["seq"] == [info.seq_min, info.seq_max]
+            assert split.get("seq_base", 0) == info.seq_base
+            assert (split["rows"], split["bytes"], split["kind"]) == (info.rows, info.bytes, info.kind)
+            assert base64.b64decode(split["root"]) == info.root
+            assert base64.b64decode(split["entry"]) == info.entry
+            boundary = info.boundary
+            assert split.get("boundary") == (None if boundary is None else [boundary.start, boundary.end])
+            kinds.add(split["kind"])
+        assert found["schemas"] == [known.schema.to_dict()]
+        assert found["options"] == known.options.to_dict()
+        assert (found["deleted_before"], found["deleted_seen"]) == (known.deleted_before, known.deleted_seen)
+        assert found["gone"] == known.gone
+        marks = [(Interval(start, end), SeqSet(map(tuple, some))) for start, end, some in found["deletions"]]
+        assert marks == [(mark.interval, mark.numbers) for mark in known.deletions]
+        assert (found["next_seq"], found["tail_seq"]) == (known.next_seq, known.tail_seq)
+        assert tuple(found["tail_block"]) == known.tail_block
+        assert (found["transactions"], found["removed"]) == (known.transactions, known.removed)
+        assert found["gone"] or found["deletions"]
+    assert kinds == {"regular", "late", "loaded"}
+
+
+def test_the_catalogue_is_as_the_document_says() -> None:
+    medium = MemoryMedium()
+    store = Store(medium)
+    for number in range(12):
+        store.create_stream(f"s{number}", SCHEMA, "ts", grace=5)
+    store.drop_stream("s3")
+    for number in range(4, 9):
+        store.rename_stream(f"s{number}", f"t{number}")
+    deltas, state = read_log(medium, "catalogue", "tidelog catalogue")
+    streams = {entry["name"]: entry for entry in state["streams"]}
+    dropped = {entry["id"]: entry for entry in state["dropped"]}
+    for delta in deltas:
+        for entry in delta.get("add", []):
+            streams[entry["name"]] = entry
+        for name, grace in delta.get("drop", []):
+            entry = streams.pop(name)
+            dropped[entry["id"]] = {"name": name, "id": entry["id"], "at": delta["at"], "grace": grace}
+        for old, new in delta.get("rename", []):
+            streams[new] = {**streams.pop(old), "name": new}
+    assert sorted(streams) == store.streams()
+    for name, entry in streams.items():
+        assert store.stream(name).site.directory == f"streams/{entry['id']}"
+    assert [(entry["name"], entry["grace"]) for entry in dropped.values()] == [("s3", 5)]
