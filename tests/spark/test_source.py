@@ -306,6 +306,8 @@ def test_what_is_wrong_is_said_while_planning(path: str, options: dict[str, str]
 
 
 def test_spark_passes_the_message_on(session: SparkSession, path: str) -> None:
+    with pytest.raises(NotFoundError, match=r"^there is no stream 'event'; did you mean 'events'\?$"):
+        ts.read(session, path, "event")
     with pytest.raises(AnalysisException) as caught:
         session.read.format("tidelog").options(stream="event").load(path)
     assert "NotFoundError: " in str(caught.value)

@@ -18,6 +18,7 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 from tidelog.model.interval import Interval
+from tidelog.spark.errors import own_errors
 from tidelog.spark.options import SinkOptions, option_texts, shared_path
 from tidelog.spark.source import NAME, is_remote, plainly
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
@@ -128,6 +129,8 @@ def write(
     Rows are brought into order of time first, so that each of ``partitions`` tasks writes one range; without a number
     Spark chooses. ``sort=False`` leaves rows in the order and tasks they are in: any order gives a correct stream, but
     many splits that overlap make it slower to read.
+
+    Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be written.
     """
     spans = overwrite if isinstance(overwrite, tuple) else (None, None)
     texts = option_texts(
@@ -142,11 +145,13 @@ def write(
             spread = frame.repartitionByRange(key) if partitions is None else frame.repartitionByRange(partitions, key)
             frame = spread.sortWithinPartitions(key)
     mode = "append" if overwrite is False else "overwrite"
-    frame.write.format(NAME).mode(mode).options(**texts).save(place)
+    with own_errors():
+        frame.write.format(NAME).mode(mode).options(**texts).save(place)
 
 
 def _time_column(frame: DataFrame, path: str, stream: str) -> str:
     """The time column of a stream, asked for through Spark, which may be elsewhere."""
     texts = option_texts({"stream": stream, "ns": "long"})
-    found = frame.sparkSession.read.format(NAME).options(**texts).load(path).schema
+    with own_errors():
+        found = frame.sparkSession.read.format(NAME).options(**texts).load(path).schema
     return next(field.name for field in found if TIME_MARK in field.metadata)

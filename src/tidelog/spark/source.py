@@ -21,6 +21,7 @@ from tidelog.engine.store import Store
 from tidelog.expr import Predicate, predicate
 from tidelog.model.errors import NotFoundError, SchemaError, TidelogError
 from tidelog.model.interval import Interval
+from tidelog.spark.errors import own_errors
 from tidelog.spark.filters import Taken, translate
 from tidelog.spark.options import SourceOptions, option_texts, shared_path
 from tidelog.spark.types import ToSpark, check_declared, folded_duplicates, spark_schema
@@ -213,8 +214,8 @@ def read(
     ``as_of`` is a sequence number, or a set of them: other rows do not count. ``seq`` adds the column ``_seq``. ``ns``
     says what becomes of nanoseconds, ``"truncate"`` or ``"long"``. ``partition_size`` is the rows a task reads, about.
 
-    Raises :class:`InputError` and :class:`SchemaError` for options that make no sense, and Spark's
-    ``AnalysisException``, with tidelog's message in it, for what only the store can tell.
+    Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be read. What is found
+    wrong only when an action is planned is an ``AnalysisException`` of Spark with tidelog's message in it.
     """
     numbers = json.dumps(as_of.to_list()) if isinstance(as_of, SeqSet) else as_of
     given = {
@@ -224,7 +225,8 @@ def read(
     texts = option_texts(given)
     place = shared_path(path, is_remote=is_remote(spark))
     SourceOptions.read({**texts, "path": place})
-    frame = spark.read.format(NAME).options(**texts).load(place)
+    with own_errors():
+        frame = spark.read.format(NAME).options(**texts).load(place)
     alike = folded_duplicates(frame.columns)
     if alike is not None and spark.conf.get("spark.sql.caseSensitive") != "true":
         raise SchemaError(
