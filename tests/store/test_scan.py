@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -157,3 +159,30 @@ def test_overlapping_parts_are_merged_whatever_is_asked_for(columns: list[str]) 
     rows.sort(key=lambda row: (row["ts"], row["_seq"]))
     found = stream.scan(10, 30, columns).read_all().to_pylist()
     assert found == [{name: row[name] for name in columns} for row in rows if 10 <= row["ts"] < 30]
+
+
+def test_stats_tell_what_was_read() -> None:
+    schema = pa.schema([("ts", pa.int64()), *((f"c{i}", pa.float64()) for i in range(8))])
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", schema, "ts", leaf_rows=1000)
+        dice = np.random.default_rng(2)
+        stream.append({"ts": np.arange(50_000), **{f"c{i}": dice.random(50_000) for i in range(8)}})
+        stream.flush()
+
+        def read(work: Callable[[], object]) -> tuple[int, int]:
+            before = stream.stats()
+            work()
+            after = stream.stats()
+            return after["blocks_read"] - before["blocks_read"], after["bytes_read"] - before["bytes_read"]
+
+        blocks, all_bytes = read(lambda: stream.scan().read_all())
+        assert blocks == 50
+        blocks, one = read(lambda: stream.scan(columns=["c3"]).read_all())
+        assert blocks == 50
+        assert 6 < all_bytes / one < 10  # eight columns like it, and times that take little
+        blocks, tenth = read(lambda: stream.scan(5_000, 10_000, columns=["c3"]).read_all())
+        assert 5 <= blocks <= 7
+        assert tenth < one / 5
+        assert read(lambda: stream.scan(70_000, None).read_all()) == (0, 0)
+        blocks, _ = read(lambda: stream.aggregate(10, 49_990, "sum(c0)"))
+        assert 0 < blocks <= 6

@@ -36,6 +36,7 @@ from tidelog.storage.codec.arena import align
 from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.consecutive import encode_consecutive
 from tidelog.storage.codec.numeric.decoder import find_in_range
+from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.summary import SUMMARY, summarise, summarise_consecutive
 from tidelog.storage.valuerange import ValueRange
@@ -157,10 +158,11 @@ class OpenFrames:
     offsets: Ints
     rows: Ints
     ids: Ints
+    meter: ReadMeter
 
     def some(self, frames: Ints) -> OpenFrames:
         """Those of the frames with these numbers."""
-        return OpenFrames(self.buffer, self.offsets[frames], self.rows[frames], self.ids[frames])
+        return OpenFrames(self.buffer, self.offsets[frames], self.rows[frames], self.ids[frames], self.meter)
 
     def kind(self, index: int) -> int:
         """Whether a block is a leaf or a node."""
@@ -175,8 +177,11 @@ class OpenFrames:
         return self.buffer[start : start + columns * kernels.SUMMARY].copy().view(SUMMARY)
 
 
-def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints) -> OpenFrames:
-    """Verify the heads of frames at ``offsets`` of ``buffer`` (multiples of 8) against the ids expected."""
+def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints, meter: ReadMeter) -> OpenFrames:
+    """Verify the heads of frames at ``offsets`` of ``buffer`` (multiples of 8) against the ids expected.
+
+    What is decoded of them is counted by the meter.
+    """
     rows = np.empty(len(offsets), np.int64)
     words = buffer[: len(buffer) & ~7].view(np.uint64)
     bad = int(kernels.open_frames(words, offsets, lengths, ids, rows))
@@ -184,7 +189,7 @@ def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints) -> OpenF
         raise CorruptionError(
             f"the head of block {int(ids[bad])} is damaged: its checksum, id or length is not what was written"
         )
-    return OpenFrames(buffer, offsets, rows, ids)
+    return OpenFrames(buffer, offsets, rows, ids, meter)
 
 
 def decode_leaves(
@@ -235,6 +240,7 @@ def _locate(frames: OpenFrames, schema: pa.Schema, columns: Sequence[int]) -> tu
             f"column {schema.names[columns[column]]!r} of block {int(frames.ids[frame])} is damaged: "
             "its checksum is not the one written"
         )
+    frames.meter.add(len(frames.offsets), int(lengths.sum()))
     return offsets, lengths
 
 
@@ -247,6 +253,7 @@ def decode_node(frames: OpenFrames, index: int) -> bytes:
     if kernels.locate_pieces(words, frames.offsets[index : index + 1], only, offset, length) != kernels.OK:
         raise CorruptionError(f"node {int(frames.ids[index])} is damaged: its checksum is not the one written")
     start, stop = int(offset[0, 0]), int(offset[0, 0] + length[0, 0])
+    frames.meter.add(1, stop - start)
     codec, size = _NODE_HEAD.unpack_from(frames.buffer.data, start)
     body = frames.buffer.data[start + _NODE_HEAD.size : stop]
     if codec == 0:

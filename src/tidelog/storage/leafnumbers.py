@@ -67,6 +67,11 @@ class LeafNumbers:
             for start, dtype in zip(self._targets.tolist(), self._dtypes, strict=True)
         ]
 
+    @property
+    def stored_bytes(self) -> int:
+        """What the columns that were read last take in the file."""
+        return int(self._lengths.sum())
+
     def read(self, frame: npt.NDArray[np.uint64], id: int) -> Numbers | None:
         """The columns of the leaf whose frame this is, valid until the next call; None if they have nulls, or an
         encoding that only Arrow arrays are made of.

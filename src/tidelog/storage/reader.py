@@ -18,6 +18,7 @@ from tidelog.storage.commit import Commit, Preface, all_relocations, commit_at, 
 from tidelog.storage.description import schema_of
 from tidelog.storage.leafnumbers import Numbers
 from tidelog.storage.media import File, Medium
+from tidelog.storage.meter import ReadMeter
 from tidelog.storage.recovery import find_commit, recover_translation
 from tidelog.storage.source import BlockSource, RowTest
 from tidelog.storage.translation import Addresses, Translation, read_page
@@ -116,6 +117,10 @@ class ContainerReader:
         except BaseException:
             file.close()
             raise
+
+    def measure(self, meter: ReadMeter) -> None:
+        """Let a meter count what is read from now on."""
+        self._source.meter = meter
 
     @property
     def description(self) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from tidelog.storage.commit import Commit
 from tidelog.storage.leafnumbers import Numbers, are_numbers, leaf_numbers
 from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
+from tidelog.storage.meter import ReadMeter
 from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.units import NIL, STRIDE
@@ -100,6 +101,8 @@ class BlockSource:
         self._addresses = addresses
         self._limit = limit
         self._cache = cache
+        self.meter = ReadMeter()
+        """Counts what is decoded; may be replaced by one that others use too."""
         self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
         self._types: dict[tuple[int, ...], tuple[pa.DataType, ...] | None] = {}
         """Of selections of columns that :meth:`numbers` was asked for; None if they are not all numbers."""
@@ -169,7 +172,11 @@ class BlockSource:
         frame = self._file.view(start, size)
         if len(frame) < size:
             raise self._cut_off(start + len(frame), start + size)
-        return leaf_numbers(columns, types).read(np.frombuffer(frame, np.uint64), id)
+        reader = leaf_numbers(columns, types)
+        numbers = reader.read(np.frombuffer(frame, np.uint64), id)
+        if numbers is not None:
+            self.meter.add(1, reader.stored_bytes)
+        return numbers
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
@@ -359,7 +366,7 @@ class BlockSource:
             frames = np.frombuffer(self._file.view(low, high - low), np.uint8)
             if len(frames) < high - low:
                 raise self._cut_off(low + len(frames), high)
-            return block.open_frames(frames, extents.starts - low, lengths, ids)
+            return block.open_frames(frames, extents.starts - low, lengths, ids, self.meter)
         if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
             offsets, used = extents.starts - low, high - low
             buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
@@ -378,7 +385,7 @@ class BlockSource:
             for start, size in parts:
                 self._fill(start, buffer[used : used + size])
                 used += size
-        return block.open_frames(buffer[:used], offsets, lengths, ids)
+        return block.open_frames(buffer[:used], offsets, lengths, ids, self.meter)
 
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.index.layout import Layout
@@ -14,6 +14,7 @@ from tidelog.index.tabtree.writer import TreeWriter
 from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.media import Medium
+from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import Rows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import ManifestLog, SplitInfo, SplitKind, split_path
@@ -32,6 +33,8 @@ class Site:
     options: StreamOptions
     now: Callable[[], float]
     nodes: NodeCache
+    meter: ReadMeter = field(default_factory=ReadMeter)
+    """Counts what is read of all splits."""
 
     @classmethod
     def of(cls, manifests: ManifestLog) -> Site:
@@ -144,6 +147,7 @@ class OpenSplit:
     def reader(self) -> TreeReader:
         """The tree as it is now, durable or not."""
         view = self._container.view()
+        view.measure(self._site.meter)
         return TreeReader(view, self._tree.layout, self._tree.flank(), self._site.nodes, self.name)
 
     def close(self, kind: SplitKind = "regular") -> SplitInfo:
@@ -178,6 +182,7 @@ class OpenSplit:
 def closed_tree(site: Site, info: SplitInfo) -> tuple[TreeReader, ContainerReader]:
     """The tree of a closed split, and the reader of its file, to be closed by the caller."""
     reader = ContainerReader.open(site.medium, site.path(info.name))
+    reader.measure(site.meter)
     try:
         layout = Layout.of(reader.description)
         return TreeReader(reader, layout, Root.from_bytes(info.root), site.nodes, info.name), reader

@@ -227,6 +227,7 @@ def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | 
         parts.append(SplitPart(info, lambda _, tree=tree: tree, tree.layout))  # type: ignore[misc]
     for name, at in piece.opened:
         reader = ContainerReader.open(medium, site.path(name), at=at)
+        reader.measure(site.meter)
         parts.append(TreePart(TreeReader(reader, Layout.of(reader.description)), (name, at)))
     if piece.memory:
         parts.append(MemoryPart(layout, pa.ipc.read_record_batch(pa.py_buffer(piece.memory), layout.stored)))

@@ -39,4 +39,6 @@ def describe(name: str, snapshot: Snapshot, site: Site) -> dict[str, Any]:
         "splits": splits,
         "trees": trees,
         "nodes_cached": site.nodes.statistics().entries,
+        "blocks_read": site.meter.blocks,
+        "bytes_read": site.meter.bytes,
     }

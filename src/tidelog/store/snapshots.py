@@ -124,6 +124,7 @@ class Snapshots:
                 continue
             exact = at if record is not None or state.producers else None
             reader = ContainerReader.open(self._site.medium, self._site.path(name), at=exact)
+            reader.measure(self._site.meter)
             tree = TreeReader(reader, Layout.of(reader.description))
             if tree.rows:
                 trees.append(tree)
