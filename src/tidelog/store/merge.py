@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidelog.store.rows import Ints, integers, is_sorted
+from tidelog.store.rows import Ints, integers, sorting
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -124,15 +124,8 @@ def _step(active: list[_Run], time_index: int, seq_index: int) -> Batches:
 
 def in_order(batch: pa.RecordBatch, time_index: int, seq_index: int) -> pa.RecordBatch:
     """Rows in the order of (time, ``_seq``); fast if they consist of a few sorted stretches."""
-    times, numbers = integers(batch.column(time_index)), integers(batch.column(seq_index))
-    order = np.argsort(times, kind="stable")  # linear for sorted stretches
-    sorted_times, sorted_numbers = times[order], numbers[order]
-    ties = sorted_times[1:] == sorted_times[:-1]
-    if ties.any() and (ties & (sorted_numbers[1:] < sorted_numbers[:-1])).any():
-        order = np.lexsort((numbers, times))
-    elif is_sorted(order):
-        return batch
-    return batch.take(pa.array(order))
+    order = sorting(integers(batch.column(time_index)), integers(batch.column(seq_index)))
+    return batch if order is None else batch.take(pa.array(order))
 
 
 def chained(parts: Sequence[tuple[int, int, Callable[[], Batches]]], time_index: int, seq_index: int) -> Batches:

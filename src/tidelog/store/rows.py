@@ -74,14 +74,25 @@ def are_in_order(batch: Rows, schema: Schema) -> bool:
 
 def sorted_rows(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """Stored rows in the order of (time, ``_seq``)."""
-    at, numbers = times(batch, schema), seqs(batch)
-    if is_sorted(at) and (is_sorted(numbers) or _ties_are_sorted(at, numbers)):
-        return batch
-    return batch.take(pa.array(np.lexsort((numbers, at))))
+    order = sorting(times(batch, schema), seqs(batch))
+    return batch if order is None else batch.take(pa.array(order))
+
+
+def sorting(at: Ints, numbers: Ints) -> Ints | None:
+    """The order of rows by (time, ``_seq``); None if they are in it. Fast for a few sorted stretches of times.
+
+    Rows mostly come in the order of their numbers. Then those of equal time are in order when times are sorted without
+    changing the order of equal ones, which takes a fraction of the time that sorting by both does.
+    """
+    if is_sorted(at):
+        return None if _ties_are_sorted(at, numbers) else np.lexsort((numbers, at))
+    order: Ints = np.argsort(at, kind="stable")
+    return order if _ties_are_sorted(at[order], numbers[order]) else np.lexsort((numbers, at))
 
 
 def _ties_are_sorted(at: Ints, numbers: Ints) -> bool:
-    return not ((at[1:] == at[:-1]) & (numbers[1:] < numbers[:-1])).any()
+    ties = at[1:] == at[:-1]
+    return not ties.any() or not (ties & (numbers[1:] < numbers[:-1])).any()
 
 
 def concatenated(batches: Sequence[pa.RecordBatch], stored: pa.Schema) -> pa.RecordBatch:
