@@ -15,12 +15,13 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.model.rows import Row
 from tidelog.storage.media import Lock
+from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publisher, TailRecord
-from tidelog.store.rows import concatenated, is_sorted, times, with_seq
+from tidelog.store.rows import are_in_order, concatenated, times, with_seq
 from tidelog.store.seqset import Span
 from tidelog.store.tailjournal import Head, TailJournal, message_of
 from tidelog.store.tailsplits import TailSplits
@@ -279,9 +280,10 @@ class Tail:
             self._wait(batch, batch.num_rows)
         else:
             self._take_waiting()
-            first = self._next_seq
+            rows = NumberedRows(batch, self._next_seq)
             self._next_seq += batch.num_rows
-            self._take(with_seq(batch, first, self._stored))
+            if not self._seal_large(rows):  # most often, and without a look at anything but the times
+                self._take(with_seq(batch, rows.first, self._stored))
 
     def _wait(self, item: pa.RecordBatch | Row, rows: int) -> None:
         self._waiting.add(item, rows, self._next_seq)
@@ -295,31 +297,40 @@ class Tail:
             self._take(self._waiting.take())
 
     def _take(self, rows: pa.RecordBatch) -> None:
+        if self._seal_large(rows):
+            return
         self._is_taken = True
         fresh, late = split_late(rows, self._schema, self._splits.sealed)
         if late is not None:
             self._late.add(late)
+            if self._seal_large(fresh):
+                return
+        self._fresh.add(fresh)
         leaf = self._options.leaf_rows
-        if fresh.num_rows >= _LARGE * leaf and self._follows(fresh):
-            if self._fresh.rows:
-                self._splits.extend(self._fresh.take())
-            self._splits.extend(fresh)
-        else:
-            self._fresh.add(fresh)
-            if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
-                # The newest leaf stays open: rows that come a little late still find their place in it.
-                self._splits.extend(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
+        if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
+            # The newest leaf stays open: rows that come a little late still find their place in it.
+            self._splits.extend(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
+
+    def _seal_large(self, rows: Rows) -> bool:
+        """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done."""
+        if rows.num_rows < _LARGE * self._options.leaf_rows or not self._follows(rows):
+            return False
+        self._is_taken = True
+        if self._fresh.rows:
+            self._splits.extend(self._fresh.take())
+        self._splits.extend(rows, in_order=True)
+        return True
 
     def _has_many_late(self, factor: int) -> bool:
         """Whether there are so many times more late rows than are to be kept in memory."""
         late, options = self._late, self._options
         return late.rows >= factor * options.late_rows or late.bytes >= factor * options.late_bytes
 
-    def _follows(self, batch: pa.RecordBatch) -> bool:
-        """Whether sorted rows follow those of the open leaf."""
-        at = times(batch, self._schema)
-        gathered = self._fresh.last_time
-        return (gathered is None or int(at[0]) >= gathered) and is_sorted(at)
+    def _follows(self, batch: Rows) -> bool:
+        """Whether rows are in order, and follow those of the open leaf and all that are sealed."""
+        first = int(times(batch, self._schema)[0])
+        bounds = (self._fresh.last_time, self._splits.sealed)
+        return all(bound is None or first >= bound for bound in bounds) and are_in_order(batch, self._schema)
 
     # -- splits ---------------------------------------------------------------------------------------------------
 

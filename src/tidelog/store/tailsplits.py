@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX
+from tidelog.storage.numbered import Rows
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.rows import times
@@ -61,15 +62,18 @@ class TailSplits:
         """Whether there are splits that take no more rows."""
         return len(self._splits) > self._is_last_open
 
-    def extend(self, batch: pa.RecordBatch) -> None:
-        """Append sorted rows, which follow all before, to the splits they belong to."""
+    def extend(self, batch: Rows, *, in_order: bool = False) -> None:
+        """Append sorted rows, which follow all before, to the splits they belong to.
+
+        With ``in_order`` the caller has seen to their order, and it is not looked at again.
+        """
         schema, split_bytes = self._site.layout.schema, self._site.options.split_bytes
         while batch.num_rows:
             at = times(batch, schema)
             split = self._split_for(int(at[0]))
             end = None if split.boundary is None else split.boundary.end
             count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
-            split.extend(batch.slice(0, count))
+            split.extend(batch.slice(0, count), in_order=in_order)
             self.sealed = int(at[count - 1])
             batch = batch.slice(count)
             if split.bytes >= split_bytes:
