@@ -102,3 +102,8 @@ def test_without_a_java_the_error_comes_before_spark(tmp_path: Path) -> None:
     )
     run = run_python(script, PATH=str(tmp_path))
     assert run.stdout.startswith("Spark needs Java 17 or newer. Found: neither JAVA_HOME"), run.stderr
+
+
+def test_a_session_does_without_the_engine() -> None:
+    run = run_python("import tidelog.spark, sys; print('numba' in sys.modules, tidelog.spark.read.__name__)")
+    assert run.stdout == "False read\n", run.stderr
