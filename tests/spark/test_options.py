@@ -51,10 +51,8 @@ def test_everything_is_read() -> None:
 
 
 def test_what_spark_adds_for_a_query_is_passed_over() -> None:
-    found = SinkOptions.read(
-        CaseInsensitiveDict(REQUIRED | {"checkpointLocation": "/c", "queryName": "q", "query": "mine"})
-    )
-    assert found.query == "mine"
+    found = SinkOptions.read(CaseInsensitiveDict(REQUIRED | {"checkpointLocation": "/c", "queryName": "q"}))
+    assert found.stream == REQUIRED["stream"]
 
 
 @pytest.mark.parametrize(

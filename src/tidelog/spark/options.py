@@ -76,8 +76,6 @@ class SinkOptions:
     """With mode ``overwrite``: events from this time on are replaced."""
     overwrite_end: str | None = None
     """With mode ``overwrite``: events before this time are replaced."""
-    query: str | None = None
-    """The name under which a streaming query's batches are counted; its id, if none is given."""
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Self:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
@@ -85,6 +93,21 @@ class TidelogSource(DataSource):
 
         return TidelogWriter(SinkOptions.read(self.options), schema, overwrite)
 
+    @plainly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (the name is Spark's)
+        """What reads what comes into a stream."""
+        from tidelog.spark.streamsource import TidelogStreamReader
+
+        return TidelogStreamReader(SourceOptions.read(self.options), schema)
+
+    @plainly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """What appends the batches of a streaming query."""
+        from tidelog.spark.options import SinkOptions
+        from tidelog.spark.streamsink import TidelogStreamWriter
+
+        return TidelogStreamWriter(SinkOptions.read(self.options), schema, overwrite)
+
 
 class PiecePartition(InputPartition):
     """What one task reads."""
@@ -112,11 +135,11 @@ class TidelogReader(DataSourceReader):
             self._schema = stream.schema
             self._stored: pa.Schema = stream.site.layout.stored
         check_declared(declared, self._schema, options.ns)
-        self._range: Interval = self._schema.clock.interval(options.start, options.end)
+        self.interval: Interval = self._schema.clock.interval(options.start, options.end)
         self._numbers = _numbers(options.as_of)
-        self._predicate()
+        self.condition()
 
-    def _predicate(self) -> Predicate | None:
+    def condition(self) -> Predicate | None:
         """The condition of the options and those of the filters taken."""
         own, pushed = self._options.where, self._taken.where
         if own is not None:
@@ -127,14 +150,14 @@ class TidelogReader(DataSourceReader):
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
         """Disjoint ranges of time of about equal work, of the stream as it is now."""
-        interval = self._range.intersect(self._taken.interval)
+        interval = self.interval.intersect(self._taken.interval)
         if interval.is_empty:
             return []
         with Store.open(self._options.path, read_only=True) as store:
             stream = store.stream(self._options.stream)
             low, high = interval.start, interval.end
             size = self._options.partition_size or PARTITION_ROWS
-            pieces = plan(stream.published(), low, high, self._predicate(), self._numbers, rows_per_piece=size)
+            pieces = plan(stream.published(), low, high, self.condition(), self._numbers, rows_per_piece=size)
             return [PiecePartition(stream.site.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -146,7 +169,7 @@ class TidelogReader(DataSourceReader):
         convert = ToSpark(target, self._declared, self._options.ns).convert
         medium = FileMedium(self._options.path)
         try:
-            for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self._predicate()):
+            for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self.condition()):
                 yield from convert(batch)
         except NotFoundError as error:
             raise NotFoundError(

@@ -1,0 +1,77 @@
+"""Streams as sinks of Structured Streaming: every batch of a query once, through failures and restarts.
+
+A batch becomes visible by one commit, which also notes its number. Spark calls ``commit`` again after a restart, and
+``abort`` even after a commit that went through: the first finds the number taken and does nothing, the second finds
+the splits in use and leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tidelog.engine.store import Store
+from tidelog.model.errors import InputError
+from tidelog.spark.options import SinkOptions
+from tidelog.spark.sink import TidelogWriter, Written, splits_of
+from tidelog.spark.source import plainly
+from tidelog.store.bulk import commit_bulk, remove_files
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class WrittenForQuery(Written):
+    """The splits that one task of a streaming query has written."""
+
+    query: str = ""
+
+
+class TidelogStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions, brought: StructType, overwrite: bool) -> None:
+        """Creates the stream if it has to be; raises unless the columns fit it."""
+        if overwrite:
+            raise InputError(
+                "the output mode is complete, which replaces everything with each batch; expected append, or update"
+            )
+        self._options = options
+        self._tasks = TidelogWriter(options, brought, overwrite=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenForQuery:
+        """Write the rows of a task into closed, durable splits of its own."""
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        if query is None:
+            raise InputError(f"Spark did not say which query this task is of ({_QUERY_ID}); use Spark 4.3 or newer")
+        return WrittenForQuery(self._tasks.write(iterator).splits, query)
+
+    @plainly
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Make a batch visible, unless that was done before."""
+        splits = splits_of(messages)
+        queries = {message.query for message in messages if isinstance(message, WrittenForQuery)}
+        if not splits:
+            return  # of an empty batch there is nothing to be done twice
+        if len(queries) != 1:
+            raise InputError(f"found tasks of the queries {sorted(queries)} in one batch; expected those of one")
+        with Store.open(self._options.path) as store:
+            stream = store.stream(self._options.stream)
+            commit_bulk(stream.manifests, splits, transaction=(transaction_name(queries.pop()), batchId))
+
+    @plainly
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Remove what tasks that succeeded have written, unless it was committed all the same."""
+        with Store.open(self._options.path) as store:
+            remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
+
+
+def transaction_name(query: str) -> str:
+    """The name under which the manifest keeps the last batch of a query."""
+    return f"spark/{query}"

@@ -1,0 +1,190 @@
+"""Streams as sources of Structured Streaming: every row once, however late it comes and whoever wrote it.
+
+An offset is the set of sequence numbers that have been seen. The rows between two offsets are those whose numbers are
+in the second and not in the first; a number that was passed over never turns up later (docs/design/004-spark.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.engine.store import Store
+from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.interval import Interval
+from tidelog.model.schema import Schema
+from tidelog.spark.options import SourceOptions
+from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader, plainly
+from tidelog.store.pieces import plan
+from tidelog.store.seqset import EMPTY, SeqSet
+from tidelog.store.snapshot import Snapshot
+
+_TEXT_BYTES: Final = 32
+"""What a text is taken to have when rows are limited by their bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a query has read."""
+
+    seen: SeqSet = EMPTY
+    """The numbers that it has seen, or that do not concern it."""
+    skipped: SeqSet = EMPTY
+    """Of these, rows before the time :attr:`before` do not concern it either."""
+    before: int | None = None
+
+    def to_json(self) -> dict[str, str]:
+        """The offset as Spark keeps it."""
+        values = {"seen": json.dumps(self.seen.to_list())}
+        if self.before is not None:
+            values |= {"skipped": json.dumps(self.skipped.to_list()), "before": str(self.before)}
+        return values
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Offset:
+        """The offset that :meth:`to_json` wrote. Raises :class:`InputError` for anything else."""
+        try:
+            seen = SeqSet.from_list(json.loads(values["seen"]))
+            if "before" not in values:
+                return cls(seen)
+            return cls(seen, SeqSet.from_list(json.loads(values["skipped"])), int(values["before"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"found the offset {values!r}, which is none of a tidelog stream ({error}); was the checkpoint made by "
+                "a query of another source? Use a new one"
+            ) from error
+
+
+class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what comes into a stream."""
+
+    def __init__(self, options: SourceOptions, declared: StructType) -> None:
+        """Raises unless everything asked for can be read."""
+        if options.as_of is not None:
+            raise InputError(
+                "option 'as_of' is for reading a stream once; a streaming query starts at 'startingOffset'"
+            )
+        self._options = options
+        self._batches = TidelogReader(options, declared)
+        self._last: SeqSet | None = None
+        """What there was when a query that reads what is there, and ends, was started."""
+        with Store.open(options.path, read_only=True) as store:
+            schema = store.stream(options.stream).schema
+        self._row_bytes = _row_bytes(schema)
+        starting = options.starting_offset
+        self._start_time = None if starting in ("earliest", "latest") else schema.clock.instant(starting)
+
+    @plainly
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802  (these names are Spark's)
+        """Where a new query starts."""
+        if self._options.starting_offset == "earliest":
+            return Offset().to_json()
+        visible = self._visible()
+        if self._start_time is None:
+            return Offset(visible).to_json()
+        return Offset(EMPTY, visible, self._start_time).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """How much a batch reads, by the options."""
+        if self._options.max_rows_per_batch is not None:
+            return ReadMaxRows(self._options.max_rows_per_batch)
+        if self._options.max_bytes_per_batch is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_batch)
+        return ReadAllAvailable()
+
+    @plainly
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        """How far the next batch can read: all there is, or as much of it as the limit allows."""
+        offset = Offset.of(start)
+        new = (self._visible() if self._last is None else self._last) - offset.seen
+        if isinstance(limit, ReadMaxRows):
+            new = new.first(limit.max_rows)
+        elif isinstance(limit, ReadMaxBytes):
+            new = new.first(max(1, limit.max_bytes // self._row_bytes))
+        elif not isinstance(limit, ReadAllAvailable):
+            raise InputError(f"found the read limit {limit!r}; expected one of rows, of bytes, or none")
+        return Offset(offset.seen | new, offset.skipped, offset.before).to_json()
+
+    @plainly
+    def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
+        """Everything there is, for Spark's account of how far behind a query is."""
+        return Offset(self._visible()).to_json()
+
+    @plainly
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on only what is there now counts."""
+        self._last = self._visible()
+
+    def _visible(self) -> SeqSet:
+        with Store.open(self._options.path, read_only=True) as store:
+            return store.stream(self._options.stream).published().visible
+
+    @plainly
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The rows between two offsets, as disjoint ranges of time of about equal work."""
+        first, last = Offset.of(start), Offset.of(end)
+        new = last.seen - first.seen
+        if not new:
+            return []
+        with Store.open(self._options.path, read_only=True) as store:
+            stream = store.stream(self._options.stream)
+            snapshot = stream.published()
+            self._check_loss(snapshot, new)
+            wanted = self._batches.interval
+            found = self._planned(snapshot, new - last.skipped, wanted, stream.site.directory)
+            old = new & last.skipped
+            if old and last.before is not None:
+                later = wanted.intersect(Interval(last.before, None))
+                found += self._planned(snapshot, old, later, stream.site.directory)
+            return found
+
+    def _planned(self, snapshot: Snapshot, numbers: SeqSet, interval: Interval, directory: str) -> list[InputPartition]:
+        if not numbers or interval.is_empty:
+            return []
+        size = self._options.partition_size or PARTITION_ROWS
+        where = self._batches.condition()
+        pieces = plan(snapshot, interval.start, interval.end, where, numbers, rows_per_piece=size)
+        return [PiecePartition(directory, piece) for piece in pieces]
+
+    def _check_loss(self, snapshot: Snapshot, numbers: SeqSet) -> None:
+        lost = snapshot.lost(numbers) if self._options.fail_on_data_loss else EMPTY
+        if lost:
+            raise NotFoundError(
+                f"about {lost.count} rows of stream {self._options.stream!r} were deleted before this query read them "
+                "(delete_before, or the stream's retention); make the query faster or keep rows longer, and start it "
+                "with failOnDataLoss=false to go on without them"
+            )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        return self._batches.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: the stream does not keep account of who has read what."""
+
+    def stop(self) -> None:
+        """Nothing: nothing is open."""
+
+
+def _row_bytes(schema: Schema) -> int:
+    """About how many bytes a row takes in Spark."""
+    widths = []
+    for field in schema:
+        try:
+            widths.append(max(8, field.type.bit_width) // 8)
+        except ValueError:  # of variable length
+            widths.append(_TEXT_BYTES)
+    return sum(widths)
