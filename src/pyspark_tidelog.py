@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidelog.spark.source import TidelogSource as DefaultSource
+from tidelog.spark.provider import TidelogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

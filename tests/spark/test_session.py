@@ -107,3 +107,8 @@ def test_without_a_java_the_error_comes_before_spark(tmp_path: Path) -> None:
 def test_a_session_does_without_the_engine() -> None:
     run = run_python("import tidelog.spark, sys; print('numba' in sys.modules, tidelog.spark.read.__name__)")
     assert run.stdout == "False read\n", run.stderr
+
+
+def test_what_spark_imports_to_find_sources_does_without_the_engine() -> None:
+    run = run_python("import pyspark_tidelog, sys; print('numba' in sys.modules, pyspark_tidelog.DefaultSource.name())")
+    assert run.stdout == "False tidelog\n", run.stderr

@@ -17,7 +17,7 @@ import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, TidelogError
-from tidelog.spark.source import TidelogSource
+from tidelog.spark.provider import TidelogSource
 from tidelog.store.filenames import join
 from tidelog.store.manifest import SPLITS
 

@@ -21,7 +21,8 @@ from tidelog import spark as ts
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, TidelogError
 from tidelog.spark.options import SourceOptions
-from tidelog.spark.source import FilteringReader, TidelogSource
+from tidelog.spark.provider import TidelogSource
+from tidelog.spark.source import FilteringReader
 from tidelog.spark.types import spark_schema
 from tidelog.store.seqset import SeqSet
 

@@ -20,7 +20,8 @@ from tidelog.model.errors import ExistsError, InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
 from tidelog.spark.options import SinkOptions, option_texts, shared_path
-from tidelog.spark.source import NAME, is_remote, plainly
+from tidelog.spark.provider import NAME, plainly
+from tidelog.spark.source import is_remote
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo

@@ -1,38 +1,30 @@
-"""The data source ``tidelog``: what Spark calls to read a stream, and the way in for users, :func:`read`.
+"""Reading streams: what Spark calls to read one, and the way in for users, :func:`read`.
 
-Spark makes a :class:`TidelogSource` in a Python process beside the driver, asks it for a schema and a reader, and has
-the reader plan partitions. Tasks elsewhere get the reader, pickled, and one partition each. Everything that can be
-wrong is found while planning, so that no job is started in vain.
+Spark makes a :class:`~tidelog.spark.provider.TidelogSource` in a Python process beside the driver, asks it for a schema
+and a reader, and has the reader plan partitions. Tasks elsewhere get the reader, pickled, and one partition each.
+Everything that can be wrong is found while planning, so that no job is started in vain.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    Filter,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
 from tidelog.expr import Predicate, predicate
-from tidelog.model.errors import NotFoundError, SchemaError, TidelogError
+from tidelog.model.errors import NotFoundError, SchemaError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
 from tidelog.spark.filters import Taken, translate
 from tidelog.spark.options import SourceOptions, option_texts, shared_path
-from tidelog.spark.types import ToSpark, check_declared, folded_duplicates, spark_schema
+from tidelog.spark.provider import NAME, plainly
+from tidelog.spark.types import ToSpark, check_declared, folded_duplicates
 from tidelog.storage import FileMedium
 from tidelog.store.pieces import Piece, plan, scan_piece
 from tidelog.store.seqset import SeqSet
@@ -40,73 +32,8 @@ from tidelog.store.seqset import SeqSet
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "tidelog"
-"""What the source and the sink are called in ``format(...)`` and ``USING``."""
-
 PARTITION_ROWS = 1 << 21
 """Rows that a task reads, about, unless the option ``partition_size`` says otherwise."""
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-
-def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Errors of tidelog leave a method without the frames below it: Spark shows users the traceback as the message."""
-
-    @functools.wraps(method)
-    def run(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
-        try:
-            return method(*arguments, **named)
-        except TidelogError as error:
-            raise error.with_traceback(None) from None
-
-    return run
-
-
-class TidelogSource(DataSource):
-    """Streams of a store as tables of Spark; options are those of :mod:`tidelog.spark.options`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """What it is called in ``format(...)``."""
-        return NAME
-
-    @plainly
-    def schema(self) -> StructType:
-        """The schema of the columns asked for, all by default."""
-        options = SourceOptions.read(self.options)
-        with Store.open(options.path, read_only=True) as store:
-            schema = store.stream(options.stream).schema
-        return spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
-
-    @plainly
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads the columns of ``schema``."""
-        options = SourceOptions.read(self.options)
-        return (FilteringReader if options.push_filters else TidelogReader)(options, schema)
-
-    @plainly
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """What writes rows of ``schema``."""
-        from tidelog.spark.options import SinkOptions
-        from tidelog.spark.sink import TidelogWriter
-
-        return TidelogWriter(SinkOptions.read(self.options), schema, overwrite)
-
-    @plainly
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (the name is Spark's)
-        """What reads what comes into a stream."""
-        from tidelog.spark.streamsource import TidelogStreamReader
-
-        return TidelogStreamReader(SourceOptions.read(self.options), schema)
-
-    @plainly
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """What appends the batches of a streaming query."""
-        from tidelog.spark.options import SinkOptions
-        from tidelog.spark.streamsink import TidelogStreamWriter
-
-        return TidelogStreamWriter(SinkOptions.read(self.options), schema, overwrite)
 
 
 class PiecePartition(InputPartition):

@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError
 from tidelog.spark.options import SinkOptions
+from tidelog.spark.provider import plainly
 from tidelog.spark.sink import TidelogWriter, Written, splits_of
-from tidelog.spark.source import plainly
 from tidelog.store.bulk import commit_bulk, remove_files
 
 _QUERY_ID = "sql.streaming.queryId"

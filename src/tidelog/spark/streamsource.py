@@ -27,7 +27,8 @@ from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
 from tidelog.spark.options import SourceOptions
-from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader, plainly
+from tidelog.spark.provider import plainly
+from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader
 from tidelog.store.pieces import plan
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot

@@ -1,0 +1,91 @@
+"""What Spark knows of tidelog by name: the data source ``tidelog``.
+
+Spark imports this wherever some data source in Python is used for the first time, be it another one. So what takes long
+to load, the engine above all, is imported only by methods.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.model.errors import TidelogError
+from tidelog.spark.options import SinkOptions, SourceOptions
+from tidelog.spark.types import spark_schema
+
+NAME = "tidelog"
+"""What the source and the sink are called in ``format(...)`` and ``USING``."""
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Errors of tidelog leave a method without the frames below it: Spark shows users the traceback as the message."""
+
+    @functools.wraps(method)
+    def run(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        try:
+            return method(*arguments, **named)
+        except TidelogError as error:
+            raise error.with_traceback(None) from None
+
+    return run
+
+
+class TidelogSource(DataSource):
+    """Streams of a store as tables of Spark; options are those of :mod:`tidelog.spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in ``format(...)``."""
+        return NAME
+
+    @plainly
+    def schema(self) -> StructType:
+        """The schema of the columns asked for, all by default."""
+        from tidelog.engine.store import Store
+
+        options = SourceOptions.read(self.options)
+        with Store.open(options.path, read_only=True) as store:
+            schema = store.stream(options.stream).schema
+        return spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What plans and reads the columns of ``schema``."""
+        from tidelog.spark.source import FilteringReader, TidelogReader
+
+        options = SourceOptions.read(self.options)
+        return (FilteringReader if options.push_filters else TidelogReader)(options, schema)
+
+    @plainly
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """What writes rows of ``schema``."""
+        from tidelog.spark.sink import TidelogWriter
+
+        return TidelogWriter(SinkOptions.read(self.options), schema, overwrite)
+
+    @plainly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (the name is Spark's)
+        """What reads what comes into a stream."""
+        from tidelog.spark.streamsource import TidelogStreamReader
+
+        return TidelogStreamReader(SourceOptions.read(self.options), schema)
+
+    @plainly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """What appends the batches of a streaming query."""
+        from tidelog.spark.streamsink import TidelogStreamWriter
+
+        return TidelogStreamWriter(SinkOptions.read(self.options), schema, overwrite)
