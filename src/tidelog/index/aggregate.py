@@ -54,18 +54,15 @@ class Aggregate:
         """Take in the entries ``first`` to ``last`` (exclusive) of a table of words."""
         kernels.merge_into(words, first, last, self.layout.kinds, self.columns, self._words)
 
-    def add_entries(self, entries: Entries) -> None:
-        """Take in entries."""
-        self.add(words_of(entries), 0, len(entries))
-
-    def add_summaries(self, rows: int, summaries: Words) -> None:
-        """Take in rows of which there is a summary of each of the columns, as words, in their order."""
-        entry = np.zeros(len(self._words), np.uint64)
-        entry[1] = rows
+    def entry_of(self, rows: int, summaries: Words) -> Words:
+        """The entry, as a table of words, of rows with a summary of each of the columns, in their order."""
+        entry = np.zeros((1, len(self._words)), np.uint64)
+        words = entry[0]
+        words[1] = rows
         for column, (head, nans, *values) in zip(self.columns.tolist(), summaries.tolist(), strict=True):
             at = WORDS_BEFORE + WORDS_OF_COLUMN * column
-            entry[at : at + WORDS_OF_COLUMN] = head & _LOW_HALF, head >> 32, nans & _LOW_HALF, *values
-        self.add(entry.reshape(1, -1), 0, 1)
+            words[at : at + WORDS_OF_COLUMN] = head & _LOW_HALF, head >> 32, nans & _LOW_HALF, *values
+        return entry
 
     def merge(self, other: Aggregate) -> None:
         """Take in the rows of another one, of the same schema and with at least the columns of this one."""

@@ -1,4 +1,4 @@
-"""The numbers of a single leaf, decoded into memory that is used again.
+"""The numbers of a leaf or two, decoded into memory that is used again.
 
 A question about a few rows of a leaf, such as where a time stands in it, takes less time than making Arrow arrays of
 its columns. Here the same kernels decode them, without Arrow around.
@@ -38,33 +38,39 @@ def _is_instant(type: pa.DataType) -> bool:
 
 
 class LeafNumbers:
-    """Decodes some columns, given by their positions and types, of one leaf after the other. For one thread."""
+    """Decodes some columns, given by their positions and types, of a few leaves at a time. For one thread."""
 
-    def __init__(self, columns: tuple[int, ...], types: Sequence[pa.DataType]) -> None:
+    def __init__(self, columns: tuple[int, ...], types: Sequence[pa.DataType], leaves: int) -> None:
+        """``leaves`` is how many are decoded with each call."""
         shapes = [column_of(type) for type in types]
-        count = len(columns)
+        pieces = len(columns) * leaves
         self._columns = np.array(columns, np.int64)
         self._dtypes = [
             np.dtype(f"<{'f' if shape.floats else 'i' if shape.signed else 'u'}{shape.width}") for shape in shapes
         ]
-        self._floats = np.array([shape.floats for shape in shapes], np.uint8)
-        self._widths = np.array([shape.width for shape in shapes], np.int64)
-        self._zero, self._length, self._id, self._rows = (np.zeros(1, np.int64) for _ in range(4))
-        self._offsets, self._lengths = np.zeros((count, 1), np.int64), np.zeros((count, 1), np.int64)
+        # By column, then by leaf.
+        self._floats = np.repeat(np.array([shape.floats for shape in shapes], np.uint8), leaves)
+        self._widths = np.repeat(np.array([shape.width for shape in shapes], np.int64), leaves)
+        self._places, self._sizes, self._ids, self._rows = (np.zeros(leaves, np.int64) for _ in range(4))
+        self._offsets, self._lengths = (
+            np.zeros((len(columns), leaves), np.int64),
+            np.zeros((len(columns), leaves), np.int64),
+        )
         self._flat = self._offsets.ravel(), self._lengths.ravel()
-        self._starts, self._stops = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self._remarks = np.empty(count, np.uint8)
+        self._starts, self._stops, self._targets = (np.zeros(pieces, np.int64) for _ in range(3))
+        self._remarks = np.empty(pieces, np.uint8)
         self._capacity = 0
 
     def _make_room(self, rows: int) -> None:
+        """Memory for so many rows of all leaves together."""
         self._capacity = rows
         memory = np.empty(8 * rows * len(self._columns), np.uint8)
-        self._targets = np.arange(len(self._columns), dtype=np.int64) * (8 * rows)
-        self._memory = memory
+        bases = np.arange(len(self._columns), dtype=np.int64) * (8 * rows)
+        self._bases = np.repeat(bases, len(self._ids))
         self._views = {word: memory.view(DTYPES[word]) for word in (1, 2, 4, 8)}
         self._wholes = [
             memory[start : start + dtype.itemsize * rows].view(dtype)
-            for start, dtype in zip(self._targets.tolist(), self._dtypes, strict=True)
+            for start, dtype in zip(bases.tolist(), self._dtypes, strict=True)
         ]
 
     @property
@@ -72,28 +78,42 @@ class LeafNumbers:
         """What the columns that were read last take in the file."""
         return int(self._lengths.sum())
 
-    def read(self, frame: npt.NDArray[np.uint64], id: int) -> Numbers | None:
-        """The columns of the leaf whose frame this is, valid until the next call; None if they have nulls, or an
-        encoding that only Arrow arrays are made of.
+    def read(
+        self, words: npt.NDArray[np.uint64], places: Sequence[int], sizes: Sequence[int], ids: Sequence[int]
+    ) -> tuple[Numbers, list[int]] | None:
+        """The columns of leaves whose frames stand at byte ``places`` of ``words``, and the rows of each leaf.
 
-        Raises :class:`CorruptionError` if head or columns are not as they were written.
+        The rows of all leaves, one behind the other, in an array for each column; valid until the next call. None if
+        there are nulls, or an encoding that only Arrow arrays are made of. Raises :class:`CorruptionError` if a head or
+        a column is not as it was written.
         """
-        self._length[0], self._id[0] = 8 * len(frame), id
-        if kernels.open_frames(frame, self._zero, self._length, self._id, self._rows) != kernels.OK:
-            raise CorruptionError(
-                f"the head of block {id} is damaged: its checksum, id or length is not what was written"
-            )
-        bad = int(kernels.locate_pieces(frame, self._zero, self._columns, self._offsets, self._lengths))
+        self._places[:], self._sizes[:], self._ids[:] = places, sizes, ids
+        bad = int(kernels.open_frames(words, self._places, self._sizes, self._ids, self._rows))
         if bad != kernels.OK:
             raise CorruptionError(
-                f"column {int(self._columns[bad])} of block {id} is damaged: its checksum is not the one written"
+                f"the head of block {ids[bad]} is damaged: its checksum, id or length is not what was written"
             )
-        rows = int(self._rows[0])
-        if rows > self._capacity:
-            self._make_room(rows)
-        self._stops[:] = rows
+        bad = int(kernels.locate_pieces(words, self._places, self._columns, self._offsets, self._lengths))
+        if bad != kernels.OK:
+            column, leaf = divmod(bad, len(ids))
+            raise CorruptionError(
+                f"column {int(self._columns[column])} of block {ids[leaf]} is damaged: its checksum is not the one "
+                "written"
+            )
+        rows: list[int] = self._rows.tolist()
+        total = sum(rows)
+        if total > self._capacity:
+            self._make_room(total)
+        before = 0
+        for leaf, count in enumerate(rows):
+            self._stops[leaf :: len(rows)] = count
+            self._starts[leaf :: len(rows)] = before
+            before += count
+        np.multiply(self._starts, self._widths, out=self._targets)
+        self._targets += self._bases
+        self._starts[:] = 0
         remarks = decode_located(
-            frame,
+            words,
             *self._flat,
             self._starts,
             self._stops,
@@ -103,25 +123,33 @@ class LeafNumbers:
             self._views,
             self._remarks,
         )
-        if remarks:
-            return None
-        return [whole[:rows] for whole in self._wholes]
+        return None if remarks else ([whole[:total] for whole in self._wholes], rows)
+
+
+class Selection:
+    """Columns of numbers of a schema, given by their positions."""
+
+    def __init__(self, columns: tuple[int, ...], types: Sequence[pa.DataType]) -> None:
+        self.columns = columns
+        self.types = tuple(types)
+        # Types of Arrow are slow to compare.
+        self._key = (columns, tuple(map(str, types)))
+
+    def reader(self, leaves: int) -> LeafNumbers:
+        """The calling thread's reader of these columns of so many leaves at a time."""
+        readers = _kept.readers
+        key = self._key, leaves
+        reader = readers.get(key)
+        if reader is None:
+            if len(readers) >= _KEPT:
+                readers.clear()
+            reader = readers[key] = LeafNumbers(self.columns, self.types, leaves)
+        return reader
 
 
 class _Kept(threading.local):
     def __init__(self) -> None:
-        self.readers: dict[tuple[tuple[int, ...], tuple[pa.DataType, ...]], LeafNumbers] = {}
+        self.readers: dict[tuple[tuple[tuple[int, ...], tuple[str, ...]], int], LeafNumbers] = {}
 
 
 _kept = _Kept()
-
-
-def leaf_numbers(columns: tuple[int, ...], types: tuple[pa.DataType, ...]) -> LeafNumbers:
-    """The calling thread's reader of these columns."""
-    key = columns, types
-    reader = _kept.readers.get(key)
-    if reader is None:
-        if len(_kept.readers) >= _KEPT:
-            _kept.readers.clear()
-        reader = _kept.readers[key] = LeafNumbers(columns, types)
-    return reader

@@ -143,12 +143,15 @@ class ContainerReader:
         """A leaf's columns (all for None); with ``rows`` only those ``[rows[0], rows[1])``, decoding little more."""
         return self._source.read(self._existing(id), columns, rows)
 
-    def numbers(self, id: int, columns: tuple[int, ...]) -> Numbers | None:
-        """Columns of a leaf, by position, as arrays valid until the thread's next call; None if :meth:`read` is needed.
+    def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
+        """Columns of a few leaves, by position, with the rows of all of them, and how many each has.
 
-        Only columns of numbers without nulls can be had like that, and not of all encodings.
+        The arrays are valid until the thread's next call. Only numbers without nulls can be had like that, and not of
+        all encodings: None means that :meth:`read` is needed.
         """
-        return self._source.numbers(self._existing(id), columns)
+        for id in ids:
+            self._existing(id)
+        return self._source.numbers(ids, columns)
 
     def read_node(self, id: int) -> bytes:
         """A node's bytes."""

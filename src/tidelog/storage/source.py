@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from tidelog.storage.codec import Bytes, Ints, is_text
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.commit import Commit
-from tidelog.storage.leafnumbers import Numbers, are_numbers, leaf_numbers
+from tidelog.storage.leafnumbers import Numbers, Selection, are_numbers
 from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
 from tidelog.storage.meter import ReadMeter
@@ -104,8 +105,10 @@ class BlockSource:
         self.meter = ReadMeter()
         """Counts what is decoded; may be replaced by one that others use too."""
         self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
-        self._types: dict[tuple[int, ...], tuple[pa.DataType, ...] | None] = {}
-        """Of selections of columns that :meth:`numbers` was asked for; None if they are not all numbers."""
+        self._selections: dict[tuple[int, ...], Selection | None] = {}
+        """Columns that :meth:`numbers` was asked for; None for those that are not all numbers."""
+        self._mapped: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        """The words of the file, as far as they were committed when they were mapped."""
 
     def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
         """The positions of named columns in the schema; all for None."""
@@ -155,28 +158,40 @@ class BlockSource:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
         return block.decode_leaves(leaf, self._schema, indexes, *bounds) if indexes else []
 
-    def numbers(self, id: int, columns: tuple[int, ...]) -> Numbers | None:
-        """Columns of a leaf, given by their positions, as arrays that are valid until the thread's next call.
+    def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
+        """Columns of a few leaves, given by their positions, and the rows of each leaf.
 
-        None if they cannot be had like that (:mod:`tidelog.storage.leafnumbers`); then :meth:`read` them.
+        The arrays have the rows of all leaves and are valid until the thread's next call. None if columns cannot be had
+        like that (:mod:`tidelog.storage.leafnumbers`); then :meth:`read` them.
         """
-        if columns not in self._types:
-            found = tuple(self._schema.types[column] for column in columns)
-            self._types[columns] = found if are_numbers(found) else None
-        types = self._types[columns]
-        if types is None or not self._file.maps:
+        selection = self._selections.get(columns)
+        if selection is None:
+            if columns in self._selections or not self._file.maps:
+                return None
+            types = [self._schema.types[column] for column in columns]
+            selection = Selection(columns, types) if are_numbers(types) else None
+            self._selections[columns] = selection
+            if selection is None:
+                return None
+        places, sizes, splits = zip(*map(self._place, ids), strict=True)
+        if any(splits):
             return None
-        start, size, is_split = self._place(id)
-        if is_split:
-            return None
-        frame = self._file.view(start, size)
-        if len(frame) < size:
-            raise self._cut_off(start + len(frame), start + size)
-        reader = leaf_numbers(columns, types)
-        numbers = reader.read(np.frombuffer(frame, np.uint64), id)
+        end = max(map(add, places, sizes))
+        if end > 8 * len(self._mapped):
+            self._map(end)
+        reader = selection.reader(len(ids))
+        numbers = reader.read(self._mapped, places, sizes, ids)
         if numbers is not None:
-            self.meter.add(1, reader.stored_bytes)
+            self.meter.add(len(ids), reader.stored_bytes)
         return numbers
+
+    def _map(self, end: int) -> None:
+        """Map the file again, up to ``end`` at least."""
+        size = self._limit() & ~7
+        words = np.frombuffer(self._file.view(0, max(size, end)), np.uint8)
+        if len(words) < end:
+            raise self._cut_off(len(words), end)
+        self._mapped = words[: len(words) & ~7].view(np.uint64)
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""

@@ -96,6 +96,7 @@ class Publications:
         self._medium = medium
         self._name = name
         self._file: File | None = None
+        self._view: memoryview | None = None
         self._last: tuple[list[bytes], tuple[int, TailRecord | None]] | None = None
         """The heads seen last, and what they stand for: a number is never published twice."""
 
@@ -107,7 +108,7 @@ class Publications:
             except NotFoundError:
                 return 0, None
         for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
-            heads = _heads(self._file)
+            heads = self._heads(self._file)
             last = self._last
             if last is not None and last[0] == heads:
                 return last[1]
@@ -117,6 +118,14 @@ class Publications:
                     self._last = heads, newest  # and not when the head of a newer one is there before its text
                 return newest
         return 0, None
+
+    def _heads(self, file: File) -> list[bytes]:
+        """The heads of both slots, from memory if the file is mapped: such a view shows what is written."""
+        if self._view is None and file.maps and file.size() >= _SLOT + _HEAD.size:
+            self._view = file.view(0, _SLOT + _HEAD.size)
+        if self._view is None:
+            return _heads(file)
+        return [bytes(self._view[: _HEAD.size]), bytes(self._view[_SLOT:])]
 
 
 def _heads(file: File) -> list[bytes]:

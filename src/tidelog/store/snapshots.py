@@ -80,14 +80,14 @@ class Snapshots:
 
     def _newest(self) -> Snapshot | None:
         """The newest snapshot; None if something came in between."""
-        is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
-        # A writer publishes when it comes and whenever it has flushed, so with the same publication and manifest, and a
-        # writer still there or still gone, nothing has changed.
-        number, record = self._publications.newest()
-        key = (is_locked, number, self._manifests.load().number)
+        # A writer publishes when it comes and whenever it has flushed, so with the same publication and manifest
+        # nothing has been acknowledged since, whether that writer is still there or not.
         last = self._last
-        if last is not None and last[0] == key:
+        if last is not None and last[0] == (self._publications.newest()[0], self._manifests.load().number):
             return last[1]
+        is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
+        number, record = self._publications.newest()
+        key = (number, self._manifests.load().number)
         if is_locked and record is not None:
             snapshot = self._published(record)
             # Rows of later flushes that have moved to the manifest already would be seen without the others.
@@ -100,7 +100,7 @@ class Snapshots:
             now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
             if now != (is_locked, number):
                 return None
-        self._last = (key, snapshot) if snapshot.manifest.number == key[2] else None
+        self._last = (key, snapshot) if snapshot.manifest.number == key[1] else None
         return snapshot
 
     def _published(self, record: TailRecord) -> Snapshot:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, from_batch
+from tidelog.index.entries import Entries, Words, empty, from_batch, words_of
 from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
@@ -19,6 +20,9 @@ from tidelog.storage.summary import SUMMARY, summarise_numbers
 
 Run = tuple[Children, int, int]
 """Entries ``first`` to ``last`` (exclusive) of a node."""
+
+Edge = tuple[int, int | None, int | None]
+"""A leaf that is in a time range in part: its block id, and the bounds that may fall into it."""
 
 _SUMMARY_WORDS = SUMMARY.itemsize // 8
 
@@ -113,42 +117,55 @@ def aggregate(
     """The aggregates of some columns of the rows in a time range (spec/event-store.md 9.2)."""
     result = Aggregate(nodes.layout, columns)
     parts = cover(nodes, start, end, counters)
+    before: list[Edge] = []
+    behind: list[Edge] = []
     if parts.left is not None:
-        _add_leaf(nodes, parts.left, start, end if parts.left == parts.right else None, result, counters)
+        before = [(parts.left, start, end if parts.left == parts.right else None)]
+    if parts.right is not None and parts.right != parts.left:
+        behind = [(parts.right, None, end)]
+    entries = _leaf_entries(nodes, before + behind, result, counters) if before or behind else []
+    for entry in entries[: len(before)]:
+        result.add(entry, 0, 1)
     for children, first, last in parts.runs:
         result.add(children.words, first, last)
-    if parts.right is not None and parts.right != parts.left:
-        _add_leaf(nodes, parts.right, None, end, result, counters)
+    for entry in entries[len(before) :]:
+        result.add(entry, 0, 1)
     return result
 
 
-def _add_leaf(
-    nodes: Nodes, id: int, start: int | None, end: int | None, result: Aggregate, counters: ReadCounters | None
-) -> None:
-    """Take in the rows of a leaf that are in a time range."""
+def _leaf_entries(
+    nodes: Nodes, leaves: Sequence[Edge], result: Aggregate, counters: ReadCounters | None
+) -> list[Words]:
+    """An entry, as a table of words, for the rows of each leaf that are in its time range."""
     layout = nodes.layout
     wanted = result.columns.tolist()
-    numbers = nodes.numbers(id, (layout.time, *wanted), counters)
+    numbers = nodes.numbers([id for id, _, _ in leaves], (layout.time, *wanted), counters)
     if numbers is None:
-        times = nodes.times(id, None)
-        cuts = _bounds(times, start, end)
-        if cuts[0] < cuts[1]:
-            result.add_entries(from_batch(layout, nodes.read(id, wanted), cuts, result.columns))
-        return
-    cuts = _bounds(numbers[0], start, end)
-    rows = int(cuts[1] - cuts[0])
-    if rows > 0:
-        summaries = np.zeros((len(wanted), _SUMMARY_WORDS), np.uint64)
-        for place, column in enumerate(wanted):
-            summarise_numbers(numbers[place + 1], layout.types[column], cuts, summaries[place : place + 1])
-        result.add_summaries(rows, summaries)
+        entries = []
+        for id, start, end in leaves:
+            bounds = np.array(_bounds(nodes.times(id, None), start, end), np.int64)
+            entries.append(words_of(from_batch(layout, nodes.read(id, wanted), bounds, result.columns)))
+        return entries
+    (times, *values), rows = numbers
+    cuts: list[int] = []
+    before = 0
+    for (_, start, end), count in zip(leaves, rows, strict=True):
+        first, last = _bounds(times[before : before + count], start, end)
+        cuts += (before + first, before + last)
+        before += count
+    # Every other run of rows is between two leaves, and of no interest.
+    summaries = np.zeros((len(wanted), len(cuts) - 1, _SUMMARY_WORDS), np.uint64)
+    bounds = np.array(cuts, np.int64)
+    for place, column in enumerate(wanted):
+        summarise_numbers(values[place], layout.types[column], bounds, summaries[place])
+    return [result.entry_of(cuts[2 * leaf + 1] - cuts[2 * leaf], summaries[:, 2 * leaf]) for leaf in range(len(leaves))]
 
 
-def _bounds(times: Ints, start: int | None, end: int | None) -> Ints:
+def _bounds(times: Ints, start: int | None, end: int | None) -> tuple[int, int]:
     """The first row of a time range and the one behind its last."""
-    first = 0 if start is None else times.searchsorted(start)
-    last = len(times) if end is None else times.searchsorted(end)
-    return np.array((first, last), np.int64)
+    first = 0 if start is None else int(times.searchsorted(start))
+    last = len(times) if end is None else int(times.searchsorted(end))
+    return first, max(first, last)
 
 
 def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters | None = None) -> Entries:

@@ -91,11 +91,13 @@ class Nodes:
         times: Ints = self.reader.read(id, self._time).column(0).view(pa.int64()).to_numpy(zero_copy_only=True)
         return times
 
-    def numbers(self, id: int, columns: tuple[int, ...], counters: ReadCounters | None) -> Numbers | None:
-        """Columns of a leaf as arrays valid until the thread's next call; None if that cannot be, see ``read``."""
+    def numbers(
+        self, ids: Sequence[int], columns: tuple[int, ...], counters: ReadCounters | None
+    ) -> tuple[Numbers, list[int]] | None:
+        """Columns of a few leaves, see :meth:`ContainerReader.numbers`; None if they have to be read."""
         if counters:
-            counters.leaves += 1
-        return self.reader.numbers(id, columns)
+            counters.leaves += len(ids)
+        return self.reader.numbers(ids, columns)
 
     def read(self, id: int, columns: Sequence[int]) -> pa.RecordBatch:
         """Columns of a leaf that was counted before."""
