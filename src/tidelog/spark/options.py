@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from urllib.parse import unquote, urlparse
 
 from tidelog.model.errors import InputError, did_you_mean
+from tidelog.model.time import INT64_MAX
 from tidelog.spark.types import NS_RULES, NsRule
 
 StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
@@ -76,6 +77,17 @@ class SinkOptions:
     """With mode ``overwrite``: events from this time on are replaced."""
     overwrite_end: str | None = None
     """With mode ``overwrite``: events before this time are replaced."""
+    transaction: str | None = None
+    """The name of a producer whose jobs are numbered, so that one that is run again does not write twice."""
+    transaction_number: int | None = None
+    """The number of this job; one that is not above the last that was committed under the name writes nothing."""
+
+    def __post_init__(self) -> None:
+        if (self.transaction is None) != (self.transaction_number is None):
+            raise InputError(
+                f"found transaction {self.transaction!r} with transaction_number {self.transaction_number}; expected "
+                "both, a name and a number that rises from job to job, or neither"
+            )
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Self:
@@ -186,6 +198,16 @@ def _positive(name: str, text: str) -> int:
     return number
 
 
+def _number(name: str, text: str) -> int:
+    try:
+        number = int(text.strip().replace("_", ""))
+    except ValueError:
+        number = -1
+    if not 0 <= number <= INT64_MAX:
+        raise InputError(f"option {name!r} is {text!r}; expected a whole number from 0 on")
+    return number
+
+
 def _names(name: str, text: str) -> tuple[str, ...]:
     """Names with commas between them, or a JSON list, which may hold any names."""
     if text.lstrip().startswith("["):
@@ -246,4 +268,8 @@ _SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "fail_on_data_loss": _flag,
 }
 
-_SINK_READERS: Final[dict[str, Callable[[str, str], Any]]] = {"path": _path, "create": _flag}
+_SINK_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "path": _path,
+    "create": _flag,
+    "transaction_number": _number,
+}

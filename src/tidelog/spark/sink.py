@@ -70,9 +70,11 @@ class TidelogWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible, in one step, and delete what they replace."""
+        name, number = self._options.transaction, self._options.transaction_number
+        transaction = None if name is None or number is None else (f"job/{name}", number)
         with Store.open(self._options.path) as store:
             stream = store.stream(self._options.stream)
-            commit_bulk(stream.manifests, splits_of(messages), overwrite=self._overwrite)
+            commit_bulk(stream.manifests, splits_of(messages), transaction=transaction, overwrite=self._overwrite)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -119,6 +121,7 @@ def write(
     overwrite: bool | tuple[Any, Any] = False,
     partitions: int | None = None,
     sort: bool = True,
+    transaction: tuple[str, int] | None = None,
 ) -> None:
     """Write a DataFrame into a stream, all of it or nothing; returns when it is durable and visible to everyone.
 
@@ -131,11 +134,19 @@ def write(
     Spark chooses. ``sort=False`` leaves rows in the order and tasks they are in: any order gives a correct stream, but
     many splits that overlap make it slower to read.
 
+    A job can fail, or its driver be killed, after its rows have become visible, and nobody can tell it from one that has
+    written nothing. ``transaction``, a name and a number that rises from job to job, makes it safe to run such a job
+    again: if the number is not above the last that was committed under the name, nothing is written.
+
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be written.
     """
     spans = overwrite if isinstance(overwrite, tuple) else (None, None)
+    name, number = (None, None) if transaction is None else transaction
     texts = option_texts(
-        {"stream": stream, "time": time, "create": create, "overwrite_start": spans[0], "overwrite_end": spans[1]}
+        {
+            "stream": stream, "time": time, "create": create, "overwrite_start": spans[0], "overwrite_end": spans[1],
+            "transaction": name, "transaction_number": number,
+        }  # fmt: skip
     )
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))
     SinkOptions.read({**texts, "path": place}).check_mode(overwrite is not False)

@@ -41,6 +41,8 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
             raise InputError(
                 "the output mode is complete, which replaces everything with each batch; expected append, or update"
             )
+        if options.transaction is not None:
+            raise InputError("option 'transaction' is for single jobs; the batches of a query are numbered by Spark")
         self._options = options
         self._tasks = TidelogWriter(options, brought, overwrite=False)
 

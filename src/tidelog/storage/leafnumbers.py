@@ -60,6 +60,8 @@ class LeafNumbers:
         self._starts, self._stops, self._targets = (np.zeros(pieces, np.int64) for _ in range(3))
         self._remarks = np.empty(pieces, np.uint8)
         self._capacity = 0
+        self._arranged: list[int] = []
+        """The rows of the leaves that the memory is laid out for; mostly the same as the time before."""
 
     def _make_room(self, rows: int) -> None:
         """Memory for so many rows of all leaves together."""
@@ -73,10 +75,20 @@ class LeafNumbers:
             for start, dtype in zip(bases.tolist(), self._dtypes, strict=True)
         ]
 
+    def _arrange(self, rows: list[int], total: int) -> None:
+        """Have the rows of each leaf stand behind those of the one before it."""
+        if total > self._capacity:
+            self._make_room(total)
+        before = np.cumsum(rows) - rows
+        repeats = len(self._columns)
+        self._stops[:] = np.tile(rows, repeats)
+        self._targets[:] = self._bases + np.tile(before, repeats) * self._widths
+        self._arranged = rows
+
     @property
     def stored_bytes(self) -> int:
         """What the columns that were read last take in the file."""
-        return int(self._lengths.sum())
+        return sum(self._flat[1].tolist())
 
     def read(
         self, words: npt.NDArray[np.uint64], places: Sequence[int], sizes: Sequence[int], ids: Sequence[int]
@@ -102,16 +114,8 @@ class LeafNumbers:
             )
         rows: list[int] = self._rows.tolist()
         total = sum(rows)
-        if total > self._capacity:
-            self._make_room(total)
-        before = 0
-        for leaf, count in enumerate(rows):
-            self._stops[leaf :: len(rows)] = count
-            self._starts[leaf :: len(rows)] = before
-            before += count
-        np.multiply(self._starts, self._widths, out=self._targets)
-        self._targets += self._bases
-        self._starts[:] = 0
+        if rows != self._arranged:
+            self._arrange(rows, total)
         remarks = decode_located(
             words,
             *self._flat,

@@ -28,6 +28,8 @@ CACHE_BYTES = 64 << 20
 """Default budget of a block cache (decoded columns)."""
 
 _PAGE_CACHE_BYTES = 4 << 20
+_MOST_PAGES = 64
+"""Pages whose addresses a reader has at hand: some 40 kB each."""
 
 
 class PageLoader:
@@ -55,6 +57,20 @@ class PinnedAddresses:
         order = sorted(relocations)
         self._moved = np.array(order, np.int64)
         self._targets = np.array([relocations[id] for id in order], np.uint64)
+        self._pages: dict[int, list[int]] = {}
+        """The addresses in pages that were asked about, as plain numbers."""
+
+    def one(self, id: int) -> int:
+        """The address of one id."""
+        fanout = self._translation.fanout
+        page, entry = divmod(id, fanout)
+        addresses = self._pages.get(page)
+        if addresses is None:
+            first, last = page * fanout, min((page + 1) * fanout, self._translation.next_id)
+            addresses = self._pages[page] = self(first, last).tolist()
+            if len(self._pages) > _MOST_PAGES:
+                self._pages.pop(next(iter(self._pages)), None)
+        return addresses[entry]
 
     def __call__(self, first: int, last: int) -> Addresses:
         """The addresses of the ids ``first`` to ``last`` (exclusive)."""
@@ -93,7 +109,7 @@ class ContainerReader:
         self.commit = commit
         self.schema: pa.Schema = schema_of(preface)
         addresses = PinnedAddresses(translation, relocations)
-        self._source = BlockSource(file, self.schema, addresses, lambda: commit.end, cache)
+        self._source = BlockSource(file, self.schema, addresses, lambda: commit.end, cache, addresses.one)
 
     @classmethod
     def open(

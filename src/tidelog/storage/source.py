@@ -95,8 +95,13 @@ class BlockSource:
         addresses: Callable[[int, int], Addresses],
         limit: Callable[[], int],
         cache: Cache[pa.Array],
+        address: Callable[[int], int] | None = None,
     ) -> None:
-        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read."""
+        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read.
+
+        ``address`` translates a single one, if there is a quicker way.
+        """
+        self._address = address or (lambda id: int(addresses(id, id + 1)[0]))
         self._file = file
         self._schema = schema
         self._addresses = addresses
@@ -138,7 +143,7 @@ class BlockSource:
 
     def _whole_columns(self, id: int, indexes: list[int]) -> list[pa.Array]:
         """Columns of a leaf from the cache; what is not there is decoded together and put there."""
-        address = int(self._addresses(id, id + 1)[0])
+        address = self._address(id)
         found = {index: self._cache.find((address, index)) for index in indexes}
         missing = [index for index, array in found.items() if array is None]
         if missing:
@@ -446,12 +451,12 @@ class BlockSource:
     def _extent(self, id: int) -> _Extents:
         """Where the frame of one block stands."""
         start, size, is_split = self._place(id)
-        rests = {0: self._continuations(self._directory(int(self._addresses(id, id + 1)[0]) >> 16))} if is_split else {}
+        rests = {0: self._continuations(self._directory(self._address(id) >> 16))} if is_split else {}
         return _Extents(np.array([start]), np.array([size]), rests)
 
     def _place(self, id: int) -> tuple[int, int, bool]:
         """Where the frame of one block starts, its size there, and whether it goes on in another macro block."""
-        address = int(self._addresses(id, id + 1)[0])
+        address = self._address(id)
         directory, slot = self._directory(address >> 16), address & 0xFFFF
         count = len(directory.ids)
         if slot >= count or directory.ids[slot] != id:

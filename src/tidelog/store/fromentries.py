@@ -24,6 +24,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.storage.codec import Ints
 from tidelog.store.snapshot import Snapshot
 
+_FLOAT32: Final = pa.float32().id
 _FUNCTIONS: Final = ("count", "sum", "min", "max", "avg")
 
 Answers = Mapping[int, Any]
@@ -36,14 +37,15 @@ class EntryQuestion:
 
     def __init__(self, layout: Layout, calls: Sequence[AggregateCall]) -> None:
         self.layout = layout
-        self._calls: list[tuple[int, AggregateCall, int | None]] = []
+        self._calls: list[tuple[int, str, int | None, pa.DataType]] = []
+        """Position, function, column and type of the result of those that entries can answer."""
         for position, call in enumerate(calls):
             if call.function in _FUNCTIONS and call.where is None:
                 if call.argument is None:
-                    self._calls.append((position, call, None))
+                    self._calls.append((position, call.function, None, call.type))
                 elif isinstance(call.argument, Column):
-                    self._calls.append((position, call, layout.index(call.argument.name)))
-        columns = dict.fromkeys(column for _, _, column in self._calls if column is not None)
+                    self._calls.append((position, call.function, layout.index(call.argument.name), call.type))
+        columns = dict.fromkeys(column for _, _, column, _ in self._calls if column is not None)
         self._columns: Ints = np.array(list(columns), np.int64)
         self._asks_numbers = layout.sequence in columns
 
@@ -84,43 +86,42 @@ class EntryQuestion:
 
     def _results(self, total: Aggregate) -> Iterator[tuple[int, Any]]:
         columns = {column: total.at(column) for column in self._columns.tolist()}
-        rows = total.rows
-        for position, call, column in self._calls:
+        for position, function, column, type in self._calls:
             if column is None:
-                yield position, rows
+                yield position, total.rows
             else:
-                known, value = _value(call, columns[column])
+                known, value = _value(function, columns[column], type)
                 if known:
                     yield position, value
 
 
-def _value(call: AggregateCall, column: ColumnAggregate) -> tuple[bool, Any]:
-    """Whether entries know the result of a call, and the result."""
+def _value(function: str, column: ColumnAggregate, type: pa.DataType) -> tuple[bool, Any]:
+    """Whether entries know the result of a function, and the result, of a type."""
     counted = column.values + column.nans
-    if call.function == "count":
+    if function == "count":
         return True, counted
     if not counted:
         return True, None
-    if call.function in ("sum", "avg"):
+    if function in ("sum", "avg"):
         if not column.knows_sum:
             return False, None
         amount = math.nan if column.nans else column.total()
-        if call.function == "sum":
-            return True, _as(amount, column.type, call.type)
+        if function == "sum":
+            return True, _as(amount, column.type, type)
         return True, float(amount / counted) if isinstance(amount, Decimal) else amount / counted
     if not column.knows_bounds:
         return False, None
-    if call.function == "max" and column.nans:  # NaN is greater than every number
+    if function == "max" and column.nans:  # NaN is greater than every number
         return True, math.nan
-    if call.function == "min" and column.nans == counted:
+    if function == "min" and column.nans == counted:
         return True, math.nan
-    return True, _as(column.minimum() if call.function == "min" else column.maximum(), column.type, call.type)
+    return True, _as(column.minimum() if function == "min" else column.maximum(), column.type, type)
 
 
 def _as(value: Any, column: pa.DataType, type: pa.DataType) -> Any:
     """A bound or sum of a column as the Python value of a result of that type."""
     if isinstance(value, float):
-        return plain(pa.scalar(value, type)) if pa.types.is_float32(type) else value
+        return plain(pa.scalar(value, type)) if type.id == _FLOAT32 else value
     if pa.types.is_temporal(column):
         # The number is in the column's own unit, the result may be in another.
         ticks = pa.scalar(value, pa.int64() if column.bit_width == 64 else pa.int32())

@@ -24,6 +24,10 @@ SUMMARY = np.dtype(
 )
 """One column of one block; the package documentation says what the fields hold for each type."""
 
+_TEXTS = frozenset(type.id for type in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)))
+_FLOATS = frozenset(type.id for type in (pa.float16(), pa.float32(), pa.float64()))
+_DOUBLE = struct.Struct("<d")
+_WORD = struct.Struct("<Q")
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -72,9 +76,7 @@ def total(summary: Any, type: pa.DataType) -> Any:
 
 def is_text(type: pa.DataType) -> bool:
     """Whether values of this type are ordered as strings of bytes."""
-    return _is_unicode(type) or bool(
-        pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_fixed_size_binary(type)
-    )
+    return type.id in _TEXTS
 
 
 def _is_unicode(type: pa.DataType) -> bool:
@@ -82,7 +84,7 @@ def _is_unicode(type: pa.DataType) -> bool:
 
 
 def _number(bits: int, type: pa.DataType) -> Any:
-    if pa.types.is_floating(type):
+    if type.id in _FLOATS:
         return _float(bits)
     if pa.types.is_unsigned_integer(type):
         return bits
@@ -99,7 +101,7 @@ def _signed(bits: int, width: int) -> int:
 
 
 def _float(bits: int) -> float:
-    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    value: float = _DOUBLE.unpack(_WORD.pack(bits))[0]
     return value
 
 
