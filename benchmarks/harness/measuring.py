@@ -25,7 +25,7 @@ class Sample:
 
     wall: float
     cpu: float
-    """CPU time of this process, all its threads, and the children it has waited for."""
+    """CPU time of this process, all its threads, and the children it has waited for (or has: ``with_servants``)."""
     others: float
     """CPU time of other processes meanwhile; kernel threads (write-back) do not count."""
     steal: float
@@ -58,9 +58,27 @@ def measure(work: Callable[[], T], loops: int = 1) -> tuple[T, Sample]:
 
 
 def own_cpu_seconds() -> float:
-    """CPU time of this process, all its threads, and the children it has waited for."""
+    """CPU time of this process, all its threads, and the children it has waited for; see also :func:`with_servants`."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    at_work = _descendants_seconds() if _servants_count else 0.0
+    return time.process_time() + children.ru_utime + children.ru_stime + at_work
+
+
+_servants_count = False
+
+
+@contextmanager
+def with_servants() -> Iterator[None]:
+    """While the block runs, what processes below this one do is its own work, though they go on after a measurement.
+
+    For contestants that have others work for them, as Spark does. Their time is counted in ticks.
+    """
+    global _servants_count
+    before, _servants_count = _servants_count, True
+    try:
+        yield
+    finally:
+        _servants_count = before
 
 
 def _cpu_line() -> list[int]:
@@ -79,7 +97,27 @@ def _other_than_kernel_threads() -> float:
 
 
 def _kernel_thread_seconds() -> float:
-    ticks = 0
+    ticks = sum(user + system for parent, user, system, *_ in _processes().values() if parent == _KTHREADD)
+    return ticks * _TICK
+
+
+def _descendants_seconds() -> float:
+    """CPU time of the processes below this one, and of those that they in turn have waited for."""
+    processes = _processes()
+    children: dict[int, list[int]] = {}
+    for process, (parent, *_) in processes.items():
+        children.setdefault(parent, []).append(process)
+    ticks, below = 0, list(children.get(os.getpid(), ()))
+    while below:
+        process = below.pop()
+        ticks += sum(processes[process][1:])
+        below.extend(children.get(process, ()))
+    return ticks * _TICK
+
+
+def _processes() -> dict[int, tuple[int, int, int, int, int]]:
+    """Of every process its parent, and its user and system time and those of the children it waited for, in ticks."""
+    found = {}
     for process in os.listdir("/proc"):
         if not process.isdigit():
             continue
@@ -89,10 +127,9 @@ def _kernel_thread_seconds() -> float:
         except OSError:  # it ended while we looked
             continue
         # The name, in parentheses, may itself hold blanks and parentheses.
-        fields = stat[stat.rindex(b")") + 2 :].split(maxsplit=13)
-        if int(fields[1]) == _KTHREADD:
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks * _TICK
+        fields = stat[stat.rindex(b")") + 2 :].split(maxsplit=15)
+        found[int(process)] = (int(fields[1]), *map(int, fields[11:15]))
+    return found
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from harness import Sample, measure, peak_private_memory
-from harness.measuring import own_cpu_seconds
+from harness.measuring import own_cpu_seconds, with_servants
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"
 
@@ -44,6 +44,27 @@ def test_the_work_of_another_process_is_seen() -> None:
         other.kill()
     assert sample.others > 0.1
     assert sample.disturbed
+
+
+def test_the_work_of_servants_is_own_work_even_if_they_go_on() -> None:
+    busy = "end = time.process_time() + 0.3\n    while time.process_time() < end: pass"
+    code = f"import sys, time\nfor _ in sys.stdin:\n    {busy}\n    print(flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as servant:
+        assert servant.stdin is not None
+        assert servant.stdout is not None
+
+        def work() -> None:
+            servant.stdin.write(b"work\n")
+            servant.stdin.flush()
+            servant.stdout.readline()
+
+        with with_servants():
+            _, counted = measure(work)
+        _, not_counted = measure(work)
+        servant.stdin.close()
+    assert counted.cpu > 0.2
+    assert not_counted.cpu < 0.2
+    assert not_counted.others > 0.2
 
 
 def test_a_few_ticks_are_no_disturbance() -> None:

@@ -1,0 +1,1 @@
+"""Questions about streams as tables of Spark."""
