@@ -52,6 +52,9 @@ def survive(crash: Crash, appends: list[Append], *, thorough: bool = True) -> in
         return 0
     try:
         found = read(medium)
+        if thorough:
+            with Store(medium, read_only=True) as store:
+                assert store.check() == [], "found before any writer has come"
         judge(found, appends, marks)
         go_on(medium, appends, marks, found, thorough=thorough)
     except Exception as error:

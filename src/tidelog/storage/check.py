@@ -43,9 +43,13 @@ class Finding:
         return f"{self.file}: {self.message}"
 
 
-def check_container(file: File, preface: Preface, commit: Commit) -> list[Finding]:
-    """Everything wrong with a container up to a commit; an empty list means that all is well."""
-    walk = _Walk(file, preface)
+def check_container(file: File, preface: Preface, commit: Commit, *, is_repaired: bool = True) -> list[Finding]:
+    """Everything wrong with a container up to a commit; an empty list means that all is well.
+
+    A crash may leave a torn publication, which the next writer repairs. It counts as wrong unless ``is_repaired`` is
+    false, that is, unless no writer may have been there since.
+    """
+    walk = _Walk(file, preface, is_repaired)
     messages = walk.run(commit)
     if not messages:
         messages = _check_blocks(file, preface, commit, walk)
@@ -58,6 +62,7 @@ class _Walk:
 
     file: File
     preface: Preface
+    is_repaired: bool
     addresses: list[int] = field(default_factory=list)
     moved: dict[int, int] = field(default_factory=dict)
     """Address to id of every image written by an update."""
@@ -67,7 +72,7 @@ class _Walk:
     def run(self, commit: Commit) -> list[str]:
         """Walk up to a commit; returns the messages."""
         _, damaged = published_commits(self.file)
-        self.messages.extend(finding.message for finding in damaged)
+        self.messages.extend(each.message for each in damaged if self.is_repaired or each.names_lost_commit)
         # A tree fed with the same addresses gives out the pages that must stand in the file.
         tree = TranslationTree(self.preface.fanout, lambda position: self.pages[position].entries)
         expected_pages: list[Page] = []

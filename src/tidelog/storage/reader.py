@@ -218,9 +218,12 @@ class ContainerReader:
         """Hits, misses and content of the block cache."""
         return self._cache.statistics()
 
-    def check(self) -> list[Finding]:
-        """Walk every structure up to the pinned commit; an empty list means that all is well."""
-        return check_container(self._file, self._preface, self.commit)
+    def check(self, *, is_repaired: bool = True) -> list[Finding]:
+        """Walk every structure up to the pinned commit; an empty list means that all is well.
+
+        ``is_repaired`` is to be false where a writer may have crashed, and none has come since.
+        """
+        return check_container(self._file, self._preface, self.commit, is_repaired=is_repaired)
 
     def close(self) -> None:
         """Free the file; iterators still open fail."""

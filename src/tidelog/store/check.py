@@ -35,7 +35,7 @@ def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
         state = read_state(site, manifest)
         for name in state.splits:
             with ContainerReader.open(site.medium, site.path(name)) as reader:
-                findings += reader.check()
+                findings += reader.check(is_repaired=False)
                 if not findings:
                     findings += check_tree(site.path(name), reader, Layout.of(reader.description))
         findings += _check_journal(site)
