@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import (
     ClosedError,
+    ConflictError,
     CorruptionError,
     ExistsError,
     InputError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedError",
+    "ConflictError",
     "CorruptionError",
     "ExistsError",
     "InputError",

@@ -113,6 +113,9 @@ class FileMedium(Medium):
     def __repr__(self) -> str:
         return f"FileMedium({str(self.root)!r}, mapped={self.mapped})"
 
+    def __str__(self) -> str:
+        return str(self.root)
+
     def create(self, name: str) -> File:
         """Create an empty file, open for writing; :class:`ExistsError` when the name is taken."""
         path = self._path(name)
