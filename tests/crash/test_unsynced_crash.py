@@ -1,4 +1,4 @@
-"""Streams that never sync, after a loss of power: rows may be gone, or the stream unreadable, but nothing is invented."""
+"""Streams that never sync, after a loss of power: rows may be gone, or all of them, but nothing is invented."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ def test_what_is_left_after_a_loss_of_power_is_true(seed: int) -> None:
     for crash in random_power_losses(medium, 1, seed):
         try:
             found = rows_left(crash.medium())
-        except TidelogError as error:
-            assert str(error)
+        except TidelogError:
             outcomes["refused"] += 1
             continue
         assert len(set(found)) == len(found), crash
