@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,20 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, InputError, NotFoundError
+from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
-from tidelog.storage.codec import Bytes, Ints, is_text
+from tidelog.storage.codec import Ints, is_text
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.commit import Commit
+from tidelog.storage.framesource import FrameSource
 from tidelog.storage.leafnumbers import Numbers, Selection, are_numbers
-from tidelog.storage.macroblock import Directory, read_directory
 from tidelog.storage.media import File
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
-from tidelog.storage.units import NIL, STRIDE
 from tidelog.storage.valuerange import ValueRange
 
 _TASK_BYTES = 32 << 20
@@ -49,37 +47,11 @@ _EXPECTED_SHARE = 16
 
 _NO_PLACES = np.empty(0, np.int64)
 
-_DENSE = 16
-"""Ids that are, on average, at most so far apart are translated as one range."""
-
 _TEXT_BYTES = 32
 """What a text value is taken to have."""
 
-_CACHED_DIRECTORIES = 4 << 20
-_KEPT_BUFFER = 64 << 20
-"""A thread's read buffer is kept for the next read up to this size."""
-
-_scratch = threading.local()
-
 RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
 """Tells for each row of a batch whether it is wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Extents:
-    """Where the frames of a run of blocks stand in the file."""
-
-    starts: Ints
-    sizes: Ints
-    rests: dict[int, list[tuple[int, int]]]
-    """For frames split over macro blocks, by index in the run: (start, size) of each further part."""
-
-    def lengths(self) -> Ints:
-        """The frames' lengths, all parts together."""
-        lengths = self.sizes.copy()
-        for index, parts in self.rests.items():
-            lengths[index] += sum(size for _, size in parts)
-        return lengths
 
 
 class BlockSource:
@@ -101,19 +73,21 @@ class BlockSource:
 
         ``address`` translates a single one, if there is a quicker way.
         """
-        self._address = address or (lambda id: int(addresses(id, id + 1)[0]))
-        self._file = file
+        self._frames = FrameSource(file, addresses, limit, address)
+        self._is_mapped = file.maps
         self._schema = schema
-        self._addresses = addresses
-        self._limit = limit
         self._cache = cache
-        self.meter = ReadMeter()
-        """Counts what is decoded; may be replaced by one that others use too."""
-        self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
         self._selections: dict[tuple[int, ...], Selection | None] = {}
         """Columns that :meth:`numbers` was asked for; None for those that are not all numbers."""
-        self._mapped: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        """The words of the file, as far as they were committed when they were mapped."""
+
+    @property
+    def meter(self) -> ReadMeter:
+        """Counts what is decoded; may be replaced by one that others use too."""
+        return self._frames.meter
+
+    @meter.setter
+    def meter(self, meter: ReadMeter) -> None:
+        self._frames.meter = meter
 
     def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
         """The positions of named columns in the schema; all for None."""
@@ -143,7 +117,7 @@ class BlockSource:
 
     def _whole_columns(self, id: int, indexes: list[int]) -> list[pa.Array]:
         """Columns of a leaf from the cache; what is not there is decoded together and put there."""
-        address = self._address(id)
+        address = self._frames.address(id)
         found = {index: self._cache.find((address, index)) for index in indexes}
         missing = [index for index, array in found.items() if array is None]
         if missing:
@@ -154,7 +128,7 @@ class BlockSource:
         return [found[index] for index in indexes]
 
     def _open_leaf(self, id: int) -> block.OpenFrames:
-        leaf = self._open(np.array([id]))
+        leaf = self._frames.open(np.array([id]))
         if leaf.kind(0) != block.LEAF:
             raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
         return leaf
@@ -171,36 +145,26 @@ class BlockSource:
         """
         selection = self._selections.get(columns)
         if selection is None:
-            if columns in self._selections or not self._file.maps:
+            if columns in self._selections or not self._is_mapped:
                 return None
             types = [self._schema.types[column] for column in columns]
             selection = Selection(columns, types) if are_numbers(types) else None
             self._selections[columns] = selection
             if selection is None:
                 return None
-        places, sizes, splits = zip(*map(self._place, ids), strict=True)
+        places, sizes, splits = zip(*map(self._frames.place, ids), strict=True)
         if any(splits):
             return None
-        end = max(map(add, places, sizes))
-        if end > 8 * len(self._mapped):
-            self._map(end)
+        words = self._frames.words(max(map(add, places, sizes)))
         reader = selection.reader(len(ids))
-        numbers = reader.read(self._mapped, places, sizes, ids)
+        numbers = reader.read(words, places, sizes, ids)
         if numbers is not None:
             self.meter.add(len(ids), reader.stored_bytes)
         return numbers
 
-    def _map(self, end: int) -> None:
-        """Map the file again, up to ``end`` at least."""
-        size = self._limit() & ~7
-        words = np.frombuffer(self._file.view(0, max(size, end)), np.uint8)
-        if len(words) < end:
-            raise self._cut_off(len(words), end)
-        self._mapped = words[: len(words) & ~7].view(np.uint64)
-
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
-        frames = self._open(np.array([id]))
+        frames = self._frames.open(np.array([id]))
         if frames.kind(0) != block.NODE:
             raise InputError(f"block {id} is a leaf, not a node; use read")
         return block.decode_node(frames, 0)
@@ -213,7 +177,7 @@ class BlockSource:
         width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
-        if not self._file.maps:
+        if not self._is_mapped:
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
         share = -(-blocks // workers.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))
@@ -273,7 +237,7 @@ class BlockSource:
 
     def _count_run(self, ids: Ints, chosen: _Selection, most: int) -> int:
         assert chosen.wanted is not None
-        frames = self._open(ids)
+        frames = self._frames.open(ids)
         count, left = block.find_in_leaves(frames, self._schema, chosen.tested[0], chosen.wanted, _NO_PLACES)
         for start in range(0, len(left), most):
             count += int(self._mask(frames.some(left[start : start + most]), chosen)[0].sum())
@@ -307,7 +271,7 @@ class BlockSource:
         return places, {}
 
     def _select_run(self, ids: Ints, chosen: _Selection) -> list[pa.RecordBatch]:
-        frames = self._open(ids)
+        frames = self._frames.open(ids)
         indexes = chosen.columns
         try:
             places, found = self._places(frames, chosen)
@@ -335,7 +299,7 @@ class BlockSource:
         rows: list[Ints] = []
         tables: list[npt.NDArray[np.void]] = []
         for start in range(first, last, 256):
-            frames = self._open(np.arange(start, min(start + 256, last)))
+            frames = self._frames.open(np.arange(start, min(start + 256, last)))
             leaves = np.flatnonzero(frames.rows)
             ids.append(frames.ids[leaves])
             rows.append(frames.rows[leaves])
@@ -346,12 +310,11 @@ class BlockSource:
 
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""
-        extents = self._extents(np.array([id]))
-        return int(extents.lengths()[0]), int(self._open(np.array([id])).rows[0])
+        return self._frames.length(id), int(self._frames.open(np.array([id])).rows[0])
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
-        frames = self._open(np.arange(first, last))
+        frames = self._frames.open(np.arange(first, last))
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
             return []
@@ -373,122 +336,6 @@ class BlockSource:
             rowless = pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
             return pa.RecordBatch.from_struct_array(rowless)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-    def _open(self, ids: Ints) -> block.OpenFrames:
-        """Open the frames of blocks with ascending ids, where they stand if the file is mapped and none is split.
-
-        Otherwise they are read into a buffer the calling thread uses again.
-        """
-        extents = self._extents(ids)
-        lengths = extents.lengths()
-        low, high = int(extents.starts.min()), int((extents.starts + extents.sizes).max())
-        if self._file.maps and not extents.rests:
-            frames = np.frombuffer(self._file.view(low, high - low), np.uint8)
-            if len(frames) < high - low:
-                raise self._cut_off(low + len(frames), high)
-            return block.open_frames(frames, extents.starts - low, lengths, ids, self.meter)
-        if high - low <= 2 * int(extents.sizes.sum()) + (1 << 16):
-            offsets, used = extents.starts - low, high - low
-            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
-            self._fill(low, buffer[:used])
-        else:
-            offsets = np.cumsum(lengths) - lengths
-            used = int(lengths.sum())
-            buffer = _buffer(used + sum(int(lengths[i]) for i in extents.rests))
-            for at, start, size in _rows(offsets, extents.starts, extents.sizes):
-                self._fill(start, buffer[at : at + size])
-        for index, parts in extents.rests.items():
-            at, size = int(offsets[index]), int(extents.sizes[index])
-            buffer[used : used + size] = buffer[at : at + size]
-            offsets[index] = used
-            used += size
-            for start, size in parts:
-                self._fill(start, buffer[used : used + size])
-                used += size
-        return block.open_frames(buffer[:used], offsets, lengths, ids, self.meter)
-
-    def _fill(self, offset: int, target: Bytes) -> None:
-        read = self._file.read_into(offset, target.data)
-        if read < len(target):
-            raise self._cut_off(offset + read, offset + len(target))
-
-    def _cut_off(self, end: int, expected: int) -> CorruptionError:
-        return CorruptionError(f"{self._file.name} ends at {end}, but bytes up to {expected} were committed")
-
-    def _extents(self, ids: Ints) -> _Extents:
-        first, last = int(ids[0]), int(ids[-1]) + 1
-        if len(ids) == 1:
-            return self._extent(first)
-        if last - first <= _DENSE * len(ids):
-            addresses = self._addresses(first, last)[ids - first]
-        else:
-            cuts = np.flatnonzero(np.diff(ids) > 1) + 1
-            addresses = np.concatenate([self._addresses(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)])
-        positions = (addresses >> np.uint64(16)).astype(np.int64)
-        slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
-        # Neighbours stand in the same macro block for the most part: the directories of all of them become one table.
-        turns = np.flatnonzero(np.diff(positions, prepend=-1))
-        directories = [self._directory(position) for position in positions[turns].tolist()]
-        counts = np.array([len(directory.ids) for directory in directories], np.int64)
-        members = np.diff(turns, append=len(ids))
-        places = slots + np.repeat(np.cumsum(counts) - counts, members)
-        outside = slots >= np.repeat(counts, members)
-        if outside.any() or (np.concatenate([each.ids for each in directories])[places] != ids).any():
-            raise CorruptionError(
-                f"{self._file.name}: the macro blocks at offsets {directories[0].offset} to {directories[-1].offset} "
-                f"do not hold the blocks that the address tree places there (among blocks {first} to {last - 1})"
-            )
-        starts = np.concatenate([each.starts for each in directories])[places]
-        sizes = np.concatenate([each.sizes for each in directories])[places]
-        rests: dict[int, list[tuple[int, int]]] = {}
-        for directory, turn, count in zip(directories, turns.tolist(), members.tolist(), strict=True):
-            if directory.next != NIL:
-                for index in range(turn, turn + count):
-                    if slots[index] == len(directory.ids) - 1:
-                        rests[index] = self._continuations(directory)
-        return _Extents(starts, sizes, rests)
-
-    def _extent(self, id: int) -> _Extents:
-        """Where the frame of one block stands."""
-        start, size, is_split = self._place(id)
-        rests = {0: self._continuations(self._directory(self._address(id) >> 16))} if is_split else {}
-        return _Extents(np.array([start]), np.array([size]), rests)
-
-    def _place(self, id: int) -> tuple[int, int, bool]:
-        """Where the frame of one block starts, its size there, and whether it goes on in another macro block."""
-        address = self._address(id)
-        directory, slot = self._directory(address >> 16), address & 0xFFFF
-        count = len(directory.ids)
-        if slot >= count or directory.ids[slot] != id:
-            raise CorruptionError(
-                f"{self._file.name}: the macro block at offset {directory.offset} does not hold block {id}, which the "
-                "address tree places there"
-            )
-        is_split = directory.next != NIL and slot == count - 1
-        return int(directory.starts[slot]), int(directory.sizes[slot]), is_split
-
-    def _continuations(self, directory: Directory) -> list[tuple[int, int]]:
-        id = directory.ids[-1]
-        parts = []
-        while directory.next != NIL:
-            if directory.next * STRIDE <= directory.offset:
-                raise CorruptionError(f"{self._file.name}: the macro block at {directory.offset} continues backwards")
-            directory = self._directory(directory.next)
-            if not len(directory.ids) or directory.ids[0] != id:
-                raise CorruptionError(
-                    f"{self._file.name}: the macro block at offset {directory.offset} does not continue block {id}"
-                )
-            parts.append((int(directory.starts[0]), int(directory.sizes[0])))
-            if len(directory.ids) > 1:
-                break
-        return parts
-
-    def _directory(self, position: int) -> Directory:
-        directory = self._directories.find(position)
-        if directory is None:
-            directory = read_directory(self._file, position, self._limit())
-            self._directories.put(position, directory, 200 + 40 * len(directory.ids))
-        return directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,18 +388,3 @@ def _numbers_and_texts(columns: list[int], schema: pa.Schema) -> list[list[int]]
     texts = [column for column in columns if is_text(schema.types[column])]
     numbers = [column for column in columns if column not in texts]
     return [part for part in (numbers, texts) if part]
-
-
-def _rows(*columns: Ints) -> Iterator[tuple[int, ...]]:
-    return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def _buffer(size: int) -> Bytes:
-    """The calling thread's read buffer, at least ``size`` bytes."""
-    buffer: Bytes | None = getattr(_scratch, "buffer", None)
-    if buffer is None or len(buffer) < size:
-        # Whole words, aligned: kernels look at the buffer as 64-bit words.
-        buffer = np.empty((size + size // 4 + 7) // 8, np.uint64).view(np.uint8)
-        if len(buffer) <= _KEPT_BUFFER:
-            _scratch.buffer = buffer
-    return buffer[: (size + 7) & ~7]
