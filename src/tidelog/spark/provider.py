@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from tidelog.model.errors import TidelogError
 from tidelog.spark.options import SinkOptions, SourceOptions
 from tidelog.spark.types import spark_schema
+from tidelog.spark.workers import settle
 
 NAME = "tidelog"
 """What the source and the sink are called in ``format(...)`` and ``USING``."""
@@ -39,6 +40,8 @@ def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Re
             return method(*arguments, **named)
         except TidelogError as error:
             raise error.with_traceback(None) from None
+        finally:
+            settle()
 
     return run
 

@@ -23,6 +23,7 @@ from tidelog.spark.options import SinkOptions, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.source import is_remote
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
+from tidelog.spark.workers import settle
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo
 
@@ -65,7 +66,9 @@ class TidelogWriter(DataSourceArrowWriter):
                 for batch in iterator:
                     for rows in self._convert.convert(batch):
                         writer.append(rows)
-                return Written(tuple(writer.finish()))
+                written = Written(tuple(writer.finish()))
+        settle()
+        return written
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -25,6 +25,7 @@ from tidelog.spark.filters import Taken, translate
 from tidelog.spark.options import SourceOptions, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.types import ToSpark, check_declared, folded_duplicates
+from tidelog.spark.workers import settle
 from tidelog.storage import FileMedium
 from tidelog.store.pieces import Piece, plan, scan_piece
 from tidelog.store.seqset import SeqSet
@@ -103,6 +104,7 @@ class TidelogReader(DataSourceReader):
                 f"{error}. The stream has changed since this read was planned, and its grace period, "
                 f"{partition.piece.manifest.options.grace:g} s, is over: read it anew, or give it a longer one"
             ) from None
+        settle()
 
 
 class FilteringReader(TidelogReader):
