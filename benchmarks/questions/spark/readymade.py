@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -49,10 +48,6 @@ class ReadyMade(DataSource):
         """What writes raw buffers."""
         return _Writer(self.options["path"])
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """What writes the raw buffers of a streaming query."""
-        return _StreamWriter(self.options["path"])
-
 
 class _Reader(DataSourceReader):
     def __init__(self, path: str) -> None:
@@ -77,18 +72,6 @@ class _Writer(DataSourceArrowWriter):
         return _write_buffers(self._path, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _sync(self._path)
-
-
-class _StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, path: str) -> None:
-        self._path = path
-        os.makedirs(path, exist_ok=True)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write_buffers(self._path, iterator)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _sync(self._path)
 
 

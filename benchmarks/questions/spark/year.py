@@ -35,7 +35,7 @@ SHARE = 0.1
 """The part of a day's rows that the filter leaves, about."""
 
 _FILE_ROWS = 1 << 21
-_LEAST_FILES = 8
+_LEAST_FILES = 4
 _SCHEMA = data.Sensor.schema.set(0, pa.field(TIME, pa.timestamp("us", tz="UTC")))
 
 

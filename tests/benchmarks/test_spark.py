@@ -1,0 +1,47 @@
+"""The benchmark of Spark from end to end, at a size at which nothing is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+# In a process of its own: it must start, and stop, a session whose workers know the modules of the benchmarks.
+RUN = """
+import json, sys
+from pathlib import Path
+from harness import Bench, Workspace
+import spark
+
+with Workspace(Path(sys.argv[1])) as workspace:
+    bench = Bench(workspace, quick=True, events=5_000, repetitions=1)
+    spark.ask(bench)
+    assert not any(workspace.root.iterdir())
+print(json.dumps([question.as_json() for question in bench.questions]))
+"""
+
+
+@pytest.mark.xdist_group("spark")
+def test_everybody_reads_and_writes_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RUN, str(tmp_path)]
+    # Only the quick compiler and the simplest collector: this ends before the others would pay off.
+    settings = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    done = subprocess.run(command, cwd=BENCHMARKS, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {question["question"]: question for question in json.loads(done.stdout.splitlines()[-1])}
+    both = {"ceiling", "Spark's Parquet"}
+    assert {name: set(question["peers"]) for name, question in found.items()} == {
+        "scan": both,
+        "one day, filtered": both,
+        "write, sorted by time": both,
+        "streaming sink": {"Spark's Parquet"},
+    }
+    verdicts = {judgement["verdict"] for question in found.values() for judgement in question["judgements"]}
+    assert verdicts == {"not judged", "-"}
+    assert all(question["ours"]["median"] > 0 for question in found.values())
