@@ -137,9 +137,9 @@ def write(
     Spark chooses. ``sort=False`` leaves rows in the order and tasks they are in: any order gives a correct stream, but
     many splits that overlap make it slower to read.
 
-    A job can fail, or its driver be killed, after its rows have become visible, and nobody can tell it from one that has
-    written nothing. ``transaction``, a name and a number that rises from job to job, makes it safe to run such a job
-    again: if the number is not above the last that was committed under the name, nothing is written.
+    A job can fail, or its driver be killed, after its rows have become visible: it looks like one that has written
+    nothing. ``transaction``, a name and a number that rises from job to job, makes it safe to run such a job again: if
+    the number is not above the last that was committed under the name, nothing is written.
 
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be written.
     """
@@ -147,9 +147,14 @@ def write(
     name, number = (None, None) if transaction is None else transaction
     texts = option_texts(
         {
-            "stream": stream, "time": time, "create": create, "overwrite_start": spans[0], "overwrite_end": spans[1],
-            "transaction": name, "transaction_number": number,
-        }  # fmt: skip
+            "stream": stream,
+            "time": time,
+            "create": create,
+            "overwrite_start": spans[0],
+            "overwrite_end": spans[1],
+            "transaction": name,
+            "transaction_number": number,
+        }
     )
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))
     SinkOptions.read({**texts, "path": place}).check_mode(overwrite is not False)
