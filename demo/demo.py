@@ -5,6 +5,7 @@
 A second process writes synthetic sensor events into a stream and says after every flush how many are durable. It is
 killed in the middle (SIGKILL, no chance to clean up). Then this process opens the store, checks every structure,
 compares every event with the generator, writes the rest and some late events, and asks for aggregates of random ranges.
+Last, if there is a Spark, a job of it reads the stream and writes another one, which is read and compared without it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from with_spark import show_spark
 
 import tidelog
 from tidelog.engine.stream import Stream
@@ -161,7 +163,8 @@ def show(directory: Path, events: int) -> None:
         if stream.aggregate(None, START + 1, ["count(*)"], where="s0 = -1")["count(*)"] != 1000:
             raise SystemExit("late events were not found")
         store.close()
-    size, raw = size_of(directory), events * 56
+        size, raw = size_of(directory), events * 56
+        spark = show_spark(directory, NAME, events + len(late), progress)
 
     table = Table(title="a log that survives its writer and is its own index", show_header=False)
     table.add_row("written by a process, killed with SIGKILL", f"{acknowledged:,} events acknowledged")
@@ -174,6 +177,8 @@ def show(directory: Path, events: int) -> None:
     table.add_row("aggregates of a random range, from the index", f"{indexed * 1e3:.2f} ms")
     table.add_row("the same from the events", f"{scanned * 1e3:.2f} ms")
     table.add_row("events that came hours late", "found")
+    for what, found in spark.items():
+        table.add_row(what, found)
     table.add_row(
         "size", f"{size / 1e6:.1f} MB, {size / events:.2f} bytes an event ({raw / size:.1f} times less than raw)"
     )
