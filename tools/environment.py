@@ -155,7 +155,7 @@ def install(state: str) -> None:
         run(*uv, "sync", *target, "--require-hashes", LOCK, environment=environment)
     else:
         # As constraints the lock's pins and hashes hold for what is installed, and the rest is left out.
-        wanted: list[str | Path] = ["-r", PYPROJECT, "--group", f"{PYPROJECT}:{state}"]
+        wanted: list[str | Path] = ["-r", PYPROJECT, "--extra", "spark", "--group", f"{PYPROJECT}:{state}"]
         run(*uv, "install", *target, "--require-hashes", *wanted, "-c", LOCK, environment=environment)
     run(*uv, "install", *target, "--quiet", "--no-deps", "--editable", ROOT, environment=environment)
 
