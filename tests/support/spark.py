@@ -26,6 +26,8 @@ def local_session(scratch: Path) -> Iterator[SparkSession]:
     places = {
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # Workers can import what tests define for them.
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
     }
     started = session(master="local[2]", app_name="tidelog tests", config=SETTINGS | places)
     try:
