@@ -1,0 +1,100 @@
+"""Drivers of Spark that are killed at any moment of their work, streaming queries and batch jobs alike."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import tidelog
+from support import spark_process
+from support.spark_process import JOB_ROWS, JOBS, SCHEMA, rows_of
+
+TESTS = Path(__file__).resolve().parents[1]
+ROWS = 3_000
+ROWS_PER_BATCH = 60
+"""So few that a query has work for longer than it lives."""
+WAIT = 120
+
+
+def create(path: Path) -> None:
+    with tidelog.open(path / "store") as store:
+        numbers = list(range(ROWS))
+        store.create_stream("in", SCHEMA, "ts", leaf_rows=64).append({"ts": numbers, "v": numbers})
+        for name in ("out", "jobs"):
+            store.create_stream(name, SCHEMA, "ts")
+
+
+def start(path: Path, rows: int) -> subprocess.Popen[str]:
+    command = [sys.executable, spark_process.__file__, str(path / "store"), str(path), str(rows)]
+    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
+    with (path / "log").open("a") as log:
+        return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill a driver, its Python and its virtual machine, at once; workers notice, and are waited for."""
+    started = psutil.Process(process.pid).children(recursive=True)
+    machines = [each for each in started if each.name() == "java"]
+    for each in machines:
+        each.kill()
+    process.kill()
+    process.wait()
+    _, left = psutil.wait_procs(started, WAIT)
+    assert left == []
+
+
+def values(store: tidelog.Store, stream: str) -> list[int]:
+    return sorted(store.stream(stream).scan(columns=["v"]).read_all()["v"].to_pylist())
+
+
+def check(path: Path) -> tuple[int, int]:
+    """Check that nothing is there twice or in part; returns how many rows were copied and how many jobs are done."""
+    noted = len((path / "done").read_text().splitlines())
+    with tidelog.open(path / "store", read_only=True) as store:
+        copied, written = values(store, "out"), values(store, "jobs")
+    assert copied == list(range(len(copied)))
+    assert len(copied) % ROWS_PER_BATCH == 0
+    jobs = len(written) // JOB_ROWS
+    assert written == [row for job in range(jobs) for row in rows_of(job)]
+    assert noted <= jobs <= noted + 1
+    return len(copied), jobs
+
+
+def campaign(path: Path, kills: int, seed: int) -> None:
+    dice = random.Random(seed)
+    create(path)
+    for _ in range(kills):
+        with start(path, ROWS_PER_BATCH) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", (path / "log").read_text()
+            with pytest.raises(subprocess.TimeoutExpired):  # the work is not done by then
+                process.wait(dice.uniform(0, 9))
+            kill(process)
+        check(path)
+    with start(path, ROWS) as process:
+        assert process.wait(WAIT) == 0, (path / "log").read_text()
+    with tidelog.open(path / "store") as store:
+        assert values(store, "out") == list(range(ROWS))
+        assert values(store, "jobs") == list(range(JOBS * JOB_ROWS))
+        assert store.check() == []
+        orphans = store.orphans()
+        assert sorted(store.remove_orphans(0)) == sorted(orphans)
+        assert store.orphans() == []
+        assert store.check() == []
+        assert values(store, "out") == list(range(ROWS))
+
+
+def test_drivers_that_are_killed(tmp_path: Path) -> None:
+    campaign(tmp_path, 3, seed=0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_soak_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
+    campaign(tmp_path, 5, seed)

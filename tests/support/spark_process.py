@@ -1,0 +1,54 @@
+"""A driver of Spark that copies and writes until it is killed: ``python spark_process.py STORE FOLDER ROWS``.
+
+One query copies the stream ``in`` to ``out``, ``ROWS`` rows a batch. Meanwhile numbered jobs write into ``jobs``, one
+after the other; each is noted in ``FOLDER/done`` when it has returned. The process prints ``ready`` when both have
+begun, and ends when nothing is left to do. Started again, it goes on where the notes and the checkpoint end.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from support.spark import local_session
+from tidelog import spark as ts
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
+JOBS = 8
+JOB_ROWS = 100
+
+
+def rows_of(job: int) -> range:
+    """The rows that a job writes."""
+    return range(job * JOB_ROWS, (job + 1) * JOB_ROWS)
+
+
+def main() -> None:
+    store, folder, rows = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    notes = folder / "done"
+    notes.touch()
+    with local_session(folder / "scratch") as session:
+        query = (
+            session.readStream.format("tidelog")
+            .options(stream="in", maxRowsPerBatch=rows, partition_size=256)
+            .load(store)
+            .writeStream.format("tidelog")
+            .options(stream="out", checkpointLocation=str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(store)
+        )
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        for job in range(len(notes.read_text().splitlines()), JOBS):
+            own = rows_of(job)
+            frame = session.range(own.start, own.stop, 1, 2).selectExpr("id AS ts", "id AS v")
+            ts.write(frame, store, "jobs", sort=False, transaction=("jobs", job))
+            with notes.open("a") as file:
+                file.write(f"{job}\n")
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()
