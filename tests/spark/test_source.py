@@ -222,8 +222,11 @@ def test_filters_are_taken_only_if_spark_pushes_them(session: SparkSession, path
         ts.read(session, path, "events", columns=["ts"], push_filters=True).count()
 
 
-def test_options_narrow_what_is_read(session: SparkSession, path: str, stream: Stream) -> None:
-    start, end = datetime.datetime(1970, 1, 1, 1), "1970-01-01T02:00:00"
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(datetime.datetime(1970, 1, 1, 1), "1970-01-01T02:00:00"), (3_600_000_000, 7_200_000_000), (-5, "1970-01-01")],
+)
+def test_options_narrow_what_is_read(session: SparkSession, path: str, stream: Stream, start: Any, end: Any) -> None:
     frame = ts.read(
         session, path, "events", start=start, end=end, where="price > 3 -- a remark", columns=["name", "ts"], seq=True
     )

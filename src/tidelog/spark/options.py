@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -20,6 +21,7 @@ from tidelog.spark.types import NS_RULES, NsRule
 StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
 """Where a stream starts: at all rows that are there, at none of them, or at those of a time."""
 
+_TICKS: Final = re.compile(r"[+-]?\d+")
 _ADDED_BY_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What streaming queries say to a sink besides its own options."""
 
@@ -101,6 +103,11 @@ class SinkOptions:
             raise InputError(
                 f"option {given[0]!r} was given, but the mode is append; write with mode('overwrite') to replace events"
             )
+
+
+def as_time(text: str | None) -> str | int | None:
+    """A point in time as an option tells it: a whole number is ticks of the stream's clock, anything else ISO text."""
+    return int(text) if text is not None and _TICKS.fullmatch(text.strip()) else text
 
 
 def shared_path(path: str | os.PathLike[str], *, is_remote: bool) -> str:

@@ -19,7 +19,7 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
-from tidelog.spark.options import SinkOptions, option_texts, shared_path
+from tidelog.spark.options import SinkOptions, as_time, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.source import is_remote
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
@@ -50,7 +50,7 @@ class TidelogWriter(DataSourceArrowWriter):
         self._convert = FromSpark(schema, brought)
         self._overwrite: Interval | Literal["all"] | None = None
         if overwrite:
-            interval = schema.clock.interval(options.overwrite_start, options.overwrite_end)
+            interval = schema.clock.interval(as_time(options.overwrite_start), as_time(options.overwrite_end))
             if interval.is_empty:
                 raise InputError(
                     f"the range to overwrite, {options.overwrite_start} to {options.overwrite_end}, is empty; expected "

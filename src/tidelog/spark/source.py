@@ -22,7 +22,7 @@ from tidelog.model.errors import NotFoundError, SchemaError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
 from tidelog.spark.filters import Taken, translate
-from tidelog.spark.options import SourceOptions, option_texts, shared_path
+from tidelog.spark.options import SourceOptions, as_time, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.types import ToSpark, check_declared, folded_duplicates
 from tidelog.spark.workers import settle
@@ -63,7 +63,7 @@ class TidelogReader(DataSourceReader):
             self._schema = stream.schema
             self._stored: pa.Schema = stream.site.layout.stored
         check_declared(declared, self._schema, options.ns)
-        self.interval: Interval = self._schema.clock.interval(options.start, options.end)
+        self.interval: Interval = self._schema.clock.interval(as_time(options.start), as_time(options.end))
         self._numbers = _numbers(options.as_of)
         self.condition()
 

@@ -26,7 +26,7 @@ from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
-from tidelog.spark.options import SourceOptions
+from tidelog.spark.options import SourceOptions, as_time
 from tidelog.spark.provider import plainly
 from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader
 from tidelog.store.pieces import plan
@@ -86,7 +86,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             schema = store.stream(options.stream).schema
         self._row_bytes = _row_bytes(schema)
         starting = options.starting_offset
-        self._start_time = None if starting in ("earliest", "latest") else schema.clock.instant(starting)
+        self._start_time = None if starting in ("earliest", "latest") else schema.clock.instant(as_time(starting))
 
     @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  (these names are Spark's)
