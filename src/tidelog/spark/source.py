@@ -179,7 +179,8 @@ def read(
     SourceOptions.read({**texts, "path": place})
     with own_errors():
         frame = spark.read.format(NAME).options(**texts).load(place)
-    alike = folded_duplicates(frame.columns)
+        names = frame.columns  # Spark Connect looks at the stream only now
+    alike = folded_duplicates(names)
     if alike is not None and spark.conf.get("spark.sql.caseSensitive") != "true":
         raise SchemaError(
             f"columns {alike[0]!r} and {alike[1]!r} differ by case only, and Spark takes them for one; set "

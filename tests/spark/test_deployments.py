@@ -1,0 +1,22 @@
+"""Spark in more processes than one: executors of their own, and a server that the client is not part of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import spark_round_trip
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("kind", spark_round_trip.KINDS)
+def test_a_table_there_and_back(tmp_path: Path, kind: str) -> None:
+    command = [sys.executable, spark_round_trip.__file__, str(tmp_path / "store"), str(tmp_path), kind]
+    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
