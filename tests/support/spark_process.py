@@ -1,8 +1,9 @@
-"""A driver of Spark that copies and writes until it is killed: ``python spark_process.py STORE FOLDER ROWS``.
+"""A driver of Spark that copies and writes until it is killed: ``python spark_process.py STORE FOLDER ROWS JOBS``.
 
 One query copies the stream ``in`` to ``out``, ``ROWS`` rows a batch. Meanwhile numbered jobs write into ``jobs``, one
-after the other; each is noted in ``FOLDER/done`` when it has returned. The process prints ``ready`` when both have
-begun, and ends when nothing is left to do. Started again, it goes on where the notes and the checkpoint end.
+after the other, ``JOBS`` of them in all; each is noted in ``FOLDER/done`` when it has returned. The process prints
+``ready`` when it has done a job, and ends when nothing is left to do. Started again, it goes on where the notes and the
+checkpoint end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from support.spark import local_session
 from tidelog import spark as ts
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
-JOBS = 8
 JOB_ROWS = 100
 
 
@@ -26,7 +26,7 @@ def rows_of(job: int) -> range:
 
 
 def main() -> None:
-    store, folder, rows = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    store, folder, rows, jobs = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     notes = folder / "done"
     notes.touch()
     with local_session(folder / "scratch") as session:
@@ -39,14 +39,14 @@ def main() -> None:
             .trigger(availableNow=True)
             .start(store)
         )
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        for job in range(len(notes.read_text().splitlines()), JOBS):
+        for job in range(len(notes.read_text().splitlines()), jobs):
             own = rows_of(job)
             frame = session.range(own.start, own.stop, 1, 2).selectExpr("id AS ts", "id AS v")
             ts.write(frame, store, "jobs", sort=False, transaction=("jobs", job))
             with notes.open("a") as file:
                 file.write(f"{job}\n")
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
         query.awaitTermination()
 
 
