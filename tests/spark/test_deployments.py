@@ -11,6 +11,8 @@ import pytest
 
 from support import spark_round_trip
 
+pytestmark = pytest.mark.soak  # minutes of start-up; `make soak` runs them
+
 TESTS = Path(__file__).resolve().parents[1]
 
 
