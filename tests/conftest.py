@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from support.profiles import USUAL_EXAMPLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Timing must not decide the outcome of a test on a busy machine: neither how long an example takes, nor how
 # long it takes to generate.
@@ -20,3 +26,19 @@ settings.load_profile("quick")  # `--hypothesis-profile` on the command line has
 
 # A forked child inherits locks that other threads hold, and files it should not own.
 multiprocessing.set_start_method("spawn", force=True)
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session that tests share."""
+    from support.spark import local_session  # only tests that use Spark pay for its import
+
+    with local_session(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests of the shared session in one worker: a second session takes longer to start than they run."""
+    for item in items:
+        if "session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -31,10 +31,26 @@ def run_python(document: Path, chosen: list[Block]) -> None:
         exec(compile(source, str(document), "exec"), namespace)
 
 
-@pytest.mark.parametrize(
-    ("document", "chosen"), [pytest.param(*case, id=name(case[0])) for case in _documents_with("python")]
-)
+def _snippets(*, of_spark: bool) -> list[object]:
+    """Documents with Python in them: those that use Spark, or the others."""
+    return [
+        pytest.param(document, chosen, id=name(document))
+        for document, chosen in _documents_with("python")
+        if of_spark == any("tidelog.spark" in block.text for block in chosen)
+    ]
+
+
+@pytest.mark.parametrize(("document", "chosen"), _snippets(of_spark=False))
 def test_python_runs(document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python(document, chosen)
+
+
+@pytest.mark.usefixtures("session")  # what the reader starts is, here, the session that is running already
+@pytest.mark.parametrize(("document", "chosen"), _snippets(of_spark=True))
+def test_python_on_spark_runs(
+    document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run_python(document, chosen)
 

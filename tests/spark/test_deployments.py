@@ -11,8 +11,6 @@ import pytest
 
 from support import spark_round_trip
 
-pytestmark = pytest.mark.soak  # minutes of start-up; `make soak` runs them
-
 TESTS = Path(__file__).resolve().parents[1]
 
 

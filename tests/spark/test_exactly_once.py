@@ -14,8 +14,6 @@ import pytest
 import tidelog
 from support.faulty_spark import NAME, Faults, FaultySource
 
-pytestmark = pytest.mark.soak  # minutes of start-up; `make soak` runs them
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 

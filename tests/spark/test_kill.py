@@ -15,8 +15,6 @@ import tidelog
 from support import spark_process
 from support.spark_process import JOB_ROWS, SCHEMA, rows_of
 
-pytestmark = pytest.mark.soak  # minutes of start-up; `make soak` runs them
-
 TESTS = Path(__file__).resolve().parents[1]
 ROWS = 3_000
 ROWS_PER_BATCH = 60
@@ -98,6 +96,7 @@ def test_drivers_that_are_killed(tmp_path: Path) -> None:
     campaign(tmp_path, 3, seed=0)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_soak_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
     campaign(tmp_path, 5, seed)
