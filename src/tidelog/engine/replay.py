@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.engine.stream import Stream
+from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
-from tidelog.store.rows import Ints, integers
+from tidelog.store.rows import Ints
 
 
 class _Cursor:

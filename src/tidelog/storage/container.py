@@ -43,6 +43,7 @@ from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.placement import Placement
 from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
 from tidelog.storage.recovery import Recovery, find_commit, recover_translation
+from tidelog.storage.rowsize import RowSize
 from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree
 from tidelog.storage.units import NIL, STRIDE
@@ -115,6 +116,7 @@ class Container:
         self.recovery = recovery
         self.schema: pa.Schema = schema_of(preface)
         self._unnumbered = pa.schema(list(self.schema)[:-1])
+        self._row_size = RowSize(self.schema)
         self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
         """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
         column. Called by a thread that appends, flushes or reads; must not use the container."""
@@ -296,11 +298,11 @@ class Container:
             self._check_batch(batch)
             if not batch.num_rows:
                 return range(self.blocks, self.blocks)
-            size = batch.nbytes
+            size = self._row_size.of(batch)
             rows = self._leaf_rows(batch.num_rows, size)
             if size > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
-                    _check_leaf_size(batch.slice(start, rows))
+                    self._check_leaf_size(batch.slice(start, rows))
             return self._line.add_leaves(batch, rows, size)
 
     def append_later(self, make: Callable[[], bytes]) -> int:
@@ -314,7 +316,7 @@ class Container:
 
     def leaf_rows(self, batch: Rows) -> int:
         """Rows of the leaves that :meth:`extend` would cut a batch into."""
-        return self._leaf_rows(batch.num_rows, batch.nbytes)
+        return self._leaf_rows(batch.num_rows, self._row_size.of(batch))
 
     def _leaf_rows(self, rows: int, size: int) -> int:
         average = max(1, size // max(1, rows))
@@ -538,7 +540,15 @@ class Container:
         self._check_batch(batch)
         if not batch.num_rows:
             raise InputError("a leaf without rows was given; expected at least one row")
-        _check_leaf_size(batch)
+        self._check_leaf_size(batch)
+
+    def _check_leaf_size(self, rows: Rows) -> None:
+        size = self._row_size.of(rows)
+        if size > _LARGEST_LEAF:
+            raise InputError(
+                f"a block of {rows.num_rows} rows has {size} bytes, at most {_LARGEST_LEAF} are possible; "
+                "append fewer rows at a time, or store such large values outside the stream"
+            )
 
     def _check_batch(self, batch: Rows) -> None:
         found, expected = batch.schema, self.schema
@@ -608,14 +618,6 @@ def _cut_back(file: File, recovery: Recovery, commit: Commit) -> Recovery:
     file.sync()
     dropped = recovery.dropped_bytes + recovery.commit.end - commit.end
     return replace(recovery, commit=commit, published=-1, dropped_bytes=dropped, damaged_slots=())
-
-
-def _check_leaf_size(batch: pa.RecordBatch) -> None:
-    if batch.nbytes > _LARGEST_LEAF:
-        raise InputError(
-            f"a block of {batch.num_rows} rows has {batch.nbytes} bytes, at most {_LARGEST_LEAF} are possible; "
-            "append fewer rows at a time, or store such large values outside the stream"
-        )
 
 
 def _directory_of(name: str) -> str:

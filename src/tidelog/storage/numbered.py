@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -28,12 +27,6 @@ class NumberedRows:
         """How many rows there are."""
         rows: int = self.batch.num_rows
         return rows
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of all values, the numbers included."""
-        size: int = self.batch.nbytes
-        return size + 8 * self.num_rows
 
     def slice(self, start: int, length: int | None = None) -> NumberedRows:
         """Rows ``start`` to ``start + length`` (exclusive), as far as there are any; all of the rest for None."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidelog.store.rows import Ints, integers, sorting
+from tidelog.model.arrays import integers
+from tidelog.store.rows import Ints, sorting
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
+from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
@@ -17,6 +18,9 @@ from tidelog.storage.numbered import NumberedRows, Rows
 Ints = npt.NDArray[np.int64]
 
 _COUNT: Final = np.arange(1 << 16, dtype=np.int64)
+
+_STRETCH: Final = 1 << 18
+"""Times that are compared at once."""
 
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
@@ -29,14 +33,6 @@ def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordB
         np.add(_COUNT[: len(part)], first + start, out=part)
     column = pa.Array.from_buffers(pa.int64(), rows, [None, owner], 0)
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=stored)
-
-
-def integers(array: pa.Array) -> Ints:
-    """The values of a 64-bit column without nulls (integers or timestamps), not copied."""
-    content = array.buffers()[1]
-    if not len(array) or content is None:
-        return np.empty(0, np.int64)
-    return np.frombuffer(content, np.int64, len(array), array.offset * 8)
 
 
 def shifted(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
@@ -65,10 +61,9 @@ def is_sorted(values: Ints) -> bool:
 
 def are_in_order(batch: Rows, schema: Schema) -> bool:
     """Whether stored rows are in the order of (time, ``_seq``), without two that are equal in both."""
-    if isinstance(batch, NumberedRows):
-        at, most = times(batch, schema), len(_COUNT) - 1
-        parts = (at[start : start + most + 1] for start in range(0, len(at), most))
-        return all(int(kernels.first_disorder(part, _COUNT[: len(part)])) < 0 for part in parts)
+    if isinstance(batch, NumberedRows):  # numbers ascend, so times may stay the same
+        at = times(batch, schema)
+        return all(is_sorted(at[start : start + _STRETCH + 1]) for start in range(0, len(at), _STRETCH))
     return int(kernels.first_disorder(times(batch, schema), seqs(batch))) < 0
 
 

@@ -16,13 +16,14 @@ from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import Test
+from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
 from tidelog.store.parts import Part, TreePart
-from tidelog.store.rows import Ints, integers
+from tidelog.store.rows import Ints
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.valueranges import value_range

@@ -9,12 +9,13 @@ import numpy as np
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.arrays import integers
 from tidelog.model.interval import Interval
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion, Manifest
 from tidelog.store.partindex import PartIndex
 from tidelog.store.parts import Part, TreePart
-from tidelog.store.rows import Ints, integers
+from tidelog.store.rows import Ints
 from tidelog.store.seqset import EMPTY, SeqSet, Span
 from tidelog.store.tail import TailView
 

@@ -73,11 +73,14 @@ class TailSplits:
             split = self._split_for(int(at[0]))
             end = None if split.boundary is None else split.boundary.end
             count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
-            split.extend(batch.slice(0, count), in_order=in_order)
+            is_all = count == len(at)
+            split.extend(batch if is_all else batch.slice(0, count), in_order=in_order)
             self.sealed = int(at[count - 1])
-            batch = batch.slice(count)
             if split.bytes >= split_bytes:
                 self._finish()
+            if is_all:
+                return
+            batch = batch.slice(count)
 
     def _split_for(self, time: int) -> OpenSplit:
         if self._is_last_open and not self._splits[-1].takes(time):

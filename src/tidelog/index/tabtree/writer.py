@@ -16,6 +16,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank
 from tidelog.index.tabtree.root import Root, closing_levels
+from tidelog.model.arrays import integers
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.storage import Container
 from tidelog.storage.codec import Ints
@@ -62,7 +63,7 @@ class TreeWriter:
             rows = int(flank.levels[0]["rows"][-1]) if len(flank.levels[0]) else reader.read(id, []).num_rows
             stored = layout.stored.names
             row = reader.read(id, [stored[layout.time], stored[layout.sequence]], (rows - 1, rows))
-            last = int(_integers(row.column(0))[0]), int(_integers(row.column(1))[0])
+            last = int(integers(row.column(0))[0]), int(integers(row.column(1))[0])
         writer = cls.__new__(cls)
         writer._take_over(container, flank, last)
         if not flank.closing:
@@ -210,11 +211,11 @@ class TreeWriter:
             return None
         sequence: range | Ints
         if isinstance(batch, NumberedRows):
-            times = _integers(_without_nulls(batch.batch, self.layout.time))
+            times = integers(_without_nulls(batch.batch, self.layout.time))
             sequence = range(batch.first, batch.first + batch.num_rows)
         else:
-            times = _integers(_without_nulls(batch, self.layout.time))
-            sequence = _integers(_without_nulls(batch, self.layout.sequence))
+            times = integers(_without_nulls(batch, self.layout.time))
+            sequence = integers(_without_nulls(batch, self.layout.sequence))
         row = 0
         before, first = self._last, (int(times[0]), int(sequence[0]))
         if before is None or first > before:
@@ -321,9 +322,3 @@ def _without_nulls(batch: pa.RecordBatch, index: int) -> pa.Array:
         name = batch.schema.names[index]
         raise InputError(f"found a row without {name!r}; expected every row to have one", column=name)
     return column
-
-
-def _integers(array: pa.Array) -> Ints:
-    """The values of a column of 64-bit integers or timestamps without nulls."""
-    values: Ints = array.view(pa.int64()).to_numpy(zero_copy_only=True)
-    return values
