@@ -23,6 +23,7 @@ from tidelog.model.errors import (
 
 if TYPE_CHECKING:
     from tidelog.engine.store import Store
+    from tidelog.store.backup import BackupReport, Progress
 
 __all__ = [
     "ClosedError",
@@ -40,6 +41,7 @@ __all__ = [
     "TidelogError",
     "TimeError",
     "open",
+    "restore",
 ]
 
 
@@ -51,3 +53,14 @@ def open(path: Path | str, *, read_only: bool = False) -> Store:
     from tidelog.engine.store import Store  # with Numba and Arrow's engines, which most imports do not need
 
     return Store.open(path, read_only=read_only)
+
+
+def restore(backup: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:
+    """Make a store in a new or empty directory of what ``Store.backup`` made, verified before and after.
+
+    ``progress`` is told the stream, the bytes copied and the bytes in all. Raises :class:`CorruptionError` if the
+    backup is damaged, :class:`ExistsError` if there is something in the target.
+    """
+    from tidelog.engine.store import restore
+
+    return restore(backup, target, progress=progress)

@@ -238,6 +238,23 @@ def test_removing_needs_orphans_and_an_age(cli: Cli, trades: list[Any]) -> None:
     assert "older_than" in run.err
 
 
+def test_backup_and_restore(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
+    run = cli("backup", "copy", "--store", "events")
+    assert run.code == 0, run.err
+    assert run.out.startswith("backed up 1 stream: 200 rows, ")
+    again = cli("backup", "copy", "--store", "events")
+    assert (again.code, "choose an empty" in again.err) == (1, True)
+    assert cli("backup", "linked", "--store", "events", "--link", "--stream", "trades", "-q").out == ""
+    assert cli("restore", "copy", "--store", "restored").out.startswith("restored 1 stream: 200 rows, ")
+    assert (
+        cli("scan", *trades, "--seq", "-o", "csv").out
+        == cli("scan", "-s", "restored", "-n", "trades", "--seq", "-o", "csv").out
+    )
+    assert cli("restore", "copy", "--store", "restored").code == 1
+    assert cli("restore", "nowhere", "--store", "new").code == 1
+    assert not (tmp_path / "new").exists()
+
+
 def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
     assert cli("rename", "trades", "deals", "--store", "events").out == "renamed 'trades' to 'deals'\n"
     assert cli("streams", "--store", "events").lines == ["deals"]
@@ -257,6 +274,7 @@ def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
         ["check", "--store", "nowhere", "--orphans", "--remove"],
         ["drop", "x", "--store", "nowhere", "--yes"],
         ["rename", "x", "y", "--store", "nowhere"],
+        ["backup", "x.csv", "--store", "nowhere"],
         ["export", "x.csv", "--store", "nowhere", "--stream", "x"],
     ],
 )
@@ -313,7 +331,7 @@ def test_the_store_may_come_from_the_environment(cli: Cli, trades: list[Any], mo
     assert cli("streams").lines == ["trades"]
 
 
-COMMANDS = ["ingest", "scan", "aggregate", "export", "streams", "stats", "check", "drop", "rename"]
+COMMANDS = ["ingest", "scan", "aggregate", "export", "streams", "stats", "check", "drop", "rename", "backup", "restore"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

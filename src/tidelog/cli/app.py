@@ -296,6 +296,42 @@ def check(
 
 @app.command()
 @reported
+def backup(
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new or empty directory for the copy.", show_default=False)
+    ],
+    store: StorePath,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", "-n", metavar="NAME", help="Only this stream; may be repeated.", show_default=False),
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Share the files of closed splits, on one file system, instead of copying.")
+    ] = False,
+    verify: Annotated[bool, typer.Option(help="Read the copy back and look at every checksum.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+) -> None:
+    """Copy a store, consistently, while others read and write it. The copy is a store itself."""
+    from tidelog.cli import copies
+
+    copies.backup(store, target, stream or None, link=link, verify=verify, quiet=quiet)
+
+
+@app.command()
+@reported
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="The directory of a backup.", show_default=False)],
+    store: StorePath,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+) -> None:
+    """Make a store of a backup, in a new or empty directory, verified before and after."""
+    from tidelog.cli import copies
+
+    copies.restore(source, store, quiet=quiet)
+
+
+@app.command()
+@reported
 def drop(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     store: StorePath,

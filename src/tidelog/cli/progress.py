@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from tidelog.cli.units import count
@@ -31,6 +31,36 @@ class IngestProgress:
     def update(self, name: str, rows: int, read_bytes: int) -> None:
         """Say which input is being read, how many rows were stored and how many bytes read, both over all inputs."""
         self._progress.update(self._task, description=name, rows=rows, completed=read_bytes)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class CopyProgress:
+    """A bar over the bytes that are copied. A context manager."""
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            console=console,
+            disable=not (enabled and console.is_terminal),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=None)
+
+    def update(self, name: str, done: int, total: int) -> None:
+        """Say which stream is being copied, and how many bytes of how many are."""
+        self._progress.update(self._task, description=name, completed=done, total=total)
 
     def __enter__(self) -> Self:
         self._progress.start()

@@ -13,11 +13,19 @@ import pyarrow as pa
 
 from tidelog.engine.replay import replay
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import ClosedError, ReadOnlyError, SchemaError
+from tidelog.model.errors import (
+    ClosedError,
+    CorruptionError,
+    ExistsError,
+    InputError,
+    ReadOnlyError,
+    SchemaError,
+)
 from tidelog.model.schema import Schema
 from tidelog.storage import FileMedium
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
+from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.options import StreamOptions, seconds
 from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
@@ -124,6 +132,53 @@ class Store:
                 findings += self.stream(name).check()
         return findings
 
+    def backup(
+        self,
+        path: Path | str,
+        *,
+        streams: Sequence[str] | None = None,
+        link: bool = False,
+        verify: bool = True,
+        progress: Progress | None = None,
+    ) -> BackupReport:
+        """Copy the store, or some ``streams`` of it, into a directory that is new or empty, while others go on.
+
+        The copy is a store itself: open it, or :func:`tidelog.restore` it elsewhere. Each stream is copied as it is at
+        one moment, all of them before anything is copied; what this process has appended is flushed first. Producers,
+        streaming readers and writers can go on from the copy as from the original. ``link=True`` shares the files of
+        closed splits, which never change, instead of copying them (on one file system). ``verify=False`` leaves out
+        reading the copy back. ``progress`` is told stream, bytes copied and bytes in all.
+
+        Raises :class:`ExistsError` if the directory has something in it, :class:`CorruptionError` if what was copied is
+        damaged. An interrupted backup cannot be opened: remove it.
+        """
+        self._check_open()
+        target = FileMedium(path)
+        if isinstance(self._medium, FileMedium) and target.root.is_relative_to(self._medium.root):
+            raise InputError(f"found {target.root} for a backup, which is inside the store; choose another directory")
+        if target.root.exists() and (not target.root.is_dir() or any(target.root.iterdir())):
+            raise ExistsError(
+                f"cannot back up to {target.root}: there is something; choose an empty or a new directory"
+            )
+        return self._back_up(target, streams, link=link, verify=verify, progress=progress)
+
+    def _back_up(
+        self,
+        target: Medium,
+        streams: Sequence[str] | None = None,
+        *,
+        link: bool = False,
+        verify: bool = True,
+        progress: Progress | None = None,
+    ) -> BackupReport:
+        if isinstance(streams, str):
+            raise InputError(f"streams is the text {streams!r}; expected a list of names such as [{streams!r}]")
+        if not self._read_only:
+            self.flush()
+        names = self.streams() if streams is None else list(dict.fromkeys(streams))
+        entries = [self._catalogue.find(name) for name in names]
+        return back_up(self._catalogue, target, entries, link=link, verify=verify, progress=progress)
+
     def orphans(self) -> list[str]:
         """Files that belong to no stream and no split, as interrupted writers leave them.
 
@@ -198,6 +253,19 @@ class Store:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError("the store was opened for reading; open it without read_only")
+
+
+def restore(source: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:
+    """Make a store in a new or empty directory of a backup, all of whose checksums are verified before and after.
+
+    The backup stays as it is. Raises :class:`CorruptionError` if it is damaged, :class:`ExistsError` if the target has
+    something in it.
+    """
+    with Store.open(source, read_only=True) as store:
+        findings = check_all(store._catalogue)
+        if findings:
+            raise CorruptionError(f"{source} is damaged, for example: {findings[0]}; restore another backup")
+        return store.backup(target, progress=progress)
 
 
 def _schema(schema: pa.Schema, time: str | None) -> Schema:

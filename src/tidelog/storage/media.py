@@ -7,6 +7,7 @@ file system. Durability follows POSIX at its strictest: bytes and length of a fi
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -50,6 +51,14 @@ class Medium(ABC):
     @abstractmethod
     def link(self, source: str, target: str) -> bool:
         """Give a file a second name, atomically; False, and no change, when ``target`` exists."""
+
+    def link_from(self, other: Medium, source: str, target: str) -> None:
+        """Give a file of another medium a name here too; both then share its bytes, now and after any change.
+
+        Raises :class:`StorageError` if the two cannot share files, :class:`NotFoundError` if there is no such file,
+        :class:`ExistsError` if ``target`` exists.
+        """
+        raise StorageError(f"{other} and {self} cannot share files; copy them instead")
 
     @abstractmethod
     def sync_names(self, directory: str = "") -> None:
@@ -200,6 +209,25 @@ class FileMedium(Medium):
         except OSError as error:
             raise storage_error(f"link {source_path} as {target_path}", error) from error
         return True
+
+    def link_from(self, other: Medium, source: str, target: str) -> None:
+        """Give a file of another directory, of the same file system, a name here too."""
+        if not isinstance(other, FileMedium):
+            return super().link_from(other, source, target)
+        source_path, target_path = other._path(source), self._path(target)
+        try:
+            os.link(source_path, target_path)
+        except FileExistsError as error:
+            raise ExistsError(f"cannot link {source_path} as {target_path}: it exists") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _no_file("link", source_path) from error
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise StorageError(
+                    f"{self.root} is not on the file system of {other.root}, so they cannot share files; copy them "
+                    "instead"
+                ) from error
+            raise storage_error(f"link {source_path} as {target_path}", error) from error
 
     def sync_names(self, directory: str = "") -> None:
         """Make creations, links and removals made before this call directly in ``directory`` durable."""

@@ -16,7 +16,7 @@ the sake of those who are reading it, and its name is free at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.manifest import ManifestLog
-from tidelog.store.marker import MARKER, check_marker, sweep_markers, write_marker
+from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_markers, write_marker
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.retention import ORPHAN_AGE
 from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at
@@ -149,6 +149,7 @@ class Catalogue:
         """The catalogue of the store on a medium, which is made if there is none. Several may do so at once."""
         catalogue = cls(medium, clock=clock)
         if not medium.exists(MARKER):
+            refuse_incomplete(medium)
             for name in ("", STREAMS, CATALOGUE):
                 medium.make_directory(name)
             try:
@@ -157,6 +158,18 @@ class Catalogue:
                 medium.sync_names(CATALOGUE)  # the first commit is somebody else's, and may not be durable yet
             write_marker(medium, clock())
         check_marker(medium)
+        return catalogue
+
+    @classmethod
+    def create_copy(cls, medium: Medium, entries: Sequence[StreamEntry], *, clock: Clock = time.time) -> Catalogue:
+        """The catalogue of a copy, on a medium that has streams of another store under the same ids; not yet a store.
+
+        See :func:`tidelog.store.marker.end_copy`.
+        """
+        catalogue = cls(medium, clock=clock)
+        for name in (STREAMS, CATALOGUE):
+            medium.make_directory(name)
+        catalogue._log.create(CatalogueChange(add=tuple(entries)))
         return catalogue
 
     @classmethod

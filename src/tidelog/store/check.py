@@ -25,6 +25,17 @@ from tidelog.store.tailstate import read_state
 
 def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
     """Everything wrong with a stream as it was flushed; an empty list means that all is well. Changes nothing."""
+    findings = check_files(site, manifests)
+    if not findings:
+        try:
+            findings += _check_numbers(site, manifests)
+        except TidelogError as error:
+            findings.append(Finding(site.directory, f"the rows cannot be read: {error}"))
+    return findings
+
+
+def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
+    """Everything wrong with the files of a stream, each for itself; memory does not grow with the stream."""
     findings = manifests.check()
     if findings:
         return findings
@@ -39,8 +50,6 @@ def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
                 if not findings:
                     findings += check_tree(site.path(name), reader, Layout.of(reader.description))
         findings += _check_journal(site)
-        if not findings:
-            findings += _check_numbers(site, manifests)
     except TidelogError as error:
         findings.append(Finding(site.directory, f"the tail cannot be read: {error}"))
     return findings

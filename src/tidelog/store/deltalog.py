@@ -204,6 +204,11 @@ class DeltaLog(Generic[S, C]):
     def _place(self) -> str:
         return self.directory or "the root"
 
+    def needed(self, number: int) -> list[str]:
+        """The names of the files that the state ``number`` and a :meth:`check` of it take, oldest first."""
+        first = max(1, checkpoint_of(number) - CHECKPOINT_EVERY)
+        return [self._name(each) for each in range(first, number + 1)]
+
     # Writing. -------------------------------------------------------------------------------------
 
     def create(self, change: C) -> S:
@@ -353,7 +358,7 @@ class DeltaLog(Generic[S, C]):
         if not numbers:
             return [Finding(self._place(), f"there is no {self._ledger.kind}")]
         newest = numbers[-1]
-        needed = max(1, checkpoint_of(newest) - CHECKPOINT_EVERY)
+        needed = max(1, checkpoint_of(newest) - CHECKPOINT_EVERY)  # see :meth:`needed`
         findings = [
             Finding(join(self.directory, plain), "is no file of this log; move it elsewhere")
             for plain in self._plain_names()

@@ -314,6 +314,10 @@ class ManifestLog:
                 raise NotFoundError(f"cannot add split {split.name}: there is no file {path}; write and sync it first")
         return change
 
+    def documents(self, number: int) -> list[str]:
+        """The names of the files that manifest ``number`` takes, for those who copy it; they never change."""
+        return self._log.needed(number)
+
     def prune(self, now: float | None = None) -> list[str]:
         """Remove files of manifests that no reader can need, see :meth:`DeltaLog.prune`; returns their names.
 

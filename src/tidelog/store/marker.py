@@ -11,6 +11,8 @@ from tidelog.storage.media import Medium
 from tidelog.store.filenames import born_at, new_file_name
 
 MARKER: Final = "tidelog.json"
+INCOMPLETE: Final = "tidelog.incomplete"
+"""The file in a directory that a store is being copied to, until the copy is complete."""
 VERSION: Final = 1
 
 _FORMAT = "tidelog store"
@@ -32,16 +34,40 @@ def write_marker(medium: Medium, now: float) -> None:
     check_marker(medium)
 
 
+def begin_copy(medium: Medium) -> None:
+    """Mark an empty medium as one that a store is being copied to: it cannot be opened, nor made a store."""
+    with medium.create(INCOMPLETE) as file:
+        file.sync()
+    medium.sync_names()
+
+
+def end_copy(medium: Medium, now: float) -> None:
+    """Make a store of a complete copy, atomically and durably."""
+    medium.remove(INCOMPLETE)
+    medium.sync_names()  # or it could be back after a crash, beside the marker
+    write_marker(medium, now)
+
+
+def refuse_incomplete(medium: Medium) -> None:
+    """Raise :class:`StorageError` if the medium holds a copy of a store that was not completed."""
+    if medium.exists(INCOMPLETE):
+        raise StorageError(
+            f"{medium} holds a backup, or a restored one, that was not completed: found {INCOMPLETE!r}; remove the "
+            "directory and make it again"
+        )
+
+
 def check_marker(medium: Medium) -> None:
     """Raise unless the medium holds a store of this version.
 
-    :class:`NotFoundError` if it holds none, :class:`StorageError` if a newer release made it,
-    :class:`CorruptionError` if the marker is damaged.
+    :class:`NotFoundError` if it holds none, :class:`StorageError` if a newer release made it or it is an incomplete
+    copy, :class:`CorruptionError` if the marker is damaged.
     """
     try:
         with medium.open(MARKER) as file:
             content = file.read(0, file.size())
     except NotFoundError:
+        refuse_incomplete(medium)
         raise NotFoundError(
             f"there is no store in {medium!r}: found no file {MARKER!r}; check the path, or create a store there"
         ) from None

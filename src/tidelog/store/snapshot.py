@@ -18,6 +18,7 @@ from tidelog.store.parts import Part, TreePart
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import EMPTY, SeqSet, Span
 from tidelog.store.tail import TailView
+from tidelog.store.tailjournal import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Snapshot:
     """The numbers of rows in the tail's journal, some of which may be in splits too."""
     view: TailView | None = None
     """What it was taken of, in the process that writes the tail."""
+    head: Head | None = None
+    """What a journal says that goes on from here without open splits; of what was flushed, if the tail ever wrote."""
     index: PartIndex = field(init=False)
     """Finds parts by their times."""
     is_uniform: bool = field(init=False)

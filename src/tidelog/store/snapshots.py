@@ -147,7 +147,12 @@ class Snapshots:
             unseen = _rest(manifest.tail_block, next_seq)
         open_parts = [TreePart(tree, at) for tree, at in zip(trees, opened, strict=True)]
         memory = [rows] if rows.num_rows else []
-        return replace(self._snapshot(manifest, open_parts, memory, next_seq, unseen), journaled=journaled)
+        head = None
+        if state.entries:
+            last = state.entries[-1].head
+            head = replace(last, splits={}, next_seq=next_seq, producers=dict(state.producers), base=True)
+        snapshot = self._snapshot(manifest, open_parts, memory, next_seq, unseen)
+        return replace(snapshot, journaled=journaled, head=head)
 
     def _snapshot(
         self,

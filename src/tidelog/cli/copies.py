@@ -1,0 +1,40 @@
+"""Copies of stores: what ``backup`` and ``restore`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import tidelog
+from tidelog.cli.progress import CopyProgress
+from tidelog.cli.units import rows, size
+
+if TYPE_CHECKING:
+    from tidelog.store.backup import BackupReport
+
+
+def backup(
+    store_path: Path, target: Path, streams: Sequence[str] | None, *, link: bool, verify: bool, quiet: bool
+) -> None:
+    """Copy a store that exists."""
+    with tidelog.open(store_path, read_only=True) as store, CopyProgress(enabled=not quiet) as progress:
+        report = store.backup(target, streams=streams, link=link, verify=verify, progress=progress.update)
+    if not quiet:
+        typer.echo(f"backed up {_summary(report)}")
+
+
+def restore(source: Path, store_path: Path, *, quiet: bool) -> None:
+    """Make a store of a backup."""
+    with CopyProgress(enabled=not quiet) as progress:
+        report = tidelog.restore(source, store_path, progress=progress.update)
+    if not quiet:
+        typer.echo(f"restored {_summary(report)}")
+
+
+def _summary(report: BackupReport) -> str:
+    count = len(report.streams)
+    shared = ", closed splits shared" if report.linked else ""
+    return f"{count} {'stream' if count == 1 else 'streams'}: {rows(report.rows)}, {size(report.bytes)}{shared}"

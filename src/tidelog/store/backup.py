@@ -1,0 +1,359 @@
+"""Copies of a store that are stores themselves, made while others read and write (docs/operations.md).
+
+Every stream is copied as of one snapshot. Closed splits are copied as they are, byte for byte, and so are the documents
+of the manifest, so that everything committed keeps its meaning: sequence numbers, deletions, transactions, the versions
+of the schema. What the tail had flushed becomes closed splits, in one more commit, and a new journal remembers the last
+appends of producers. A marker file is there from the first step to the last (:mod:`tidelog.store.marker`): what is not
+complete cannot be opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
+from tidelog.model.errors import CorruptionError, ExistsError, NotFoundError, StorageError
+from tidelog.model.interval import Interval
+from tidelog.model.time import INT64_MAX
+from tidelog.storage.check import Finding
+from tidelog.storage.media import Medium
+from tidelog.store.catalogue import Catalogue, StreamEntry
+from tidelog.store.check import check_files
+from tidelog.store.filenames import join
+from tidelog.store.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, split_path
+from tidelog.store.marker import begin_copy, end_copy
+from tidelog.store.memory import MemoryRows
+from tidelog.store.merge import chained
+from tidelog.store.opensplit import OpenSplit, Site
+from tidelog.store.parts import Part, SplitPart
+from tidelog.store.rows import times
+from tidelog.store.snapshot import Snapshot
+from tidelog.store.snapshots import Snapshots
+from tidelog.store.split_info import SplitInfo, SplitKind
+from tidelog.store.tailjournal import TailJournal
+from tidelog.store.tailstate import tail_path
+
+_CHUNK: Final = 8 << 20
+"""Bytes that are copied at once."""
+
+_LEAVES: Final = 16
+"""Leaves of rows that are gathered before they are encoded together."""
+
+_ATTEMPTS: Final = 100
+"""How often a stream whose files leave while they are copied is looked at anew."""
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the stream being copied, the bytes copied so far, and how many they will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBackup:
+    """What was copied of a stream."""
+
+    name: str
+    rows: int
+    """Deleted ones included, as long as they are on disk."""
+    splits: int
+    bytes: int
+    """Of its splits."""
+    next_seq: int
+    """The rows with smaller sequence numbers are in the copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What a backup, or the restoration of one, has copied."""
+
+    streams: tuple[StreamBackup, ...]
+    linked: bool
+    """Whether closed splits share their bytes with the source."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all streams."""
+        return sum(stream.rows for stream in self.streams)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all splits."""
+        return sum(stream.bytes for stream in self.streams)
+
+
+def back_up(
+    catalogue: Catalogue,
+    target: Medium,
+    entries: Sequence[StreamEntry],
+    *,
+    link: bool = False,
+    verify: bool = True,
+    progress: Progress | None = None,
+) -> BackupReport:
+    """Copy streams to an empty medium, as they were flushed; all are looked at before the first file is copied.
+
+    A stream whose files leave meanwhile, because its grace period is short, is looked at again: then it is newer. With
+    ``link`` closed splits become second names of the files of the source, which takes no time and no space; both media
+    must be directories of one file system. With ``verify`` every checksum in the copy is looked at before it counts.
+
+    Raises :class:`ExistsError` if the target has files, :class:`CorruptionError` if copy or source are damaged.
+    After an error the target is not a store, and says so when it is opened.
+    """
+    if target.names():
+        raise ExistsError(f"there are files in {target} already; choose a directory that is empty, or a new one")
+    target.make_directory("")
+    begin_copy(target)
+    copies = [_StreamCopy(catalogue.manifests(entry), entry, target, link) for entry in entries]
+    for copy in copies:
+        copy.pin()
+    done = 0
+    for copy in copies:
+        for copied in copy.run():
+            done += copied
+            if progress is not None:
+                progress(copy.entry.name, done, max(done, sum(each.bytes for each in copies)))
+    written = Catalogue.create_copy(target, entries, clock=catalogue.clock)
+    if verify:
+        findings = check_all(written)
+        if findings:
+            raise CorruptionError(
+                f"the copy is damaged, and most likely the store too, for example: {findings[0]}; check the store"
+            )
+    end_copy(target, catalogue.clock())
+    return BackupReport(tuple(copy.report() for copy in copies), link)
+
+
+def check_all(catalogue: Catalogue) -> list[Finding]:
+    """Everything wrong with the files of a store; memory does not grow with its streams."""
+    findings = catalogue.check()
+    if not findings:
+        for entry in catalogue.streams():
+            manifests = catalogue.manifests(entry)
+            findings += check_files(Site.of(manifests), manifests)
+    return findings
+
+
+class _StreamCopy:
+    """The copy of one stream."""
+
+    def __init__(self, manifests: ManifestLog, entry: StreamEntry, target: Medium, link: bool) -> None:
+        self.entry = entry
+        self._manifests = manifests
+        self._target = target
+        self._directory = entry.directory
+        self._link = link
+        self._copied: set[str] = set()
+        """Names of closed splits that are in the target."""
+
+    @property
+    def bytes(self) -> int:
+        """What there is to be copied, as far as it is known."""
+        return sum(info.bytes for info in self._snapshot.manifest.splits.values())
+
+    def pin(self) -> None:
+        """Take a snapshot, and copy the documents that it goes by."""
+        for _ in range(_ATTEMPTS):
+            self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
+            for name in (MANIFESTS, SPLITS):
+                self._target.make_directory(join(self._directory, name))
+            try:
+                self._copy_documents()
+            except NotFoundError:  # pruned meanwhile
+                continue
+            return
+        raise self._too_fast()
+
+    def _copy_documents(self) -> None:
+        for name in self._target.names(join(self._directory, f"{MANIFESTS}/")):  # of an earlier attempt
+            self._target.remove(name)
+        for name in self._manifests.documents(self._snapshot.manifest.number):
+            for _ in self._copy_file(name):
+                pass
+        self._target.sync_names(join(self._directory, MANIFESTS))
+
+    def run(self) -> Iterator[int]:
+        """Copy everything else; yields numbers of bytes as they are copied."""
+        for _ in range(_ATTEMPTS):
+            try:
+                yield from self._copy_splits()
+                break
+            except NotFoundError as error:
+                self._explain(error)
+                self.pin()
+        else:
+            raise self._too_fast()
+        self._drop_unlisted()
+        infos = self._write_tail()
+        self._target.sync_names(join(self._directory, SPLITS))
+        self._commit(infos)
+        yield sum(info.bytes for info in infos)
+
+    def _too_fast(self) -> StorageError:
+        return StorageError(
+            f"the files of stream {self.entry.name!r} left {_ATTEMPTS} times while they were copied; give the stream a "
+            "longer grace period (option grace)"
+        )
+
+    def _explain(self, error: NotFoundError) -> None:
+        """Raise unless a file that was not there has left the stream."""
+        if not self._manifests.exists():
+            raise NotFoundError(
+                f"stream {self.entry.name!r} was dropped while it was copied; start again without it"
+            ) from error
+        for name in self._manifests.load().splits:
+            path = split_path(self._directory, name)
+            if not self._manifests.medium.exists(path) and name in self._manifests.load().splits:
+                raise CorruptionError(f"{path} is missing, but the manifest names it; check the store") from error
+
+    def _copy_splits(self) -> Iterator[int]:
+        for name in self._snapshot.manifest.splits:
+            if name not in self._copied:
+                path = split_path(self._directory, name)
+                if self._link:
+                    self._target.link_from(self._manifests.medium, path, path)
+                    yield self._snapshot.manifest.splits[name].bytes
+                else:
+                    yield from self._copy_file(path)
+                self._copied.add(name)
+
+    def _drop_unlisted(self) -> None:
+        """Remove what was copied for a snapshot before this one."""
+        for name in self._copied - set(self._snapshot.manifest.splits):
+            self._target.remove(split_path(self._directory, name))
+            self._copied.remove(name)
+
+    def _copy_file(self, name: str) -> Iterator[int]:
+        with self._manifests.medium.open(name) as source:
+            size = source.size()
+            with suppress(NotFoundError):  # what an attempt before has left
+                self._target.remove(name)
+            with self._target.create(name) as file:
+                for offset in range(0, size, _CHUNK):
+                    content = source.read(offset, min(_CHUNK, size - offset))
+                    file.write(offset, content)
+                    yield len(content)
+                file.sync()
+
+    def _write_tail(self) -> list[SplitInfo]:
+        """Closed splits of what the tail had flushed, and a journal of what else it must not forget."""
+        open_parts = [part for part in self._snapshot.parts if not isinstance(part, SplitPart)]
+        infos: list[SplitInfo] = []
+        for layout in dict.fromkeys(part.layout for part in open_parts):
+            parts = [part for part in open_parts if part.layout == layout]
+            infos += _split_rows(self._site(layout), self._snapshot.manifest, parts)
+        head = self._snapshot.head
+        if head is not None:
+            directory = tail_path(self._directory)
+            self._target.make_directory(directory)
+            TailJournal(self._target, directory, head, None, 1).close()
+            self._target.sync_names(directory)
+        return infos
+
+    def _site(self, layout: Layout) -> Site:
+        options = self._snapshot.manifest.options
+        return Site(self._target, self._directory, layout, options, self._manifests.clock, NodeCache(NODE_CACHE_BYTES))
+
+    def _commit(self, infos: Sequence[SplitInfo]) -> None:
+        """Add the splits of the tail; forget files that left, which were not copied."""
+        manifests = ManifestLog(self._target, self._directory, clock=self._manifests.clock)
+        self._final: Manifest = manifests.commit(
+            lambda manifest: Change(add=tuple(infos), forget=tuple(manifest.removed))
+        )
+
+    def report(self) -> StreamBackup:
+        """What was copied."""
+        splits = self._final.splits.values()
+        return StreamBackup(
+            name=self.entry.name,
+            rows=sum(info.rows for info in splits),
+            splits=len(splits),
+            bytes=sum(info.bytes for info in splits),
+            next_seq=self._snapshot.next_seq,
+        )
+
+
+def _split_rows(site: Site, manifest: Manifest, parts: Sequence[Part]) -> list[SplitInfo]:
+    """The rows of parts of one layout as closed splits, cut as the tail would have done it.
+
+    Rows older than what closed splits of the tail have are late, and become splits of their own.
+    """
+    layout = site.layout
+    sealed = max((info.time_max for info in manifest.splits.values() if info.kind == "regular"), default=None)
+    runs = [
+        (part.first, part.last, partial(part.scan, None, None, layout.stored.names, None, ReadCounters()))
+        for part in parts
+    ]
+    width = site.options.split_ticks(layout.schema.clock)
+    with _SplitWriter(site, "late", None) as late, _SplitWriter(site, "regular", width) as regular:
+        for batch in chained(runs, layout.time, layout.sequence):
+            count = 0 if sealed is None else int(np.searchsorted(times(batch, layout.schema), sealed))
+            late.append(batch.slice(0, count))
+            regular.append(batch.slice(count))
+        return [*late.finish(), *regular.finish()]
+
+
+class _SplitWriter:
+    """Writes sorted rows, with the sequence numbers they have, to splits that end by time and size."""
+
+    def __init__(self, site: Site, kind: SplitKind, width: int | None) -> None:
+        self._site = site
+        self._kind: SplitKind = kind
+        self._width = width
+        self._rows = MemoryRows(site.layout.schema, site.layout.stored)
+        self._split: OpenSplit | None = None
+        self._infos: list[SplitInfo] = []
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Take rows, none of which is before the last."""
+        while batch.num_rows:
+            at = times(batch, self._site.layout.schema)
+            first = int(at[0])
+            if self._split is not None and not self._split.takes(first):
+                self._close()
+            if self._split is None:
+                self._split = OpenSplit.create(self._site, self._boundary(first))
+            end = None if self._split.boundary is None else self._split.boundary.end
+            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
+            self._rows.add(batch.slice(0, count))
+            batch = batch.slice(count)
+            leaf = self._site.options.leaf_rows
+            if self._rows.rows >= _LEAVES * leaf:
+                self._split.extend(self._rows.take(self._rows.rows // leaf * leaf))
+                if self._split.bytes >= self._site.options.split_bytes:
+                    self._close()
+
+    def _boundary(self, time: int) -> Interval | None:
+        if self._width is None:
+            return None
+        start = time // self._width * self._width
+        return Interval(start, start + self._width)
+
+    def _close(self) -> None:
+        split, self._split = self._split, None
+        if split is not None:
+            try:
+                if self._rows.rows:
+                    split.extend(self._rows.take())
+                self._infos.append(split.close(self._kind))
+            except BaseException:
+                split.abandon()
+                raise
+
+    def finish(self) -> list[SplitInfo]:
+        """Close the last split; returns all."""
+        self._close()
+        return self._infos
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._split is not None:
+            self._split.abandon()
