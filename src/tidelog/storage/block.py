@@ -56,7 +56,7 @@ _scratch = threading.local()
 
 @dataclass(slots=True)
 class Frames:
-    """The frames of consecutive blocks, standing one behind the other in ``words``."""
+    """The frames of blocks, consecutive ones unless their encoder was told otherwise, one behind the other."""
 
     words: Words
     bounds: list[int]
@@ -78,10 +78,13 @@ class Frames:
         return view[self.bounds[index] : self.bounds[index + 1]]
 
 
-def encode_leaves(batch: Rows, cuts: Ints, first_id: int, words: Words | None = None) -> Frames:
+def encode_leaves(
+    batch: Rows, cuts: Ints, first_id: int, words: Words | None = None, ids: Ints | None = None
+) -> Frames:
     """Encode a run of leaves: rows ``cuts[i]`` to ``cuts[i + 1]`` of ``batch`` become block ``first_id + i``.
 
-    ``words`` is memory to use again if it is large enough. May be called from any thread.
+    With ``ids`` they become block ``ids[i]``, for leaves that are not neighbours. ``words`` is memory to use again if
+    it is large enough. May be called from any thread.
     """
     arena = _thread_arena()
     content = batch.batch if isinstance(batch, NumberedRows) else batch
@@ -116,7 +119,7 @@ def encode_leaves(batch: Rows, cuts: Ints, first_id: int, words: Words | None = 
         lengths,
         summaries.view(np.uint64).reshape(blocks, columns, SUMMARY.itemsize // 8),
         rows,
-        np.arange(first_id, first_id + blocks, dtype=np.int64),
+        np.arange(first_id, first_id + blocks, dtype=np.int64) if ids is None else ids,
         bounds,
         words,
         digests,

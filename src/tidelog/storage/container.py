@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +22,7 @@ from tidelog.model.errors import (
     NotFoundError,
     StorageError,
 )
-from tidelog.storage import block
+from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
 from tidelog.storage.check import Finding
 from tidelog.storage.codec import Ints
@@ -47,6 +48,7 @@ from tidelog.storage.rowsize import RowSize
 from tidelog.storage.source import BlockSource
 from tidelog.storage.translation import FANOUT, Addresses, Translation, TranslationTree
 from tidelog.storage.units import NIL, STRIDE
+from tidelog.storage.updates import LeafUpdate, Leaves, PendingUpdates, changed_leaves
 
 LEAF_ROWS = 8192
 """Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
@@ -134,7 +136,7 @@ class Container:
         self._dead_bytes = commit.dead_bytes
         self._relocations = all_relocations(file, commit)
         self._committed_relocations = dict(self._relocations)
-        self._moved = _Updates()
+        self._moved = PendingUpdates()
         # How long the chain of tables on disk is does not matter: the next table will be a full one.
         self._chain_length = _LONGEST_CHAIN
         self._last_with_relocations = commit.position if commit.relocations else commit.relocations_before
@@ -342,6 +344,30 @@ class Container:
             self._moved.dead_bytes += old_size
             self._moved.rows += frames.rows - old_rows
 
+    def update_leaves(self, updates: Sequence[LeafUpdate]) -> list[Leaves]:
+        """Replace leaves by what is made of them, on the encoding threads; returns rows and summaries of the new ones.
+
+        Like :meth:`update` for each of them. All new images are in memory before the first is placed, so if a change
+        raises :class:`InputError` nothing has happened; who updates many leaves does it in several calls.
+        """
+        with self._mutex, self._guard():
+            before = self._view()  # the threads cannot ask this container, whose turn it is
+            jobs = [partial(changed_leaves, before, update) for update in updates]
+            changed = list(workers.in_order(jobs, ahead=workers.THREADS))
+            for update, (frames, old_rows) in zip(updates, changed, strict=True):
+                for index, id in enumerate(update.ids.tolist()):
+                    self._moved.dead_bytes += before.stored_size(id)
+                    address = self._placement.put(id, frames.frame(index), MOVED, frames.digests[index])
+                    self._relocations[id] = self._moved.addresses[id] = address
+                self._placement.settle()
+                self._moved.rows += frames.rows - old_rows
+            return [(frames.leaf_rows, frames.summaries) for frames, _ in changed]
+
+    def settle(self) -> None:
+        """Encode and place everything appended so far."""
+        with self._mutex, self._guard():
+            self._line.drain()
+
     def flush(self, meta: bytes | None = None) -> Commit:
         """Make everything appended and updated so far durable and visible to readers; returns the commit.
 
@@ -353,7 +379,7 @@ class Container:
             meta = self._written.meta if meta is None else meta
             moved = self._moved
             if self._has_changed() or meta != self._written.meta or self._durable is not self._written:
-                self._moved = _Updates()
+                self._moved = PendingUpdates()
                 self._rows += moved.rows
                 self._dead_bytes += moved.dead_bytes
                 self._make_durable(self._write_commit(meta, moved.addresses))
@@ -423,9 +449,13 @@ class Container:
     def _commit_in_background(self) -> None:
         """Commit what is placed when enough has been written, unless such a commit is still being synced.
 
-        Pending relocations are left out: they belong to the next flush.
+        Not while updates are pending: they belong to the next flush, and nodes appended meanwhile may speak of them.
         """
-        if self.holds_commits or self._placement.place.offset - self._written.end < self._options.commit_every:
+        if (
+            self.holds_commits
+            or self._moved.addresses
+            or self._placement.place.offset - self._written.end < self._options.commit_every
+        ):
             return
         if self._syncing is not None and not self._syncing.done():
             return
@@ -455,13 +485,16 @@ class Container:
         be used for as long as anybody likes, also when the container has been closed.
         """
         with self._mutex, self._guard():
-            self._line.drain()
-            self._placement.seal()
-            end = self._placement.place
-            rows = self._rows + self._moved.rows
             self._is_viewed = True
-            now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
-            return self._reader(now, self._relocations)
+            return self._view()
+
+    def _view(self) -> ContainerReader:
+        self._line.drain()
+        self._placement.seal()
+        end = self._placement.place
+        rows = self._rows + self._moved.rows
+        now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
+        return self._reader(now, self._relocations)
 
     def _reader(self, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
         translation: Translation = self._placement.tree.freeze()
@@ -513,11 +546,9 @@ class Container:
     def _addresses(self, first: int, last: int) -> Addresses:
         with self._mutex:
             addresses = self._placement.tree.lookup(first, last)
-            moved = (
-                [id for id in self._relocations if first <= id < last]
-                if last - first > 1
-                else ([first] if first in self._relocations else [])
-            )
+            known = self._relocations
+            near = known if len(known) < last - first else range(first, last)
+            moved = [id for id in near if first <= id < last and id in known]
             if moved:
                 addresses = addresses.copy()
                 for id in moved:
@@ -559,15 +590,6 @@ class Container:
                 f"a batch with the columns {_columns(found)} was given, expected {_columns(expected)}; "
                 "convert it first (tidelog.model.to_batches)"
             )
-
-
-@dataclass
-class _Updates:
-    """Updates since the last flush: they take effect together, with the commit of the next one."""
-
-    addresses: dict[int, int] = field(default_factory=dict)
-    rows: int = 0
-    dead_bytes: int = 0
 
 
 class _Guard:

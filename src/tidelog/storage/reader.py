@@ -159,6 +159,12 @@ class ContainerReader:
         """A leaf's columns (all for None); with ``rows`` only those ``[rows[0], rows[1])``, decoding little more."""
         return self._source.read(self._existing(id), columns, rows)
 
+    def read_leaves(self, ids: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """All columns of a few leaves, given by rising ids, as one batch; where each begins, and the end."""
+        for id in (int(ids[0]), int(ids[-1])):
+            self._existing(id)
+        return self._source.read_leaves(ids)
+
     def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
         """Columns of a few leaves, by position, with the rows of all of them, and how many each has.
 
@@ -168,6 +174,10 @@ class ContainerReader:
         for id in ids:
             self._existing(id)
         return self._source.numbers(ids, columns)
+
+    def stored_size(self, id: int) -> int:
+        """The bytes that a block takes in the file."""
+        return self._source.stored_size(self._existing(id))
 
     def read_node(self, id: int) -> bytes:
         """A node's bytes."""

@@ -127,6 +127,17 @@ class BlockSource:
                 self._cache.put((address, index), array, array.nbytes)
         return [found[index] for index in indexes]
 
+    def read_leaves(self, ids: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """All columns of a few leaves, given by rising ids, as one batch; where each begins, and the end."""
+        frames = self._frames.open(ids)
+        if not frames.rows.all():
+            node = int(ids[int(np.argmin(frames.rows))])
+            raise InputError(f"block {node} is a node, not a leaf with columns; use read_node")
+        indexes = self.column_indexes(None)
+        arrays = block.decode_leaves(frames, self._schema, indexes, np.zeros(len(ids), np.int64), frames.rows)
+        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames.rows)])
+        return self._batch(arrays, indexes, int(cuts[-1])), cuts
+
     def _open_leaf(self, id: int) -> block.OpenFrames:
         leaf = self._frames.open(np.array([id]))
         if leaf.kind(0) != block.LEAF:
@@ -307,6 +318,10 @@ class BlockSource:
         empty = np.empty(0, np.int64)
         table = np.stack(tables) if tables else np.empty((0, len(self._schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
+
+    def stored_size(self, id: int) -> int:
+        """Stored bytes of a block."""
+        return self._frames.length(id)
 
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""

@@ -17,7 +17,14 @@ from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage.codec import Ints
 
 
-class Blocks(Protocol):
+class NodeBlocks(Protocol):
+    """What reading nodes takes of a container, or of its reader."""
+
+    def read_node(self, id: int) -> bytes:
+        """A node's bytes."""
+
+
+class Blocks(NodeBlocks, Protocol):
     """What reading a flank takes of a container's reader."""
 
     schema: pa.Schema
@@ -25,9 +32,6 @@ class Blocks(Protocol):
     @property
     def blocks(self) -> int:
         """How many blocks there are."""
-
-    def read_node(self, id: int) -> bytes:
-        """A node's bytes."""
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, rows and summaries of leaves."""
@@ -125,7 +129,7 @@ def _node_entries(reader: Blocks, layout: Layout, level: int, ordinals: range) -
     return entries
 
 
-def read_node(reader: Blocks, layout: Layout, id: int) -> Node:
+def read_node(reader: NodeBlocks, layout: Layout, id: int) -> Node:
     """The node in a block. Raises :class:`CorruptionError` if something else is there."""
     try:
         content = reader.read_node(id)
@@ -134,7 +138,7 @@ def read_node(reader: Blocks, layout: Layout, id: int) -> Node:
     return parse(content, id, layout)
 
 
-def read_full_node(reader: Blocks, layout: Layout, level: int, ordinal: int) -> Node:
+def read_full_node(reader: NodeBlocks, layout: Layout, level: int, ordinal: int) -> Node:
     """A node by its place in the tree. Raises :class:`CorruptionError` if another one is there."""
     id = ids.node_id(level, ordinal, layout.fanout)
     node = read_node(reader, layout, id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,8 @@ from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries, empty, from_summaries, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Node
-from tidelog.index.tabtree.flank import Flank
+from tidelog.index.tabtree.flank import Flank, read_full_node
+from tidelog.index.tabtree.merging import GROWTH, LeafBounds, Shares, check_late, shares_of, updates_of
 from tidelog.index.tabtree.root import Root, closing_levels
 from tidelog.model.arrays import integers
 from tidelog.model.errors import ClosedError, InputError, StorageError
@@ -91,6 +93,10 @@ class TreeWriter:
         self._placed_leaves = flank.leaves
         self._placed_blocks = flank.blocks
         self._flank: Flank | None = None
+        self._bounds = LeafBounds(flank.layout)
+        self._bounded = 0
+        """How many nodes over leaves the bounds were read from."""
+        self._merges = 0
         container.on_leaves = self._take_leaves
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -139,6 +145,97 @@ class TreeWriter:
             self._append_full_nodes(above=0)
         self._last = last
         return leaves
+
+    # -- merging --------------------------------------------------------------------------------------------------
+
+    @property
+    def merges(self) -> int:
+        """How often rows were merged: trees with another number have other nodes under the same ids."""
+        return self._merges
+
+    def shares(self, times: Ints) -> Shares:
+        """Which leaves rows of sorted times belong to. There must be leaves."""
+        return shares_of(self._leaf_bounds(), times)
+
+    def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
+        """How many such rows as these some leaves, given by their ordinals, can still take."""
+        room: Ints = GROWTH * self._container.leaf_rows(rows) - self._leaf_bounds().rows[leaves]
+        return np.maximum(room, 0)
+
+    def merge(self, rows: pa.RecordBatch) -> int:
+        """Put late rows where they belong; returns how many are new, for those that are there already are dropped.
+
+        The rows are sorted by (time, sequence number) and not behind the last one appended. It takes effect, all of it
+        or nothing, with the next flush of the container. Raises :class:`InputError`, and has done nothing, for other
+        rows, and for more of them than a leaf has :meth:`room` for. Reads and writes every leaf that gets rows and the
+        nodes above them once (spec/event-store.md 6.2): who has many rows merges them in several calls.
+        """
+        self._check_open()
+        check_late(self.layout, rows, self._last)
+        if not rows.num_rows:
+            return 0
+        bounds = self._leaf_bounds()
+        shares = shares_of(bounds, integers(rows.column(self.layout.time)))
+        leaves, room = shares.leaves, self.room(shares.leaves, rows)
+        if (shares.counts > room).any():
+            index = int(np.argmax(shares.counts > room))
+            raise InputError(
+                f"found {int(shares.counts[index])} rows for leaf {int(leaves[index])}, which has room for "
+                f"{int(room[index])}; expected no more (TreeWriter.room tells)"
+            )
+        images = self._container.update_leaves(updates_of(self.layout, bounds, shares, rows))
+        new_rows, summaries = (np.concatenate([image[index] for image in images]) for index in (0, 1))
+        added = int(new_rows.sum() - bounds.rows[leaves].sum())
+        with self._lock:
+            entries = from_summaries(self.layout, ids.leaf_ids(leaves, self.layout.fanout), new_rows, summaries)
+            bounds.replace(leaves, entries)
+            self._replace_entries(0, leaves, entries)
+            self._rows += added
+            self._merges += 1
+            self._flank = None
+        return added
+
+    def _leaf_bounds(self) -> LeafBounds:
+        """The bounds of all leaves. Nodes are read the first time that they are asked for."""
+        self._container.settle()
+        fanout = self.layout.fanout
+        with self._lock:
+            self._read_summaries()
+            full = self._placed_leaves // fanout
+            known = self._bounds
+            known.keep(min(len(known), self._bounded * fanout))
+            added = [self._read(1, ordinal).entries for ordinal in range(self._bounded, full)]
+            self._bounded = full
+            known.add(
+                *added, *(entries[:count] for entries, count in zip(self._levels[:1], self._counts, strict=False))
+            )
+            return known
+
+    def _read(self, level: int, ordinal: int) -> Node:
+        return read_full_node(self._container, self.layout, level, ordinal)
+
+    def _replace_entries(self, level: int, ordinals: Ints, entries: Entries) -> None:
+        """Give blocks of a level, by rising ordinals, other entries: in the flank, or in new images of their nodes."""
+        fanout = self.layout.fanout
+        parents = ordinals // fanout
+        first_open = self._placed_leaves // fanout ** (level + 1)
+        is_open = parents >= first_open
+        self._levels[level][ordinals[is_open] - first_open * fanout] = entries[is_open]
+        above, firsts = np.unique(parents[~is_open], return_index=True)
+        if not len(above):
+            return
+        merged = empty(self.layout, len(above))
+        lasts = np.append(firsts[1:], int((~is_open).sum()))
+        for index, (parent, first, last) in enumerate(zip(above.tolist(), firsts, lasts, strict=True)):
+            node = self._read(level + 1, parent)
+            changed = node.entries.copy()
+            changed[ordinals[first:last] - parent * fanout] = entries[first:last]
+            self._container.update(node.id, replace(node, entries=changed).to_bytes())
+            merged[index : index + 1] = merge(self.layout, changed)
+            merged["child"][index] = node.id
+        self._replace_entries(level + 1, above, merged)
+
+    # -- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> Root:
         """Append the nodes that lead to one root; nothing can be appended afterwards.
