@@ -176,6 +176,18 @@ def test_power_loss_while_others_load_rows_too() -> None:
     assert survive_all(random_power_losses(medium, 1, 50), history, every=5) > 30
 
 
+def test_power_loss_while_splits_are_merged() -> None:
+    medium, history = lived(62, 26, jobs=4.0, compactions=4.0)
+    assert history.merges > 4
+    assert survive_all(random_power_losses(medium, 1, 62), history, every=9) > 20
+
+
+def test_killed_while_splits_are_merged() -> None:
+    medium, history = lived(63, 26, jobs=4.0, compactions=4.0)
+    assert history.merges > 4
+    assert survive_all(kills(medium), history, every=19) > 10
+
+
 @pytest.mark.parametrize("kind", ["write", "sync", "create", "link", "remove", "sync_names"])
 def test_a_failing_operation_is_reported_and_loses_nothing(kind: str) -> None:
     fired = 0
@@ -233,7 +245,9 @@ def test_power_loss_after_a_failed_sync_was_got_over(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_soak_crashes(seed: int) -> None:
     options = ONE_SPLIT if seed % 3 == 0 else SMALL
-    medium, history = lived(seed, 60, identified=(0.0, 0.3, 1.0)[seed % 3], options=options)
+    medium, history = lived(
+        seed, 60, identified=(0.0, 0.3, 1.0)[seed % 3], options=options, compactions=(0.0, 2.0)[seed % 2]
+    )
     survive_all(random_power_losses(medium, 3, seed), history)
     survive_all(power_losses(medium, singles=4), history, every=11)
     survive_all(kills(medium), history)

@@ -51,6 +51,8 @@ def test_readers_see_whole_batches_and_never_less(tmp_path: Path) -> None:
                 stream.flush()
                 if batch % 40 == 39:
                     stream.delete_before(batch * 30 - 1500)
+                if batch % 15 == 14:
+                    stream.compact()
                 if batch % 50 == 49:  # another writer, and for a moment none
                     store.close()
                     store = Store.open(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -221,6 +221,18 @@ class StreamMachine(RuleBasedStateMachine):
         self.deleted = time if self.deleted is None else max(time, self.deleted)
         self.flushed = len(self.events)
         self.pinned.clear()
+
+    @rule(max_bytes=st.sampled_from([None, None, 50_000]))
+    def compact(self, max_bytes: int | None) -> None:
+        """Changes nothing that can be seen."""
+        done = self.stream.compact(max_bytes)
+        assert max_bytes is None or done.bytes_read <= max_bytes
+        if max_bytes is None:
+            assert done.is_done
+            assert self.stream.compact().merges == 0
+            splits = sorted(self.stream.manifests.load().splits.values(), key=lambda split: split.time_min)
+            if self.stream.options.split is None:
+                assert all(before.time_max <= after.time_min for before, after in pairwise(splits))
 
     @rule()
     def reopen(self) -> None:

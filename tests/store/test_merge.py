@@ -93,3 +93,17 @@ def test_abandoning_a_merge_closes_its_runs() -> None:
     next(merging)
     merging.close()  # type: ignore[attr-defined]
     assert sorted(closed) == ["a", "b"]
+
+
+def test_runs_that_interleave_row_by_row_are_merged_in_large_steps() -> None:
+    run = [batch_of([(time, time) for time in range(first, 3000, 3)]) for first in range(3)]
+    found = list(merged([iter([batch]) for batch in run], 0, 2))
+    assert rows_of(iter(found)) == [(time, time) for time in range(3000)]
+    assert len(found) < 6
+
+
+def test_a_long_stretch_of_one_run_is_passed_on_as_it_is() -> None:
+    long, other = batch_of([(time, time) for time in range(5000)]), batch_of([(4000, 9000), (6000, 9001)])
+    found = list(merged([iter([long]), iter([other])], 0, 2))
+    assert found[0].column(0).buffers()[1].address == long.column(0).buffers()[1].address
+    assert found[0].num_rows == 4000

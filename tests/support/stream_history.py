@@ -81,6 +81,8 @@ class History:
     """How many of the appends have a number."""
     jobs: float = 1.5
     """How often rows are loaded beside the tail; appends are 6."""
+    compactions: float = 0.0
+    """How often splits are merged."""
     appends: list[Append] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -89,6 +91,7 @@ class History:
         self._ids = 0
         self._number = 0
         self._job = 0
+        self.merges = 0
         self.store = Store(self.medium)
         self.stream = self.store.create_stream(NAME, SCHEMA, "ts", **self.options)
         self.mark("created")
@@ -100,8 +103,12 @@ class History:
     def run(self, steps: int) -> None:
         """Take random steps, then flush and close."""
         actions = [self.append, self.one_row, self.late, self.flush, self.delete_before, self.reopen, self.load]
+        weights = [6, 2, 3, 6, 0.7, 0.7, self.jobs]
+        if self.compactions:
+            actions.append(self.compact)
+            weights.append(self.compactions)
         for _ in range(steps):
-            self._dice.choices(actions, [6, 2, 3, 6, 0.7, 0.7, self.jobs])[0]()
+            self._dice.choices(actions, weights)[0]()
         self.flush()
         self.store.close()
 
@@ -154,6 +161,10 @@ class History:
         self.mark("begun", len(self.appends))
         assert load(self.stream, append)
         self.mark("loaded", len(self.appends))
+
+    def compact(self) -> None:
+        """Merge splits: all that is worth it, or as many as fit some bytes."""
+        self.merges += self.stream.compact(self._dice.choice([None, None, 150_000])).merges
 
     def flush(self) -> None:
         self.stream.flush()

@@ -115,6 +115,8 @@ def write(directory: str, first: int, seed: int) -> None:
             batch += 1
             if dice.random() < 0.02:
                 stream.delete_before(batch * 30 - 1500)
+            if dice.random() < 0.04:
+                stream.compact()
 
 
 def main() -> None:

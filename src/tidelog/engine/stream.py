@@ -19,6 +19,8 @@ from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.check import Finding
 from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_all
 from tidelog.store.check import check_stream
+from tidelog.store.compaction import Compacted, compact
+from tidelog.store.compactionplan import THOROUGH
 from tidelog.store.manifest import Change, ManifestLog
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
@@ -151,6 +153,19 @@ class Stream:
         seen = self._snapshots.newest().visible
         self._manifests.commit(lambda manifest: Change(deleted_before=bound, deleted_seen=seen))
         drop_deleted(self._manifests)
+
+    def compact(self, max_bytes: int | None = None) -> Compacted:
+        """Merge small and overlapping splits until reading is as fast as it gets; returns what was done.
+
+        Takes no lock: writing and reading, here and elsewhere, go on. At most ``max_bytes`` of files are read; what is
+        left is for the next call. Files that were merged into others stay for the grace period.
+        """
+        self._check_writable()
+        if max_bytes is not None and max_bytes < 1:
+            raise InputError(f"found {max_bytes} bytes to compact at most; expected some, or None for no limit")
+        done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
+        drop_deleted(self._manifests, self._snapshots.newest().unlisted)
+        return done
 
     def _writer(self) -> Tail:
         self._check_writable()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tidelog.model.errors import ConflictError, InputError, NotFoundError
@@ -42,6 +42,8 @@ class Deletion:
 
     interval: Interval
     numbers: SeqSet
+    at: int = field(default=0, compare=False)
+    """The number of the manifest that had it first; 0 if it was not noted."""
 
     def __post_init__(self) -> None:
         if self.interval.is_empty or not self.numbers:
@@ -54,6 +56,12 @@ class Deletion:
         """
         start, end = self.interval.start, self.interval.end
         return (start is None or last >= start) and (end is None or first < end) and self.numbers.overlaps(low, high)
+
+    def concerns(self, split: SplitInfo) -> bool:
+        """Whether it may delete some of the events of a split, by what is known of it."""
+        if split.clean_at and self.at <= split.clean_at:
+            return False
+        return self.touches(split.time_min, split.time_max, split.seq_min, split.seq_max)
 
     def mask(self, times: Numbers, numbers: Numbers) -> Mask:
         """For each of some events, given by time and number, whether it is deleted by it."""
@@ -70,13 +78,15 @@ class Deletion:
 
     def to_list(self) -> list[Any]:
         """The deletion as JSON values."""
-        return [self.interval.start, self.interval.end, self.numbers.to_list()]
+        values = [self.interval.start, self.interval.end, self.numbers.to_list()]
+        return [*values, self.at] if self.at else values
 
     @classmethod
     def from_list(cls, values: Iterable[Any]) -> Deletion:
         """The deletion that :meth:`to_list` described; a single number stands for all below it."""
-        start, end, numbers = values
-        return cls(Interval(start, end), SeqSet.below(numbers) if type(numbers) is int else SeqSet.from_list(numbers))
+        start, end, numbers, *at = values
+        known = SeqSet.below(numbers) if type(numbers) is int else SeqSet.from_list(numbers)
+        return cls(Interval(start, end), known, *at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +210,7 @@ class Manifest:
             deleted_before=_later(self.deleted_before, change.deleted_before),
             deleted_seen=self._deleted_seen_after(change),
             gone=self.gone | change.gone if change.gone else self.gone,
-            deletions=self._deletions_after(change),
+            deletions=self._deletions_after(change, number),
             next_seq=max(numbers),
             tail_block=block,
             tail_seq=tail_seq,
@@ -220,9 +230,9 @@ class Manifest:
             return self.deleted_seen
         return self.deleted_seen | (SeqSet.below(self.next_seq) if change.deleted_seen is None else change.deleted_seen)
 
-    def _deletions_after(self, change: Change) -> tuple[Deletion, ...]:
+    def _deletions_after(self, change: Change, number: int) -> tuple[Deletion, ...]:
         kept = [deletion for deletion in self.deletions if deletion not in change.undelete]
-        kept += [deletion for deletion in dict.fromkeys(change.delete) if deletion not in kept]
+        kept += [replace(deletion, at=number) for deletion in dict.fromkeys(change.delete) if deletion not in kept]
         return tuple(kept)
 
     def _tail_after(self, change: Change) -> tuple[Span | None, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,10 @@ from tidelog.model.arrays import integers
 from tidelog.store.rows import Ints, sorting
 
 Batches = Iterator[pa.RecordBatch]
+
+_ALONE: Final = 1024
+"""Rows of one run before all others that are passed on as they are. Fewer are sorted together with others: where runs
+interleave row by row, a step for each row would cost more than sorting."""
 
 
 class _Run:
@@ -50,9 +55,13 @@ class _Run:
         """The time of the last row at hand."""
         return int(self.times[-1])
 
+    def count_before(self, time: int) -> int:
+        """How many rows at hand are before a time."""
+        return int(np.searchsorted(self.times, time))
+
     def take_before(self, time: int) -> pa.RecordBatch | None:
         """The rows at hand before a time, if there are any."""
-        return self._take(int(np.searchsorted(self.times, time)))
+        return self._take(self.count_before(time))
 
     def take_until(self, time: int) -> list[pa.RecordBatch]:
         """All rows up to and at a time, from further batches too if need be."""
@@ -111,8 +120,9 @@ def _step(active: list[_Run], time_index: int, seq_index: int) -> Batches:
     if front.last_time < bound:
         yield front.take_all()
         return
-    alone = front.take_before(bound)
-    if alone is not None:
+    if front.count_before(bound) >= _ALONE:
+        alone = front.take_before(bound)
+        assert alone is not None
         yield alone
         return
     # Several runs have rows at hand that interleave.

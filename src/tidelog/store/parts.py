@@ -20,6 +20,7 @@ from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.storage.source import RowTest
 from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import tree_numbers
+from tidelog.store.manifest import Deletion
 from tidelog.store.rows import Ints, seqs, shifted, times
 from tidelog.store.seqset import SeqSet
 from tidelog.store.split_info import SplitInfo
@@ -163,6 +164,7 @@ class SplitPart(TreePart):
 class MemoryPart:
     """Sorted rows in memory, at least one."""
 
+    info: SplitInfo | None = None
     base = 0
 
     def __init__(self, layout: Layout, rows: pa.RecordBatch) -> None:
@@ -223,3 +225,10 @@ class MemoryPart:
 
 
 Part = TreePart | MemoryPart
+
+
+def may_delete(mark: Deletion, part: Part) -> bool:
+    """Whether a deletion may apply to some rows of a part, by what is known of it without a look at them."""
+    if part.info is not None:
+        return mark.concerns(part.info)
+    return mark.touches(part.first, part.last, *part.numbers)

@@ -71,7 +71,11 @@ def is_deleted(manifest: Manifest, split: SplitInfo) -> bool:
     first = split.time_min if bound is None else max(split.time_min, bound)
     if first > split.time_max:
         return True
-    marks = [mark for mark in manifest.deletions if mark.touches(first, split.time_max, split.seq_min, split.seq_max)]
+    marks = [
+        mark
+        for mark in manifest.deletions
+        if mark.concerns(split) and mark.touches(first, split.time_max, split.seq_min, split.seq_max)
+    ]
     # Between two neighbouring bounds of marks, the same marks apply to all times.
     bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end) if each is not None}
     for time in (first, *(each for each in bounds if first < each <= split.time_max)):
@@ -89,9 +93,7 @@ def is_spent(manifest: Manifest, mark: Deletion, unlisted: SeqSet) -> bool:
     bound, end = manifest.deleted_before, mark.interval.end
     if bound is not None and end is not None and end <= bound:
         return True
-    return not (mark.numbers & unlisted) and not any(
-        mark.touches(split.time_min, split.time_max, split.seq_min, split.seq_max) for split in manifest.splits.values()
-    )
+    return not (mark.numbers & unlisted) and not any(map(mark.concerns, manifest.splits.values()))
 
 
 def drop_deleted(log: ManifestLog, unlisted: SeqSet | None = None) -> Manifest:

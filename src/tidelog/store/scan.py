@@ -22,7 +22,7 @@ from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
-from tidelog.store.parts import Part, TreePart
+from tidelog.store.parts import Part, TreePart, may_delete
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -86,7 +86,7 @@ class _Choice:
             return self
         low, high = part.numbers
         numbers = None if self.numbers is None or self.numbers.covers(low, high) else self.numbers
-        deletions = tuple(mark for mark in self.deletions if mark.touches(part.first, part.last, low, high))
+        deletions = tuple(mark for mark in self.deletions if may_delete(mark, part))
         if self.where is None and numbers is None and not deletions:
             return None
         return _Choice(self.time, self.where, numbers, deletions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from tidelog.model.interval import Interval
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion, Manifest
 from tidelog.store.partindex import PartIndex
-from tidelog.store.parts import Part, TreePart
+from tidelog.store.parts import Part, TreePart, may_delete
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import EMPTY, SeqSet, Span
 from tidelog.store.tail import TailView
@@ -87,11 +87,11 @@ class Snapshot:
         result = numbers & self.manifest.gone
         for part in self.parts:
             if result.overlaps(*part.numbers):
-                result -= SeqSet.of(_numbers_in(part, None, result, ()))
+                result -= _set_of(numbers_in(part, None, result))
         seen = numbers & self.manifest.deleted_seen
         cut = [part for part in self.parts if part.first < bound and seen.overlaps(*part.numbers)]
         for part in cut:
-            result |= SeqSet.of(_numbers_in(part, bound, seen, self.manifest.deletions))
+            result |= _set_of(numbers_in(part, bound, seen, self.manifest.deletions))
         return result
 
     def not_deleted(self, start: int | None) -> int | None:
@@ -113,7 +113,7 @@ class Snapshot:
         wanted = Interval(start, end)
         near = [mark for mark in self.manifest.deletions if mark.interval.overlaps(wanted)]
         parts = self.in_range(start, end)[1] if near else []
-        return [mark for mark in near if any(mark.touches(part.first, part.last, *part.numbers) for part in parts)]
+        return [mark for mark in near if any(may_delete(mark, part) for part in parts)]
 
     def is_whole(self, start: int | None, end: int | None, numbers: SeqSet | None) -> bool:
         """Whether all rows of the parts in a time range count: none is deleted, and all have some of the numbers."""
@@ -122,15 +122,18 @@ class Snapshot:
         return not self.deletions(start, end)
 
 
-def _numbers_in(part: Part, end: int | None, numbers: SeqSet, deletions: Sequence[Deletion]) -> Ints:
-    """Those of some numbers that rows of a part before a time have, without rows that deletions hide."""
+def numbers_in(part: Part, end: int | None, numbers: SeqSet, deletions: Sequence[Deletion] = ()) -> Iterator[Ints]:
+    """Those of some numbers that rows of a part before a time have, without rows that deletions hide; in batches."""
     layout = part.layout
     names = [layout.schema.time, layout.stored.names[layout.sequence]]
-    found = [np.empty(0, np.int64)]
+    marks = [mark for mark in deletions if may_delete(mark, part)]
     for batch in part.scan(None, end, names, with_numbers(layout, numbers, part.base), ReadCounters()):
         at, own = integers(batch.column(0)), integers(batch.column(1))
         wanted = numbers.contains(own)
-        for mark in deletions:
+        for mark in marks:
             wanted &= ~mark.mask(at, own)
-        found.append(own[wanted])
-    return np.concatenate(found)
+        yield own[wanted]
+
+
+def _set_of(arrays: Iterator[Ints]) -> SeqSet:
+    return SeqSet.of(np.concatenate([np.empty(0, np.int64), *arrays]))

@@ -11,11 +11,12 @@ from tidelog.model.errors import InputError
 from tidelog.model.interval import Interval
 from tidelog.store.filenames import check_plain_name
 
-SplitKind: TypeAlias = Literal["regular", "late", "loaded"]
-"""Closed by the tail; written from late rows by the tail; written whole by somebody else."""
+SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted"]
+"""Closed by the tail, or merged from splits of the tail's; written from late rows by the tail; written whole by others;
+merged from splits some of which were."""
 
 Bytes: TypeAlias = bytes  # the class has a field of that name
-SPLIT_KINDS: Final = ("regular", "late", "loaded")
+SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class SplitInfo:
     """The entries of the root merged into one: rows, bounds and sums of every column, as they are in the file."""
     created_at: float
     """Seconds since 1970."""
+    clean_at: int = 0
+    """Rows that deletions of the manifest of this number, or of one before, apply to were left out of it."""
 
     def __post_init__(self) -> None:
         check_plain_name(self.name)
@@ -91,6 +94,8 @@ class SplitInfo:
         }
         if self.seq_base:
             values["seq_base"] = self.seq_base
+        if self.clean_at:
+            values["clean_at"] = self.clean_at
         if self.boundary is not None:
             values["boundary"] = [self.boundary.start, self.boundary.end]
         for name, content in (("root", self.root), ("entry", self.entry)):
@@ -118,4 +123,5 @@ class SplitInfo:
             root=base64.b64decode(values.get("root", ""), validate=True),
             entry=base64.b64decode(values.get("entry", ""), validate=True),
             created_at=values["created_at"],
+            clean_at=values.get("clean_at", 0),
         )

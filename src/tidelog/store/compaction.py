@@ -1,0 +1,74 @@
+"""Compaction: merging splits, one bounded step after the other, while others write and read (spec 5.1, 6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.model.errors import ConflictError, NotFoundError
+from tidelog.store.compactionplan import Policy, choose_merge
+from tidelog.store.manifest import ManifestLog
+from tidelog.store.opensplit import Site
+from tidelog.store.rewriting import rewrite
+
+_ATTEMPTS: Final = 20
+"""How often in a row somebody else may be faster, before others are left to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction has done."""
+
+    merges: int = 0
+    splits_before: int = 0
+    """Splits that were merged into others."""
+    splits_after: int = 0
+    """Splits that took their place."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+    is_done: bool = True
+    """Whether nothing is left to do."""
+
+
+def compact(
+    site: Site,
+    manifests: ManifestLog,
+    policy: Policy,
+    *,
+    max_bytes: int | None = None,
+    max_step: int | None = None,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> Compacted:
+    """Merge splits as long as the policy finds it worth the work; returns what was done.
+
+    At most ``max_bytes`` of files are read in all, ``max_step`` by one merge, and before each merge ``may_go_on`` is
+    asked. Each merge is one commit. Others may compact the same stream, append to it, delete from it, and read it.
+    """
+    merges = before = after = read = written = collisions = 0
+    while may_go_on():
+        left = None if max_bytes is None else max_bytes - read
+        limits = [each for each in (left, max_step) if each is not None]
+        merge = choose_merge(manifests.load(), policy, min(limits, default=None))
+        if merge is None:
+            # With more bytes to read there may be something left to do.
+            done = left is None or choose_merge(manifests.load(), policy, max_step) is None
+            return Compacted(merges, before, after, read, written, done)
+        try:
+            result = rewrite(site, manifests, [split.name for split in merge.inputs], width=merge.width)
+        except (ConflictError, NotFoundError):
+            known = manifests.load().splits
+            if all(split.name in known for split in merge.inputs):
+                raise
+            # Somebody else merged or deleted some of them; their files may have gone with them.
+            collisions += 1
+            if collisions == _ATTEMPTS:
+                break
+            continue
+        collisions = 0
+        merges += 1
+        before += len(result.removed)
+        after += len(result.added)
+        read += result.bytes_read
+        written += sum(split.bytes for split in result.added)
+    return Compacted(merges, before, after, read, written, is_done=False)

@@ -1,0 +1,231 @@
+"""Which splits of a stream are worth merging: a decision by the manifest alone, without a look at any file.
+
+Two things make a stream slow to read: many small splits, each with a file and a tree of its own, and splits whose times
+overlap, which have to be merged by every reader. Against the first, splits that are neighbours in time and of similar
+size are merged, *tier* by tier, so that a row is written again about once for each tier and not with every commit.
+Against the second, what lies over a split of full size is merged into it once it has grown to a share of it.
+
+Regular splits (the option ``split``) keep their boundaries (spec/event-store.md 5.1): splits that are inside of one
+interval are merged among themselves, and with one that spans several only if that makes no more files than there were.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.store.manifest import Manifest
+from tidelog.store.split_info import SplitInfo
+
+MOST_INPUTS: Final = 4096
+"""Splits that are merged at once at most, if they come one after the other."""
+
+MOST_AT_ONCE: Final = 128
+"""Splits that are open at once while they are merged."""
+
+READING_BYTES: Final = 256 << 20
+"""Memory for the rows at hand of all splits that are open at once, by estimate."""
+
+_AHEAD_BYTES: Final = 16 << 20
+"""What reading a large split takes: batches decoded ahead."""
+
+_EXPANSION: Final = 4
+"""How many times larger rows are in memory than in a file, in the estimate for small ones."""
+
+_SMALLEST_TIER: Final = 512 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """When merging is worth the work."""
+
+    least: int
+    """So many small neighbours are merged."""
+    growth: int | None
+    """Sizes of one tier differ by less than this factor; None: all splits of less than half the full size are one."""
+    share: float
+    """What overlaps a split of full size is merged into it when it has this share of its bytes."""
+
+
+AUTOMATIC: Final = Policy(least=8, growth=8, share=0.25)
+"""A row is rewritten a few times in its life: once for each factor of 8 from half a megabyte to a full split."""
+
+THOROUGH: Final = Policy(least=2, growth=None, share=0.0)
+"""Until no split overlaps another, and no two small ones are neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Splits to be merged into one, or into several that do not overlap."""
+
+    inputs: tuple[SplitInfo, ...]
+    width: int | None
+    """The results are cut at multiples of this length of time; None if they are not."""
+
+    @property
+    def bytes(self) -> int:
+        """What has to be read."""
+        return sum(split.bytes for split in self.inputs)
+
+
+def choose_merge(manifest: Manifest, policy: Policy, most_bytes: int | None = None) -> Merge | None:
+    """The merge that is worth most at the moment; None if none is.
+
+    ``most_bytes`` is what it may read at most. Small neighbours come first, smallest tier first.
+    """
+    target = manifest.options.split_bytes
+    width = manifest.options.split_ticks(manifest.schema.clock)
+    splits = sorted(
+        manifest.splits.values(),
+        key=lambda split: (split.time_min, split.time_max, split.name),
+    )
+    small_bytes = target if most_bytes is None else min(target, most_bytes)
+    for floor, limit in _tiers(target, policy.growth):
+        for run in _runs(splits, limit, width):
+            chosen = _first_window(run, small_bytes, policy.least, floor)
+            if chosen is not None:
+                return Merge(chosen, _cut(chosen, width))
+    for group in _overlapping(splits):
+        merge = _overlap_merge(group, policy, target, width, most_bytes)
+        if merge is not None:
+            return merge
+    return None
+
+
+def _tiers(target: int, growth: int | None) -> Iterator[tuple[int, int]]:
+    """Sizes of small splits, from the first up to the second, ascending."""
+    floor, limit = 0, _SMALLEST_TIER
+    while growth is not None and limit < target // 2:
+        yield floor, limit
+        floor, limit = limit, limit * growth
+    yield floor, target // 2
+
+
+# Small neighbours. ------------------------------------------------------------------------------------
+
+
+def _runs(splits: Sequence[SplitInfo], limit: int, width: int | None) -> Iterator[list[SplitInfo]]:
+    """Splits of less than so many bytes that follow one another, so that one in their place overlaps nothing new."""
+    run: list[SplitInfo] = []
+    reach = 0
+    larger: list[SplitInfo] = []
+    for split in splits:
+        if split.bytes >= limit:
+            larger.append(split)
+            continue
+        if run and not _continues(run[-1], reach, split, larger, width):
+            yield run
+            run = []
+        reach = max(reach, split.time_max) if run else split.time_max
+        run.append(split)
+        larger = [each for each in larger if each.time_max > split.time_min]
+    if run:
+        yield run
+
+
+def _continues(last: SplitInfo, reach: int, split: SplitInfo, larger: Sequence[SplitInfo], width: int | None) -> bool:
+    """Whether a split may be merged with those before it, which end with ``last`` and reach up to a time."""
+    interval = _interval(split, width)
+    if interval != _interval(last, width):
+        return False
+    if split.time_min < reach:
+        return True
+    if width is not None and interval is None:
+        return False
+    # What is between them would be overlapped by the result; it may be if it overlaps both already.
+    return all(each.time_max <= reach or (each.time_min < reach and each.time_max > split.time_min) for each in larger)
+
+
+def _first_window(run: Sequence[SplitInfo], most_bytes: int, least: int, floor: int) -> tuple[SplitInfo, ...] | None:
+    """The first splits of a run that can be merged together, if so many of them have ``floor`` bytes or more.
+
+    Smaller ones between them come along, but are no reason to write the others again.
+    """
+    start = 0
+    while len(run) - start >= least:
+        count = _fitting(run[start:], most_bytes)
+        window = run[start : start + count]
+        if sum(split.bytes >= floor for split in window) >= least:
+            return tuple(window)
+        start += max(count, 1)
+    return None
+
+
+def _fitting(splits: Sequence[SplitInfo], most_bytes: int | None) -> int:
+    """How many splits, from the first on, can be read together: by their bytes, files and memory."""
+    total = memory = 0
+    open_ends: list[tuple[int, int]] = []
+    for count, split in enumerate(splits):
+        total += split.bytes
+        while open_ends and open_ends[0][0] < split.time_min:
+            memory -= heapq.heappop(open_ends)[1]
+        own = min(split.bytes * _EXPANSION, _AHEAD_BYTES)
+        heapq.heappush(open_ends, (split.time_max, own))
+        memory += own
+        is_too_much = most_bytes is not None and total > most_bytes
+        if is_too_much or count == MOST_INPUTS or len(open_ends) > MOST_AT_ONCE or memory > READING_BYTES:
+            return count
+    return len(splits)
+
+
+# Overlapping splits. ----------------------------------------------------------------------------------
+
+
+def _overlapping(splits: Sequence[SplitInfo]) -> Iterator[list[SplitInfo]]:
+    """Groups of splits that overlap one another, directly or by way of others; those that share one instant do not."""
+    group: list[SplitInfo] = []
+    reach = 0
+    for split in splits:
+        if group and split.time_min >= reach:
+            if len(group) > 1:
+                yield group
+            group = []
+        reach = max(reach, split.time_max) if group else split.time_max
+        group.append(split)
+    if len(group) > 1:
+        yield group
+
+
+def _overlap_merge(
+    group: list[SplitInfo], policy: Policy, target: int, width: int | None, most_bytes: int | None
+) -> Merge | None:
+    """What to merge of a group of splits that overlap one another."""
+    largest = max(split.bytes for split in group)
+    rest = sum(split.bytes for split in group) - largest
+    if policy.share and (largest < target // 2 or rest < policy.share * largest):
+        return None
+    for start in range(len(group) - 1):
+        chosen = group[start : start + max(_fitting(group[start:], most_bytes), 1)]
+        chosen = next(iter(_overlapping(chosen)), [])
+        if not chosen:
+            continue
+        cut = _cut(chosen, width)
+        if width is None or cut is not None or all(_interval(split, width) is None for split in chosen):
+            return Merge(tuple(chosen), cut)
+        alike = [split for split in chosen if _interval(split, width) == _interval(chosen[0], width)]
+        alike = next(iter(_overlapping(alike)), [])
+        if alike:
+            return Merge(tuple(alike), _cut(alike, width))
+    return None
+
+
+# Boundaries. ------------------------------------------------------------------------------------------
+
+
+def _interval(split: SplitInfo, width: int | None) -> int | None:
+    """The number of the regular interval that a split is in; None if it is in several, or if there are none."""
+    if width is None:
+        return None
+    first = split.time_min // width
+    return first if first == split.time_max // width else None
+
+
+def _cut(splits: Sequence[SplitInfo], width: int | None) -> int | None:
+    """The width to cut results at: that of regular splits, unless it makes more files than there are."""
+    if width is None:
+        return None
+    first = min(split.time_min for split in splits) // width
+    last = max(split.time_max for split in splits) // width
+    return width if last - first < len(splits) else None

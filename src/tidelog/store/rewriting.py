@@ -1,0 +1,242 @@
+"""Writing splits anew: their rows, merged and without those that are deleted, into splits that take their place.
+
+The rows keep their sequence numbers, so those who go by them (offsets of streaming queries, the tail's journal, the
+numbers of a snapshot) notice nothing. The new files are durable before one commit puts them in the place of the old
+ones, and that commit fails if one of the old ones has left meanwhile: a crash, or a rival, leaves the one or the other
+and never both. Needs no lock, and memory for a few batches of each split that is open at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import ConflictError
+from tidelog.model.interval import Interval
+from tidelog.storage import ContainerReader
+from tidelog.store.manifest import Change, Manifest, ManifestLog
+from tidelog.store.opensplit import OpenSplit, Site, closed_tree
+from tidelog.store.parts import SplitPart
+from tidelog.store.retention import give_up, remove_splits
+from tidelog.store.rows import concatenated, times
+from tidelog.store.scan import scan
+from tidelog.store.seqset import EMPTY, SeqSet
+from tidelog.store.snapshot import Snapshot, numbers_in
+from tidelog.store.split_info import SplitInfo, SplitKind
+
+_LEAVES: Final = 16
+"""Leaves of rows that are gathered before they are encoded together."""
+
+_MOST_SPANS: Final = 1000
+"""Pieces of a set of numbers that a manifest is burdened with."""
+
+_SLACK: Final = 4
+"""A result may exceed the size of a split by this part of it, rather than leave a small rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of some splits."""
+
+    removed: tuple[SplitInfo, ...]
+    added: tuple[SplitInfo, ...]
+    manifest: Manifest
+
+    @property
+    def bytes_read(self) -> int:
+        """The bytes of the splits that left."""
+        return sum(split.bytes for split in self.removed)
+
+
+def rewrite(
+    site: Site,
+    manifests: ManifestLog,
+    names: Sequence[str],
+    *,
+    layout: Layout | None = None,
+    width: int | None = None,
+) -> Rewritten:
+    """Replace closed splits by new ones with the same rows, but for those that are deleted.
+
+    The results have the layout given, else the stream's as ``site`` knows it, and do not overlap; they are cut at the
+    stream's ``split_bytes``, and at multiples of ``width`` ticks of time if that is given. If no row is left there are
+    none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing has changed,
+    and no file is left.
+    """
+    manifest = manifests.load()
+    missing = [name for name in names if name not in manifest.splits]
+    if missing:
+        raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
+    if layout is not None:
+        site = replace(site, layout=layout)
+    old = tuple(manifest.splits[name] for name in names)
+    known = site.layout if len(manifest.schemas) == 1 else None
+    parts = tuple(_Input(site, info, known) for info in old)
+    snapshot = Snapshot(
+        replace(manifest, splits={info.name: info for info in old}), site.layout, parts, manifest.next_seq
+    )
+    with _Results(site, width, sum(info.bytes for info in old)) as results:
+        for batch in scan(snapshot, None, None, site.layout.stored.names):
+            results.append(batch)
+        gone = _leaving(snapshot, parts)
+        kind: SplitKind = "regular" if all(info.kind in ("regular", "late") for info in old) else "compacted"
+        new = tuple(replace(info, kind=kind, clean_at=manifest.number) for info in results.finish())
+        try:
+            committed = manifests.commit(lambda _: Change(remove=tuple(names), add=new, gone=gone))
+        except ConflictError:
+            give_up(manifests, [info.name for info in new])
+            raise
+    return Rewritten(old, new, committed)
+
+
+class _Input(SplitPart):
+    """A split that is read once: its file is open only while it is."""
+
+    def __init__(self, site: Site, info: SplitInfo, layout: Layout | None) -> None:
+        self._site = site
+        self._reader: ContainerReader | None = None
+        super().__init__(info, self._opened, layout)
+
+    def _opened(self, info: SplitInfo) -> TreeReader:
+        if self._reader is None:
+            self._read_tree, self._reader = closed_tree(self._site, info)
+        return self._read_tree
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            reader.close()
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the tree."""
+        if self._layout is None:
+            is_open = self._reader is not None
+            self._layout = self._tree.layout
+            if not is_open:
+                self._close()
+        return self._layout
+
+    def scan(self, *arguments: Any) -> Iterator[pa.RecordBatch]:
+        """Like that of the base; closes the file at the end."""
+        return self._closing(super().scan(*arguments))
+
+    def select(self, *arguments: Any) -> Iterator[pa.RecordBatch]:
+        """Like that of the base; closes the file at the end."""
+        return self._closing(super().select(*arguments))
+
+    def _closing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        finally:
+            self._close()
+
+
+def _leaving(snapshot: Snapshot, parts: Sequence[_Input]) -> SeqSet:
+    """The numbers of rows that could be seen and leave because of ``deleted_before``.
+
+    If they are in very many pieces, all from the smallest to the greatest of these; see ``Manifest.gone``.
+    """
+    manifest = snapshot.manifest
+    bound = manifest.deleted_before
+    leaving = EMPTY
+    for part in parts:
+        if bound is not None and part.first < bound and manifest.deleted_seen.overlaps(*part.numbers):
+            for numbers in numbers_in(part, bound, manifest.deleted_seen, manifest.deletions):
+                leaving |= SeqSet.of(numbers)
+                if len(leaving.spans) > _MOST_SPANS:
+                    leaving = manifest.deleted_seen & SeqSet([(leaving.spans[0][0], leaving.stop)])
+    return leaving
+
+
+class _Results:
+    """Splits that take sorted rows, one after the other. As a context manager it removes them unless it is finished."""
+
+    def __init__(self, site: Site, width: int | None, bytes_read: int) -> None:
+        self._site = site
+        self._width = width
+        limit = site.options.split_bytes
+        # What was about as large as one split becomes one: a small rest would have to be merged again.
+        self._limit = limit if bytes_read > limit + limit // _SLACK else 2 * limit
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._split: OpenSplit | None = None
+        self._infos: list[SplitInfo] = []
+        self._names: list[str] = []
+        self._is_finished = False
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Write rows, which follow those before."""
+        self._pending.append(batch)
+        self._rows += batch.num_rows
+        leaf = self._site.options.leaf_rows
+        if self._rows >= _LEAVES * leaf:
+            self._write(self._rows // leaf * leaf)
+
+    def _write(self, count: int) -> None:
+        """Write so many of the rows at hand."""
+        rows = concatenated(self._pending, self._site.layout.stored)
+        rest = rows.slice(count)
+        self._pending = [rest] if rest.num_rows else []
+        self._rows = rest.num_rows
+        rows = rows.slice(0, count)
+        while rows.num_rows:
+            at = times(rows, self._site.layout.schema)
+            split = self._split_for(int(at[0]))
+            taken = min(len(at), _LEAVES * self._site.options.leaf_rows)
+            if split.boundary is not None and split.boundary.end is not None:
+                taken = int(np.searchsorted(at[:taken], split.boundary.end))
+            split.extend(rows.slice(0, taken))
+            if split.bytes >= self._limit:
+                self._close()
+            rows = rows.slice(taken)
+
+    def _split_for(self, time: int) -> OpenSplit:
+        if self._split is not None and not self._split.takes(time):
+            self._close()
+        if self._split is None:
+            boundary = None
+            if self._width is not None:
+                start = time // self._width * self._width
+                boundary = Interval(start, start + self._width)
+            self._split = OpenSplit.create(self._site, boundary)
+            self._names.append(self._split.name)
+        return self._split
+
+    def _close(self) -> None:
+        split, self._split = self._split, None
+        if split is not None:
+            try:
+                self._infos.append(split.close("compacted"))
+            except BaseException:
+                split.abandon()
+                raise
+
+    def finish(self) -> list[SplitInfo]:
+        """Write what is left; returns the splits, closed and durable."""
+        if self._rows:
+            self._write(self._rows)
+        self._close()
+        self._is_finished = True
+        return self._infos
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_finished:
+            if self._split is not None:
+                split, self._split = self._split, None
+                with suppress(Exception):  # of a file that goes anyway
+                    split.abandon()
+            remove_splits(self._site.medium, self._site.directory, self._names)

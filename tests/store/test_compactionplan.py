@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, count, pairwise
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.model import Schema
+from tidelog.store.compactionplan import AUTOMATIC, MOST_AT_ONCE, THOROUGH, Merge, choose_merge
+from tidelog.store.manifest import Manifest, SplitInfo
+from tidelog.store.options import StreamOptions
+
+MB = 1 << 20
+SCHEMA = Schema(pa.schema([pa.field("ts", pa.int64(), nullable=False)]), "ts")
+_names = count()
+
+
+def split(first: int, last: int, bytes: int = MB // 16, **values: object) -> SplitInfo:
+    known = {"rows": 1, "seq_min": 0, "seq_max": 9, "kind": "loaded", "created_at": 0.0, **values}
+    name = f"{next(_names):013d}-0123456789abcdef.tide"
+    return SplitInfo(name=name, bytes=bytes, time_min=first, time_max=last, **known)  # type: ignore[arg-type]
+
+
+def manifest(*splits: SplitInfo, **options: object) -> Manifest:
+    known = StreamOptions(**{"split_bytes": 64 * MB, **options})  # type: ignore[arg-type]
+    return Manifest(schemas=(SCHEMA,), options=known, splits={each.name: each for each in splits})
+
+
+def merged(state: Manifest, merge: Merge) -> Manifest:
+    """The manifest after a merge, if no byte is saved and results are cut at their size."""
+    splits = {name: info for name, info in state.splits.items() if info not in merge.inputs}
+    first = min(each.time_min for each in merge.inputs)
+    last = max(each.time_max for each in merge.inputs)
+    edges = [first, last]
+    if merge.width is not None:
+        inner = range(first // merge.width + 1, last // merge.width + 1)
+        edges = sorted({first, *(place * merge.width for place in inner), last + 1})
+        pieces = [(low, high - 1) for low, high in pairwise(edges)]
+    else:
+        pieces = [(first, last)]
+    for low, high in pieces:
+        made = split(low, high, max(merge.bytes // len(pieces), 1), kind="compacted")
+        splits[made.name] = made
+    return replace(state, splits=splits)
+
+
+def overlap(one: SplitInfo, other: SplitInfo) -> bool:
+    return one.time_min < other.time_max and other.time_min < one.time_max
+
+
+def intervals(info: SplitInfo, width: int) -> range:
+    return range(info.time_min // width, info.time_max // width + 1)
+
+
+class TestAutomatic:
+    def test_few_small_splits_are_left_alone(self) -> None:
+        assert choose_merge(manifest(*(split(i * 10, i * 10 + 5) for i in range(7))), AUTOMATIC) is None
+
+    def test_many_small_neighbours_are_merged(self) -> None:
+        splits = [split(i * 10, i * 10 + 5) for i in range(8)]
+        merge = choose_merge(manifest(*reversed(splits)), AUTOMATIC)
+        assert merge is not None
+        assert list(merge.inputs) == splits
+
+    def test_sizes_of_other_tiers_are_left_out(self) -> None:
+        grown = [split(i * 10, i * 10 + 5, 3 * MB) for i in range(7)]
+        fresh = [split(100 + i * 10, 105 + i * 10) for i in range(9)]
+        merge = choose_merge(manifest(*grown, *fresh), AUTOMATIC)
+        assert merge is not None
+        assert list(merge.inputs) == fresh
+
+    def test_a_full_split_parts_neighbours(self) -> None:
+        left, right = ([split(at + i * 10, at + i * 10 + 5) for i in range(5)] for at in (0, 2000))
+        full = split(100, 1900, 60 * MB)
+        assert choose_merge(manifest(*left, full, *right), AUTOMATIC) is None
+        assert choose_merge(manifest(*left, *right), AUTOMATIC) is not None
+
+    def test_what_lies_over_a_full_split_is_merged_with_its_like(self) -> None:
+        full = split(0, 2000, 60 * MB)
+        late = [split(i * 100, i * 100 + 10) for i in range(8)]
+        merge = choose_merge(manifest(full, *late), AUTOMATIC)
+        assert merge is not None
+        assert list(merge.inputs) == late
+
+    def test_what_lies_over_a_full_split_is_merged_into_it_when_it_has_grown(self) -> None:
+        full = split(0, 2000, 60 * MB)
+        assert choose_merge(manifest(full, split(100, 200, 14 * MB)), AUTOMATIC) is None
+        merge = choose_merge(manifest(full, split(100, 200, 16 * MB)), AUTOMATIC)
+        assert merge is not None
+        assert full in merge.inputs
+
+    def test_a_row_is_rewritten_a_few_times(self) -> None:
+        """Commits of 64 KB, merged whenever that is due: bytes are read for as many tiers as they climb."""
+        state, read = manifest(split_bytes=1 << 30), 0
+        commits = 3000
+        for index in range(commits):
+            made = split(index * 10, index * 10 + 5)
+            state = replace(state, splits={**state.splits, made.name: made})
+            while (merge := choose_merge(state, AUTOMATIC)) is not None:
+                read += merge.bytes
+                state = merged(state, merge)
+        assert len(state.splits) < 32
+        assert read < 5 * commits * MB // 16
+
+
+class TestThorough:
+    def test_neighbours_stay_in_their_regular_intervals(self) -> None:
+        state = manifest(*(split(i * 10, i * 10 + 5) for i in range(20)), split=100)
+        while (merge := choose_merge(state, THOROUGH)) is not None:
+            state = merged(state, merge)
+        assert [(each.time_min, each.time_max) for each in state.splits.values()] == [(0, 95), (100, 195)]
+
+    def test_wide_merges_are_done_in_steps(self) -> None:
+        state = manifest(*(split(i, 10_000 + i) for i in range(1000)))
+        widths = []
+        while (merge := choose_merge(state, THOROUGH)) is not None:
+            widths.append(len(merge.inputs))
+            state = merged(state, merge)
+        assert len(state.splits) == 1
+        assert max(widths) == MOST_AT_ONCE
+
+    def test_splits_that_share_an_instant_do_not_overlap(self) -> None:
+        assert choose_merge(manifest(split(0, 10, 60 * MB), split(10, 20, 60 * MB)), THOROUGH) is None
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60), st.sampled_from([1, 3, 20, 40, 70])), max_size=25),
+        st.sampled_from([None, 10, 50]),
+        st.sampled_from([None, 60 * MB, 200 * MB]),
+    )
+    def test_it_comes_to_an_end(self, shapes: list[tuple[int, int, int]], width: int | None, most: int | None) -> None:
+        splits = [split(first, first + length, size * MB) for first, length, size in shapes]
+        state = manifest(*splits, split=width, split_bytes=64 * MB)
+        for _ in range(10 * len(splits) + 1):
+            merge = choose_merge(state, THOROUGH, most)
+            if merge is None:
+                break
+            assert len(merge.inputs) > 1
+            assert most is None or merge.bytes <= most
+            if width is not None:
+                alone = [each for each in merge.inputs if len(intervals(each, width)) == 1]
+                if merge.width is None:
+                    assert not alone, "a regular interval's split was merged into one across its boundary"
+            state = merged(state, merge)
+        else:
+            raise AssertionError("there is always one more merge")
+        if most is None and width is None:
+            assert not any(overlap(*pair) for pair in combinations(state.splits.values(), 2))
