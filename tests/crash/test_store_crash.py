@@ -33,6 +33,7 @@ from tidelog.engine.store import Store
 from tidelog.model.errors import StorageError
 
 ONE_SPLIT = {**SMALL, "split": None, "split_bytes": 1 << 30}
+MERGING = {**ONE_SPLIT, "late_rows": 5}
 
 
 def read(medium: RecordingMedium) -> list[Row]:
@@ -170,6 +171,20 @@ def test_killed_everywhere_then_power_lost_while_going_on() -> None:
     assert seconds > 20
 
 
+@pytest.mark.parametrize("identified", [0.0, 0.5])
+def test_power_loss_while_late_rows_are_merged(identified: float) -> None:
+    medium, history = lived(60, 40, identified=identified, lates=12, options=MERGING, jobs=0.3)
+    assert history.merged > 30
+    assert survive_all(random_power_losses(medium, 1, 60), history, every=2) > 50
+
+
+def test_killed_while_late_rows_are_merged() -> None:
+    medium, history = lived(60, 40, lates=12, options=MERGING, jobs=0.3)
+    assert history.merged > 30
+    assert survive_all(kills(medium), history, every=5) > 20
+    assert survive_all(power_losses(medium, singles=2), history, every=97) > 10
+
+
 def test_power_loss_while_others_load_rows_too() -> None:
     medium, history = lived(50, 26, jobs=6.0)
     assert sum(append.job is not None for append in history.appends) > 4
@@ -246,7 +261,12 @@ def test_power_loss_after_a_failed_sync_was_got_over(seed: int) -> None:
 def test_soak_crashes(seed: int) -> None:
     options = ONE_SPLIT if seed % 3 == 0 else SMALL
     medium, history = lived(
-        seed, 60, identified=(0.0, 0.3, 1.0)[seed % 3], options=options, compactions=(0.0, 2.0)[seed % 2]
+        seed,
+        60,
+        identified=(0.0, 0.3, 1.0)[seed % 3],
+        options=options,
+        compactions=(0.0, 2.0)[seed % 2],
+        lates=(3, 12)[seed // 2 % 2],
     )
     survive_all(random_power_losses(medium, 3, seed), history)
     survive_all(power_losses(medium, singles=4), history, every=11)

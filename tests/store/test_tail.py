@@ -54,7 +54,7 @@ class TestSplits:
         store.close()
 
     def test_late_rows_become_a_split_of_their_own(self) -> None:
-        medium, store, stream = created(late_rows=10)
+        medium, store, stream = created(late_rows=10, late_merge="never")
         stream.append(table(numbered(0, 190)))
         stream.flush()
         stream.append(table([(time, 1000 + time) for time in range(12)]))
@@ -117,6 +117,94 @@ class TestSplits:
             store.stream(NAME).append(table(numbered(197, 198)))
             store.flush()
         assert ids(medium) == list(range(100, 198))
+
+
+def files(medium: RecordingMedium) -> int:
+    return sum(name.endswith(".tide") for name in medium.names())
+
+
+class TestLateRows:
+    def test_late_rows_are_merged_into_the_open_split(self) -> None:
+        medium, store, stream = created(late_rows=10, split=None)
+        append_and_flush(stream, [(2 * time, time) for time in range(190)])
+        append_and_flush(stream, [(2 * time + 1, 1000 + time) for time in range(12)])
+        assert files(medium) == 1
+        assert stream.aggregate(0, 24, ["count(*)", "max(id)"]) == {"count(*)": 24, "max(id)": 1011}
+        everything = [
+            id for _, id in sorted([(2 * t, t) for t in range(190)] + [(2 * t + 1, 1000 + t) for t in range(12)])
+        ]
+        assert ids(medium) == [row.id for row in rows_of(stream)] == everything
+        assert store.check() == []
+        store.close()
+        with Store(medium) as store:
+            append_and_flush(store.stream(NAME), [(1, 5000)])
+            assert len(rows_of(store.stream(NAME))) == 203
+            assert store.check() == []
+
+    def test_the_densest_leaves_are_first_and_the_rest_waits(self) -> None:
+        medium, store, stream = created(late_rows=100, split=None, leaf_rows=64, journal_bytes=1 << 20)
+        append_and_flush(stream, [(10 * time, time) for time in range(64 * 20)])
+        sparse = [(640 * leaf + 5, 2000 + leaf) for leaf in range(19)]
+        dense = [(640 * 7 + index, 3000 + index) for index in range(90)]
+        append_and_flush(stream, dense + sparse)
+        assert files(medium) == 1
+        found = stream.stats()["late"]
+        assert (found["merged"], found["queued"], found["spilled"]) == (91, 18, 0)
+        assert len(ids(medium)) == 64 * 20 + 109
+        assert store.check() == []
+
+    def test_rows_spread_too_thinly_become_a_split_of_their_own(self) -> None:
+        _, store, stream = created(late_rows=10, split=None, leaf_rows=64)
+        append_and_flush(stream, [(10 * time, time) for time in range(64 * 20)])
+        append_and_flush(stream, [(640 * leaf + 5, 2000 + leaf) for leaf in range(12)])
+        assert len(stream) == 64 * 20 + 12  # small appends wait to be looked at
+        append_and_flush(stream, [(20_000, 9000)])
+        assert [split["kind"] for split in stream.stats()["splits"]] == ["late"]
+        assert stream.stats()["late"]["spilled"] == 12
+        assert store.check() == []
+
+    def test_plain_merging_leaves_nothing(self) -> None:
+        medium, store, stream = created(late_rows=10, split=None, leaf_rows=64, late_merge="plain")
+        append_and_flush(stream, [(10 * time, time) for time in range(64 * 20)])
+        append_and_flush(stream, [(640 * leaf + 5, 2000 + leaf) for leaf in range(12)])
+        assert len(stream) == 64 * 20 + 12  # small appends wait to be looked at
+        append_and_flush(stream, [(20_000, 9000)])
+        assert files(medium) == 1
+        assert stream.stats()["late"]["merged"] == 12
+        assert len(ids(medium)) == 64 * 20 + 13
+        assert store.check() == []
+
+    def test_rows_for_closed_splits_become_a_split_of_their_own(self) -> None:
+        medium, store, stream = created(late_rows=10, split=100)
+        append_and_flush(stream, numbered(0, 390))
+        append_and_flush(stream, [(time, 1000 + time) for time in (*range(5), *range(310, 320))])
+        kinds = [split["kind"] for split in stream.stats()["splits"]]
+        assert kinds.count("late") == 0  # those of the open split are merged, and few enough are left
+        append_and_flush(stream, [(time, 2000 + time) for time in range(10)])
+        kinds = [split["kind"] for split in stream.stats()["splits"]]
+        assert kinds.count("late") == 1
+        assert len(ids(medium)) == 390 + 25
+        assert store.check() == []
+
+    def test_a_leaf_that_is_full_takes_no_more(self) -> None:
+        medium, store, stream = created(late_rows=10, split=None)
+        append_and_flush(stream, [(10 * time, time) for time in range(80)])
+        for round in range(8):
+            append_and_flush(stream, [(5, 1000 + 10 * round + index) for index in range(10)])
+        kinds = [split["kind"] for split in stream.stats()["splits"]]
+        assert set(kinds) == {"late"}
+        assert len(ids(medium)) == 160
+        assert store.check() == []
+
+    def test_far_too_many_late_rows_are_merged_at_once(self) -> None:
+        medium, store, stream = created(late_rows=10, split=None)
+        append_and_flush(stream, [(10 * time, time) for time in range(3000)])
+        rows = [(10 * time + 5, 5000 + time) for time in range(2900)]
+        append_and_flush(stream, rows)
+        assert files(medium) == 1
+        assert stream.stats()["late"]["queued"] <= 20
+        assert len(ids(medium)) == 5900
+        assert store.check() == []
 
 
 class TestReadingWhileWriting:

@@ -83,6 +83,10 @@ class History:
     """How often rows are loaded beside the tail; appends are 6."""
     compactions: float = 0.0
     """How often splits are merged."""
+    lates: float = 3
+    """How often rows come late."""
+    merged: int = 0
+    """How many late rows were merged into trees."""
     appends: list[Append] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -103,13 +107,17 @@ class History:
     def run(self, steps: int) -> None:
         """Take random steps, then flush and close."""
         actions = [self.append, self.one_row, self.late, self.flush, self.delete_before, self.reopen, self.load]
-        weights = [6, 2, 3, 6, 0.7, 0.7, self.jobs]
+        weights = [6, 2, self.lates, 6, 0.7, 0.7, self.jobs]
         if self.compactions:
             actions.append(self.compact)
             weights.append(self.compactions)
         for _ in range(steps):
             self._dice.choices(actions, weights)[0]()
         self.flush()
+        self._close()
+
+    def _close(self) -> None:
+        self.merged += self.stream.stats()["late"]["merged"]
         self.store.close()
 
     def _next(self, times: list[int]) -> Append:
@@ -178,7 +186,7 @@ class History:
         self.mark("deleted", bound)
 
     def reopen(self) -> None:
-        self.store.close()
+        self._close()
         self.mark("flushed", len(self.appends))
         self.store = Store(self.medium)
         self.stream = self.store.stream(NAME)

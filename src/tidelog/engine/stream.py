@@ -21,6 +21,7 @@ from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_al
 from tidelog.store.check import check_stream
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import THOROUGH
+from tidelog.store.lateness import LateCounters
 from tidelog.store.manifest import Change, ManifestLog
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
@@ -331,8 +332,14 @@ class Stream:
         return int(self.aggregate(None, None, ["count(*)"])["count(*)"])
 
     def stats(self) -> dict[str, Any]:
-        """Rows, bytes and the shape of the trees, as plain values."""
-        return describe(self.name, self.snapshot(), self._site)
+        """Rows, bytes and the shape of the trees, as plain values.
+
+        ``late`` has what became of rows that came late since this process began to append: how many, where they went,
+        and by how many ticks they were late (:class:`~tidelog.store.lateness.LateCounters`).
+        """
+        tail = self._tail
+        late = LateCounters().to_dict(0) if tail is None else tail.late()
+        return describe(self.name, self.snapshot(), self._site, late)
 
     def check(self) -> list[Finding]:
         """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""

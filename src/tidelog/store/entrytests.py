@@ -1,4 +1,4 @@
-"""What entries of trees tell of sequence numbers."""
+"""What entries of trees tell of times and sequence numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
+from tidelog.storage.codec import Ints
 from tidelog.store.seqset import SeqSet
 
 
@@ -23,6 +24,17 @@ def with_numbers(layout: Layout, numbers: SeqSet, base: int = 0) -> Test:
         bounds = entries["columns"][:, layout.sequence]
         # Numbers are never negative, so their bits are the same with and without a sign.
         return own.overlap_each(bounds["min"].astype(np.int64), bounds["max"].astype(np.int64))
+
+    return test
+
+
+def with_times(layout: Layout, times: Ints) -> Test:
+    """Tells whether rows with some of the times, which are sorted, may be below entries."""
+
+    def test(entries: Entries) -> npt.NDArray[np.bool_]:
+        bounds = entries["columns"][:, layout.time]
+        lows, highs = (bounds[name].astype(np.int64) for name in ("min", "max"))
+        return np.searchsorted(times, lows) < np.searchsorted(times, highs, side="right")
 
     return test
 

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from tidelog.index.layout import Layout
+from tidelog.index.tabtree.merging import Shares
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
 from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
+from tidelog.storage.codec import Ints
 from tidelog.storage.media import Medium
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import Rows
@@ -67,6 +71,8 @@ class OpenSplit:
         self._tree = tree
         self.name = name
         self.boundary = boundary
+        self._key = object()
+        """Names the tree in the cache of nodes: another one after each merge, for nodes have other entries then."""
 
     @classmethod
     def create(cls, site: Site, boundary: Interval | None) -> OpenSplit:
@@ -136,6 +142,24 @@ class OpenSplit:
         """Append sorted rows, none of which is before the last one; see :meth:`TreeWriter.extend`."""
         self._tree.extend(batch, in_order=in_order)
 
+    @property
+    def first_time(self) -> int:
+        """The time of the first row; there must be one."""
+        return int(self._tree.leaf_bounds().lows[0])
+
+    def shares(self, times: Ints) -> Shares:
+        """Which leaves rows of sorted times belong to, see :meth:`TreeWriter.shares`."""
+        return self._tree.shares(times)
+
+    def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
+        """How many such rows as these leaves can still take."""
+        return self._tree.room(leaves, rows)
+
+    def merge(self, rows: pa.RecordBatch) -> int:
+        """Put sorted late rows where they belong, with effect from the next flush; see :meth:`TreeWriter.merge`."""
+        self._key = object()
+        return self._tree.merge(rows)
+
     def next_commit(self) -> tuple[int, int]:
         """Number and position of the commit that :meth:`flush` would make."""
         return self._container.next_commit()
@@ -148,7 +172,7 @@ class OpenSplit:
         """The tree as it is now, durable or not."""
         view = self._container.view()
         view.measure(self._site.meter)
-        return TreeReader(view, self._tree.layout, self._tree.flank(), self._site.nodes, self.name)
+        return TreeReader(view, self._tree.layout, self._tree.flank(), self._site.nodes, self._key)
 
     def close(self, kind: SplitKind = "regular") -> SplitInfo:
         """Close tree and file, durably; says what the manifest is to know of it. There must be rows."""

@@ -20,6 +20,9 @@ Duration: TypeAlias = str | int
 
 Durability: TypeAlias = Literal["flush", "batch", "none"]
 
+LateMerge: TypeAlias = Literal["dense", "plain", "never"]
+
+LATE_MERGES: Final = ("dense", "plain", "never")
 DURABILITIES: Final = ("flush", "batch", "none")
 LARGEST_FANOUT: Final = 1 << 16
 LARGEST_LEAF: Final = 1 << 24
@@ -52,9 +55,12 @@ class StreamOptions:
     lateness: Duration | None = None
     """How much older than the newest event an event may arrive; told to those who ask, not enforced."""
     late_rows: int = 1 << 20
-    """Late rows held in memory at most, before they become a split of their own."""
+    """Late rows held in memory, before they are merged into trees or become a split of their own."""
     late_bytes: int = 64 << 20
     """The same limit in bytes; the one reached first counts."""
+    late_merge: LateMerge = "dense"
+    """What happens to late rows at the limit: those that are many for one leaf are merged into it and the rest waits,
+    or becomes a split of its own (``dense``); all are merged (``plain``); all become such a split (``never``)."""
     grace: float = GRACE_SECONDS
     """Seconds of wall-clock time that a file stays on disk after it left the manifest; texts such as ``"10m"`` too."""
     journal_bytes: int = 8 << 20
@@ -73,6 +79,11 @@ class StreamOptions:
         if self.durability not in DURABILITIES:
             raise InputError(
                 f"found durability {self.durability!r}; expected one of {', '.join(map(repr, DURABILITIES))}"
+            )
+
+        if self.late_merge not in LATE_MERGES:
+            raise InputError(
+                f"found late_merge {self.late_merge!r}; expected one of {', '.join(map(repr, LATE_MERGES))}"
             )
 
     def check(self, schema: Schema) -> None:

@@ -9,8 +9,8 @@ from tidelog.store.parts import MemoryPart, TreePart
 from tidelog.store.snapshot import Snapshot
 
 
-def describe(name: str, snapshot: Snapshot, site: Site) -> dict[str, Any]:
-    """Rows, bytes, bounds and the shape of every tree of a snapshot."""
+def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any]) -> dict[str, Any]:
+    """Rows, bytes, bounds and the shape of every tree of a snapshot; ``late`` is what is known of late rows."""
     clock = snapshot.layout.schema.clock
     splits = [
         {
@@ -38,6 +38,7 @@ def describe(name: str, snapshot: Snapshot, site: Site) -> dict[str, Any]:
         "fanout": snapshot.layout.fanout,
         "splits": splits,
         "trees": trees,
+        "late": late,
         "nodes_cached": site.nodes.statistics().entries,
         "blocks_read": site.meter.blocks,
         "bytes_read": site.meter.bytes,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from tidelog.model.rows import Row
 from tidelog.storage.media import Lock
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.store.entrytests import tree_numbers
+from tidelog.store.lateness import LateCounters
+from tidelog.store.latequeue import LateQueue
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import Site, closed_tree
@@ -41,6 +43,18 @@ _SMALL: Final = 1024
 
 _MOST_WAITING: Final = 256
 
+_LATE_LEFT: Final = 0.5
+"""What share of the limit of late rows is left when a bulk of them was merged as far as it is worth it."""
+
+_LATE_AT_MOST: Final = 2
+"""How many times the limit of late rows may wait before an append merges more than a slice of them."""
+
+_SLICE_LEAVES: Final = 64
+"""Leaves that late rows are merged into between two appends: half a million rows, about a tenth of a second."""
+
+_SPARSE: Final = 32
+"""A leaf is written again for late rows if they are at least this fraction of a full one. For fewer it is cheaper to
+write them as a split of their own, in one go; compaction merges that later, with everything else around it."""
 
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
@@ -89,7 +103,7 @@ class Tail:
         self._closed = False
         self._failure: BaseException | None = None
         self._fresh = MemoryRows(self._schema, self._stored)
-        self._late = MemoryRows(self._schema, self._stored)
+        self._late = LateQueue(self._schema, self._stored)
         self._splits = TailSplits(site, manifests, on_new=self._name_splits, on_many=self._close_finished)
         self._unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
@@ -97,6 +111,7 @@ class Tail:
         self._is_taken = False
         """Whether rows that are not in the journal have left off waiting."""
         self._view: TailView | None = None
+        self._counters = LateCounters()
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory))
         try:
@@ -236,8 +251,7 @@ class Tail:
                 # All of a list is in memory anyway, so its rows are flushed, and seen by others, together.
                 if not is_whole and self._has_many_late(_LATE_BEFORE_FLUSH):
                     self._flush_or_fail()
-            if self._has_many_late(1):
-                self._flush_or_fail()
+            self._settle_late()
 
     def append_row(self, row: Row) -> None:
         """Append one event, given by its canonical values (:class:`tidelog.model.rows.RowReader`)."""
@@ -250,8 +264,7 @@ class Tail:
             except BaseException as error:
                 self._failure = error
                 raise
-            if self._has_many_late(1):
-                self._flush_or_fail()
+            self._settle_late()
 
     def _announce(self, producer: str) -> None:
         """See to it that from the first append with a number on, crashes lead back to exactly what was flushed.
@@ -321,7 +334,12 @@ class Tail:
         self._splits.extend(rows, in_order=True)
         return True
 
-    def _has_many_late(self, factor: int) -> bool:
+    def _settle_late(self) -> None:
+        """Flush if that would do something about late rows."""
+        if self._has_many_late(1) or self._late.is_merging:
+            self._flush_or_fail()
+
+    def _has_many_late(self, factor: float) -> bool:
         """Whether there are so many times more late rows than are to be kept in memory."""
         late, options = self._late, self._options
         return late.rows >= factor * options.late_rows or late.bytes >= factor * options.late_bytes
@@ -346,11 +364,34 @@ class Tail:
         if not self._unacknowledged and self._splits.close_finished():
             self._publish()  # without them: when their events are deleted, their files will go
 
+    def _merge_late(self) -> None:
+        """Merge late rows into the splits they belong to, the densest regions first; the next commit makes it durable.
+
+        A slice at a time, so that appends do not have to wait for long, unless there are far too many late rows. When
+        half of what may be kept is left, or the rest is spread so thinly that a leaf would be written again for a few
+        rows, that rest stays where it is.
+        """
+        how, queue = self._options.late_merge, self._late
+        if how == "never" or not (queue.is_merging or self._has_many_late(1)):
+            return
+        if not queue.is_merging:
+            queue.begin()
+        is_plain = how == "plain"
+        fewest = 1 if is_plain else self._options.leaf_rows // _SPARSE
+        while queue.is_merging:
+            merged = queue.merge_slice(self._splits.claims(), _SLICE_LEAVES, fewest)
+            self._counters.merged += merged
+            if not merged or not (is_plain or self._has_many_late(_LATE_LEFT)):
+                queue.end()
+            elif not (is_plain or self._has_many_late(_LATE_AT_MOST)):
+                return
+
     def _spill_late(self) -> None:
         """Make a split of the late rows."""
         if self._late.rows and not self._unacknowledged:
-            self._splits.add_late(self._late.sorted())
-            self._late.take()
+            rows = self._late.take()
+            self._splits.add_late(rows)
+            self._counters.spilled += rows.num_rows
 
     # -- flushing -------------------------------------------------------------------------------------------------
 
@@ -399,7 +440,7 @@ class Tail:
             or self._producers
             or self._has_many_late(1)
             or self._fresh.rows + self._waiting.rows >= self._options.leaf_rows
-            or self._journal.bytes >= self._options.journal_bytes
+            or self._is_journal_long()
             or self._splits.has_finished
             or self._splits.commits() != self._splits.committed
         )
@@ -418,6 +459,7 @@ class Tail:
             self._take_waiting()
             if self._fresh.rows >= leaf:
                 self._splits.extend(self._fresh.take(self._fresh.rows // leaf * leaf))
+        self._merge_late()
         commits = self._splits.commits()
         message = self._unjournaled()
         is_changed = commits != self._splits.committed
@@ -440,12 +482,16 @@ class Tail:
         self._is_taken = False
         self._publish()
         self._close_finished()
-        if self._has_many_late(1):
+        if self._has_many_late(1) and not self._late.is_merging:
             self._spill_late()
-        if self._journal.bytes >= self._options.journal_bytes:
+        if self._is_journal_long():
             self._journal.replace(self._head(base=True), self._memory())
             self._publish()
             self._journal.remove_older()
+
+    def _is_journal_long(self) -> bool:
+        """Whether a new journal is worth the work of writing its base, with all rows in memory."""
+        return self._journal.bytes >= max(self._options.journal_bytes, 2 * self._journal.base_bytes)
 
     def _unjournaled(self) -> bytes | pa.Buffer | None:
         """The Arrow IPC message of all rows in memory that are not in the journal; None if there are none."""
@@ -462,7 +508,7 @@ class Tail:
     def _memory(self) -> pa.RecordBatch:
         self._take_waiting()
         self._is_taken = False  # what is asked for goes to the journal
-        return concatenated([self._fresh.sorted(), self._late.sorted()], self._stored)
+        return concatenated([self._fresh.sorted(), *self._late.sorted()], self._stored)
 
     def _publish(self, records: int | None = None, seq: int | None = None) -> None:
         """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""
@@ -480,13 +526,18 @@ class Tail:
             self._check_open()
             if self._view is None:
                 self._take_waiting()
-                rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), self._late.sorted()]
+                rows: Sequence[pa.RecordBatch] = [self._fresh.sorted(), *self._late.sorted()]
                 self._view = TailView(
                     tuple(self._splits.readers()),
                     tuple(batch for batch in rows if batch.num_rows),
                     self._next_seq,
                 )
             return self._view
+
+    def late(self) -> dict[str, Any]:
+        """What has become of late rows since this tail was opened, see :class:`LateCounters`."""
+        with self._mutex:
+            return self._counters.to_dict(self._late.rows)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -158,6 +158,8 @@ class TailJournal:
         try:
             journal.append(pack(base, message_of(rows)))
             journal.sync()
+            self.base_bytes = journal.bytes
+            """How long it was with its base alone."""
         except BaseException:
             journal.close()
             raise

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.interval import Interval
-from tidelog.model.time import INT64_MAX
+from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.numbered import Rows
+from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.rows import times
@@ -42,14 +43,17 @@ class TailSplits:
         """The commits that count: of the last flush, or of the one that is being made."""
         self.sealed: int | None = None
         """The greatest time among the rows in splits; what is older comes late."""
+        self._closed_until: int | None = None
+        """The greatest time among the rows of regular splits that are closed."""
 
     def take_over(self, splits: Mapping[str, tuple[int, int]], manifest: Manifest, *, exactly: bool) -> None:
         """Go on with the splits of the writer before: with all that is whole, or ``exactly`` up to their commits."""
         for name, at in splits.items():
             self._splits.append(OpenSplit.open(self._site, name, at if exactly else None))
-        sealed = [split.time_max for split in manifest.splits.values() if split.kind == "regular"]
-        sealed += [split.last_time for split in self._splits if split.last_time is not None]
+        closed = [split.time_max for split in manifest.splits.values() if split.kind == "regular"]
+        sealed = closed + [split.last_time for split in self._splits if split.last_time is not None]
         self.sealed = max(sealed, default=None)
+        self._closed_until = max(closed, default=None)
         self._is_last_open = bool(self._splits) and not self._splits[-1].is_closing
         self.committed = self.commits()
 
@@ -119,12 +123,33 @@ class TailSplits:
         finished = list(self._splits[:-1] if self._is_last_open else self._splits)
         for split in finished:
             if split.rows:
-                self._hand_over(split.close())
+                info = split.close()
+                self._hand_over(info)
+                self._closed_until = max(info.time_max, self._closed_until or info.time_max)
             else:
                 split.abandon()
             self._splits.remove(split)
             self.committed.pop(split.name, None)
         return bool(finished)
+
+    def claims(self) -> list[Claim]:
+        """The splits that late rows can be merged into, in the order of their times.
+
+        A split takes rows between its own and older ones that lie within its boundary, down to the split before it
+        (spec/event-store.md 6.6). Rows for splits that are closed, or about to be, belong nowhere.
+        """
+        claims: list[Claim] = []
+        before = self._closed_until
+        for split in self._splits:
+            if not split.rows or split.last_time is None:
+                continue
+            if not split.is_closing:
+                gap = INT64_MIN if before is None else before + 1
+                begin = None if split.boundary is None else split.boundary.start
+                start = gap if begin is None else max(gap, begin)
+                claims.append((split, min(start, split.first_time), split.last_time))
+            before = split.last_time
+        return claims
 
     def add_late(self, rows: pa.RecordBatch) -> None:
         """Make a closed split of sorted late rows."""

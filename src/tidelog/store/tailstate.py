@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog.index.entries import Entries
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.searching import Test
+from tidelog.model.arrays import integers
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
-from tidelog.store.entrytests import with_numbers
+from tidelog.store.entrytests import with_numbers, with_times
 from tidelog.store.filenames import join
 from tidelog.store.manifest import Manifest, SplitInfo
 from tidelog.store.opensplit import Site
@@ -119,8 +123,15 @@ def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
     low, high = int(numbers.min()), int(numbers.max())
     found = [np.empty(0, np.int64)]
     for tree in trees:
-        test = with_numbers(tree.layout, SeqSet([(low, high + 1)]))
-        for batch in tree.scan(columns=[tree.layout.stored.names[tree.layout.sequence]], test=test):
+        # Leaves that late rows were merged into have numbers from then and now, so times are looked at too.
+        at = np.sort(integers(rows.column(tree.layout.schema.time)))
+        has_numbers = with_numbers(tree.layout, SeqSet([(low, high + 1)]))
+        has_times = with_times(tree.layout, at)
+
+        def may_hold(entries: Entries, tests: tuple[Test, ...] = (has_numbers, has_times)) -> npt.NDArray[np.bool_]:
+            return np.logical_and(*(test(entries) for test in tests))
+
+        for batch in tree.scan(columns=[tree.layout.stored.names[tree.layout.sequence]], test=may_hold):
             each = seqs(batch)
             found.append(each[(each >= low) & (each <= high)])
     return np.concatenate(found)

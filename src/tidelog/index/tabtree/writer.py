@@ -96,7 +96,6 @@ class TreeWriter:
         self._bounds = LeafBounds(flank.layout)
         self._bounded = 0
         """How many nodes over leaves the bounds were read from."""
-        self._merges = 0
         container.on_leaves = self._take_leaves
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -148,18 +147,13 @@ class TreeWriter:
 
     # -- merging --------------------------------------------------------------------------------------------------
 
-    @property
-    def merges(self) -> int:
-        """How often rows were merged: trees with another number have other nodes under the same ids."""
-        return self._merges
-
     def shares(self, times: Ints) -> Shares:
         """Which leaves rows of sorted times belong to. There must be leaves."""
-        return shares_of(self._leaf_bounds(), times)
+        return shares_of(self.leaf_bounds(), times)
 
     def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
         """How many such rows as these some leaves, given by their ordinals, can still take."""
-        room: Ints = GROWTH * self._container.leaf_rows(rows) - self._leaf_bounds().rows[leaves]
+        room: Ints = GROWTH * self._container.leaf_rows(rows) - self.leaf_bounds().rows[leaves]
         return np.maximum(room, 0)
 
     def merge(self, rows: pa.RecordBatch) -> int:
@@ -174,7 +168,7 @@ class TreeWriter:
         check_late(self.layout, rows, self._last)
         if not rows.num_rows:
             return 0
-        bounds = self._leaf_bounds()
+        bounds = self.leaf_bounds()
         shares = shares_of(bounds, integers(rows.column(self.layout.time)))
         leaves, room = shares.leaves, self.room(shares.leaves, rows)
         if (shares.counts > room).any():
@@ -191,12 +185,11 @@ class TreeWriter:
             bounds.replace(leaves, entries)
             self._replace_entries(0, leaves, entries)
             self._rows += added
-            self._merges += 1
             self._flank = None
         return added
 
-    def _leaf_bounds(self) -> LeafBounds:
-        """The bounds of all leaves. Nodes are read the first time that they are asked for."""
+    def leaf_bounds(self) -> LeafBounds:
+        """The bounds of all leaves, until something is appended. A node is read when they are first asked for."""
         self._container.settle()
         fanout = self.layout.fanout
         with self._lock:
