@@ -75,7 +75,7 @@ def test_the_head_is_laid_out_as_documented(node: Node) -> None:
         (12, b"\5", "make no sense"),
         (12, b"\2", "bytes"),
         (16, b"\1", "1 columns"),
-        (20, b"\1", "make no sense"),
+        (20, b"\1", "words of states"),
         (24, b"\1", "says that it is node 1"),
         (39, b"\x80", "make no sense"),
     ],

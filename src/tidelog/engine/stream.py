@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidelog.aggregates import find
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
@@ -260,7 +261,8 @@ class Stream:
         """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
 
         ``count``, ``sum``, ``min``, ``max``, ``avg`` of plain columns are answered from the index, whatever the length
-        of the range; see :meth:`explain`.
+        of the range, as are user-defined aggregates (docs/aggregates.md) that the stream keeps; see :meth:`explain`.
+        Raises :class:`NotFoundError` for a user-defined one whose code is not here.
         """
         texts = _texts(aggregates)
         return dict(zip(texts, self._aggregate(start, end, texts, where, as_of).values, strict=True))
@@ -277,10 +279,7 @@ class Stream:
         """How :meth:`aggregate` comes to its results, and what it reads."""
         texts = _texts(aggregates)
         answers = self._aggregate(start, end, texts, where, as_of)
-        lines = [
-            f"{text}: from {'events' if events else 'the index'}"
-            for text, events in zip(texts, answers.from_events, strict=True)
-        ]
+        lines = [f"{text}: from {source}" for text, source in zip(texts, answers.sources, strict=True)]
         counters = answers.counters
         lines.append(f"visited {counters.nodes} nodes ({counters.node_reads} read), {counters.leaves} leaves")
         return "\n".join(lines)
@@ -295,7 +294,10 @@ class Stream:
 
     def _read_question(self, texts: tuple[str, ...]) -> Question:
         stored = self._site.layout.stored
-        return Question(self._site.layout, [parse_aggregate(text, stored) for text in texts])
+        bindings = self.options.user_aggregates
+        absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
+        calls = [parse_aggregate(text, stored, self.schema.time, absent) for text in texts]
+        return Question(self._site.layout, calls)
 
     def aggregate_all(
         self,

@@ -10,6 +10,7 @@ from tidelog.expr.parse import parse
 from tidelog.expr.predicate import Predicate, predicate
 from tidelog.expr.ranges import column_ranges
 from tidelog.expr.tree import Expression
+from tidelog.expr.usercalls import UserCall, parse_binding
 
 __all__ = [
     "AggregateCall",
@@ -20,8 +21,10 @@ __all__ = [
     "Interval",
     "Predicate",
     "UnsupportedError",
+    "UserCall",
     "column_ranges",
     "parse",
     "parse_aggregate",
+    "parse_binding",
     "predicate",
 ]

@@ -6,11 +6,14 @@ A state is a tuple of plain Python values and Arrow scalars. It is never changed
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidelog.aggregates import named, names
+from tidelog.aggregates.binding import missing
 from tidelog.expr.accumulators import ACCUMULATORS, Accumulator
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import evaluate
@@ -29,6 +32,7 @@ from tidelog.expr.types import (
     is_numeric,
     sql_name,
 )
+from tidelog.expr.usercalls import ALIASES, UserCall, user_call
 from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import Schema
 
@@ -38,13 +42,7 @@ if TYPE_CHECKING:
 State = tuple[Any, ...]
 """What has been seen so far, to be passed to the methods of the same call only."""
 
-_ALIASES = {
-    "mean": "avg",
-    "variance": "var_samp",
-    "stddev": "stddev_samp",
-}
-
-_NAMES = (*ACCUMULATORS, *_ALIASES)
+_NAMES = (*ACCUMULATORS, *ALIASES)
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,14 @@ class AggregateCall:
         return f"{self.function}({inner}){where}"
 
 
-def parse_aggregate(text: str, schema: Schema | pa.Schema) -> AggregateCall:
+def parse_aggregate(
+    text: str, schema: Schema | pa.Schema, time: str = "", absent: Mapping[str, str] | None = None
+) -> AggregateCall | UserCall:
     """The call that ``text`` says, e.g. ``sum(price * volume) FILTER (WHERE symbol = 'TIDE')``.
 
-    Raises :class:`ExpressionError` for what is no call of a known aggregate function.
+    ``time`` is the column of event times, which some user-defined aggregates need. ``absent`` are the ids, by their
+    names, of those that a stream has and whose code is not here: :class:`NotFoundError` says where it is. Raises
+    :class:`ExpressionError` for what is no call of a known aggregate function.
     """
     from sqlglot import exp
 
@@ -116,9 +118,16 @@ def parse_aggregate(text: str, schema: Schema | pa.Schema) -> AggregateCall:
     if not isinstance(call, exp.Anonymous):
         raise binder.error("expected a call of an aggregate function, e.g. avg(price)", call)
     name = str(call.this).lower()
-    function = _ALIASES.get(name, name)
+    function = ALIASES.get(name, name)
     if function not in ACCUMULATORS:
-        raise binder.error(f"there is no aggregate function {call.this!r}; {did_you_mean(name, _NAMES)}", call)
+        kind = named(function)
+        if kind is not None:
+            arrow = schema.arrow if isinstance(schema, Schema) else schema
+            return user_call(binder, kind, call, where, arrow, time or getattr(schema, "time", ""))
+        if absent and function in absent:
+            raise missing(absent[function])
+        known = (*_NAMES, *names())
+        raise binder.error(f"there is no aggregate function {call.this!r}; {did_you_mean(name, known)}", call)
     argument = _argument(binder, function, call)
     argument, type_ = _typed(binder, function, argument, call)
     accumulator = ACCUMULATORS[function](BIGINT if argument is None else argument.type)

@@ -14,7 +14,7 @@ from tidelog.index.entries import (
     WORDS_OF_COLUMN,
     Entries,
     Words,
-    empty,
+    blank,
     from_batch,
     words_of,
 )
@@ -39,7 +39,7 @@ class Aggregate:
         """Of no rows, or of those of ``entry`` (an array of one, not copied), in which ``columns`` are filled."""
         self.layout = layout
         self.columns = layout.columns if columns is None else columns
-        self._entry = empty(layout, 1) if entry is None else entry
+        self._entry = blank(layout, 1) if entry is None else entry
         self._words = words_of(self._entry)[0]
 
     @classmethod

@@ -2,7 +2,8 @@
 
 An entry is the child's block id, its rows, and for each column the record :data:`AGGREGATE`: a leaf's summary
 (:mod:`tidelog.storage.summary`) with counts of 64 bits, so that it can stand for any number of leaves. The functions of
-that package which read values (``minimum``, ``maximum``, ``total``) take such records too.
+that package which read values (``minimum``, ``maximum``, ``total``) take such records too. Behind them are the states
+of user-defined aggregates (:mod:`tidelog.index.states`), if the layout has any.
 
 Without bounds or sum a record says one of two things. If ``rows - nulls - nans`` is 0, there is no value; otherwise
 they are not known: not kept for this column, or (decimals) too large for the fields.
@@ -11,6 +12,7 @@ they are not known: not kept for this column, or (decimals) too large for the fi
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import pyarrow as pa
 from tidelog.index import kernels
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
+from tidelog.storage.numbered import Rows
 from tidelog.storage.summary import SUMMARY, summarise
 
 Entries = npt.NDArray[np.void]
@@ -54,15 +57,36 @@ _VALUED = ("flags", "min", "max", "sum")
 
 
 @functools.cache
-def entry_dtype(columns: int) -> np.dtype[Any]:
-    """The type of entries of trees with so many columns."""
-    return np.dtype([("child", "<i8"), ("rows", "<i8"), ("columns", AGGREGATE, (columns,))])
+def entry_dtype(columns: int, states: int = 0) -> np.dtype[Any]:
+    """The type of entries of trees with so many columns, and so many words of states of user-defined aggregates."""
+    fields: list[Any] = [("child", "<i8"), ("rows", "<i8"), ("columns", AGGREGATE, (columns,))]
+    return np.dtype([*fields, ("states", "<u8", (states,))] if states else fields)
 
 
 def empty(layout: Layout, count: int) -> Entries:
     """So many entries of nothing: no child, no rows."""
+    entries: Entries = np.zeros(count, entry_dtype(len(layout.kinds), layout.states.words))
+    return entries
+
+
+def blank(layout: Layout, count: int) -> Entries:
+    """Like :func:`empty`, without room for states of user-defined aggregates: for answers."""
     entries: Entries = np.zeros(count, entry_dtype(len(layout.kinds)))
     return entries
+
+
+def without_states(layout: Layout, entries: Entries) -> Entries:
+    """Entries of a layout as :func:`blank` makes them."""
+    if not layout.states.words:
+        return entries
+    plain = entry_dtype(len(layout.kinds))
+    found: Entries = np.ascontiguousarray(words_of(entries)[:, : plain.itemsize // 8]).view(plain).reshape(len(entries))
+    return found
+
+
+def states_of(layout: Layout, entries: Entries) -> Words:
+    """The words of the states in entries of a layout, a row for each, sharing their memory."""
+    return words_of(entries)[:, WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds) :]
 
 
 def words_of(entries: Entries) -> Words:
@@ -70,14 +94,23 @@ def words_of(entries: Entries) -> Words:
     return entries.view(np.uint64).reshape(len(entries), entries.dtype.itemsize // 8)
 
 
-def from_summaries(layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray[np.void]) -> Entries:
-    """The entries of leaves, given their summaries by leaf and column."""
+def from_summaries(
+    layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray[np.void], states: Words | None = None
+) -> Entries:
+    """The entries of leaves, given their summaries by leaf and column, and the states of user-defined aggregates.
+
+    Without ``states`` these are unknown. :func:`leaf_states` makes them.
+    """
     entries = empty(layout, len(ids))
     entries["child"] = ids
     entries["rows"] = rows
     # As words, for NumPy is slow with fields of records: both have the same ones, in the same order.
     found = np.ascontiguousarray(summaries).view(np.uint64).reshape(*summaries.shape, _SUMMARY_WORDS)
-    records = words_of(entries)[:, WORDS_BEFORE:].reshape(*summaries.shape, WORDS_OF_COLUMN)
+    end = WORDS_BEFORE + WORDS_OF_COLUMN * summaries.shape[1]
+    words = words_of(entries)
+    if layout.states.words:
+        words[:, end:] = layout.states.unknown(len(ids)) if states is None else states
+    records = words[:, WORDS_BEFORE:end].reshape(*summaries.shape, WORDS_OF_COLUMN)
     records[:, :, 0] = found[:, :, 0] & _LOWER_HALF
     records[:, :, NULLS_WORD] = found[:, :, 0] >> np.uint64(32)
     records[:, :, NANS_WORD] = found[:, :, 1] & _LOWER_HALF
@@ -89,12 +122,18 @@ def from_summaries(layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray
     return entries
 
 
+def leaf_states(layout: Layout, leaves: Iterable[Rows]) -> Words:
+    """The states of user-defined aggregates of leaves, given the rows of each (the columns ``states.columns`` do)."""
+    found = [layout.states.of_rows(rows, np.array([0, rows.num_rows], np.int64)) for rows in leaves]
+    return np.concatenate(found) if found else layout.states.unknown(0)
+
+
 def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints) -> Entries:
     """Entries of runs of rows: of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``; they have no child (-1).
 
-    The columns of the batch are those of ``columns``, in that order; others stay empty.
+    The columns of the batch are those of ``columns``, in that order; others stay empty. There are no states.
     """
-    entries = empty(layout, len(cuts) - 1)
+    entries = blank(layout, len(cuts) - 1)
     entries["child"] = -1
     entries["rows"] = cuts[1:] - cuts[:-1]
     records = entries["columns"]
@@ -105,14 +144,19 @@ def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints)
     return entries
 
 
-def merge(layout: Layout, entries: Entries, columns: Ints | None = None) -> Entries:
+def merge(layout: Layout, entries: Entries, *, with_states: bool = True) -> Entries:
     """One entry (an array of length 1, without a child: -1) for what all ``entries`` stand for, in their order.
 
-    A sum that does not fit its field is dropped, as are bounds and sums that an entry with values does not have. With
-    ``columns`` the other columns stay empty.
+    A sum that does not fit its field is dropped, as are bounds and sums that an entry with values does not have.
+    Without ``with_states`` states of user-defined aggregates become unknown instead of being merged.
     """
     merged = empty(layout, 1)
     merged["child"] = -1
-    chosen = layout.columns if columns is None else columns
-    kernels.merge_into(words_of(entries), 0, len(entries), layout.kinds, chosen, words_of(merged)[0])
+    kernels.merge_into(words_of(entries), 0, len(entries), layout.kinds, layout.columns, words_of(merged)[0])
+    states = layout.states
+    if states.words:
+        cuts = np.array([0, len(entries)], np.int64)
+        states_of(layout, merged)[:] = (
+            states.merge(states_of(layout, entries), cuts) if with_states else states.unknown(1)
+        )
     return merged

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
+from tidelog.index.states import States, StoredState
 from tidelog.model.errors import CorruptionError, InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec import Ints
@@ -20,15 +21,17 @@ FANOUT: Final = 64
 
 _KEY: Final = "tree"
 _VERSION: Final = 1
+_VERSION_WITH_STATES: Final = 2
 
 
 @final
 class Layout:
-    """How a tree is laid out: the stream's schema, the fan-out and the columns with aggregates. Immutable.
+    """How a tree is laid out: the stream's schema, the fan-out, the columns with aggregates, further states. Immutable.
 
     Leaves have the columns of the schema and the hidden sequence number behind them (:attr:`stored`). Bounds and sums
     are kept for the columns named by ``aggregates`` ("all" for every one), and always for time and sequence number.
-    Counts of rows, nulls and NaN are kept for all. Raises :class:`NotFoundError` for a name that is no column and
+    Counts of rows, nulls and NaN are kept for all. ``states`` are user-defined aggregates that entries keep states of
+    (:mod:`tidelog.index.states`). Raises :class:`NotFoundError` for a name that is no column and
     :class:`InputError` for a fan-out below 2.
     """
 
@@ -40,12 +43,19 @@ class Layout:
         "kinds",
         "schema",
         "sequence",
+        "states",
         "stored",
         "time",
         "types",
     )
 
-    def __init__(self, schema: Schema, fanout: int = FANOUT, aggregates: str | Iterable[str] = "all") -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        fanout: int = FANOUT,
+        aggregates: str | Iterable[str] = "all",
+        states: Sequence[StoredState] = (),
+    ) -> None:
         if not 2 <= fanout <= 1 << 16:
             raise InputError(f"fanout is {fanout}, expected 2 to {1 << 16} entries of a node")
         self.schema = schema
@@ -65,6 +75,7 @@ class Layout:
             dropped = [name not in self.aggregates and name not in always for name in self.stored.names]
             self.kinds[dropped] = kernels.COUNTS
         self.columns.flags.writeable = self.kinds.flags.writeable = False
+        self.states = States(self.stored, schema.time, states)
 
     def indexes(self, names: Sequence[str] | None) -> Ints:
         """The positions of named columns, the hidden one included; all for None."""
@@ -89,24 +100,30 @@ class Layout:
         return isinstance(other, Layout) and self.to_notes() == other.to_notes()
 
     def __hash__(self) -> int:
-        return hash((self.schema, self.fanout, self.aggregates))
+        return hash((self.schema, self.fanout, self.aggregates, self.states.kept))
 
     def __repr__(self) -> str:
-        return f"Layout({self.schema!r}, fanout={self.fanout}, aggregates={self._names()!r})"
+        states = f", states={self.states.kept!r}" if self.states.kept else ""
+        return f"Layout({self.schema!r}, fanout={self.fanout}, aggregates={self._names()!r}{states})"
+
+    def with_states(self, states: Sequence[StoredState]) -> Layout:
+        """This layout with other states of user-defined aggregates."""
+        return Layout(self.schema, self.fanout, self._names(), states)
 
     def _names(self) -> str | list[str]:
         return "all" if self.aggregates is None else sorted(self.aggregates)
 
     def to_notes(self) -> dict[str, Any]:
         """The layout as JSON values, for the ``description`` a container is created with."""
-        return {
-            _KEY: {
-                "version": _VERSION,
-                "schema": self.schema.to_dict(),
-                "fanout": self.fanout,
-                "aggregates": self._names(),
-            }
+        notes: dict[str, Any] = {
+            "version": _VERSION_WITH_STATES if self.states.kept else _VERSION,
+            "schema": self.schema.to_dict(),
+            "fanout": self.fanout,
+            "aggregates": self._names(),
         }
+        if self.states.kept:
+            notes["states"] = [each.to_dict() for each in self.states.kept]
+        return {_KEY: notes}
 
     @classmethod
     def of(cls, description: Mapping[str, Any]) -> Layout:
@@ -116,9 +133,12 @@ class Layout:
         """
         try:
             values = description["notes"][_KEY]
-            if values["version"] != _VERSION:
-                raise SchemaError(f"version {values['version']} of a tree, this tidelog reads version {_VERSION}")
-            return cls(Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"])
+            if values["version"] not in (_VERSION, _VERSION_WITH_STATES):
+                raise SchemaError(
+                    f"version {values['version']} of a tree, this tidelog reads up to version {_VERSION_WITH_STATES}"
+                )
+            states = [StoredState.from_dict(each) for each in values.get("states", ())]
+            return cls(Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"], states)
         except (KeyError, TypeError, SchemaError, InputError) as error:
             raise CorruptionError(f"the description of the container has no layout of a tree: {error}") from error
 

@@ -3,12 +3,12 @@
 A node::
 
     0   4   "TLTN"
-    4   u16 version, 1
+    4   u16 version: 1, or 2 if there are states of user-defined aggregates
     6   u16 flags: 1 written when the tree was closed; such a node need not be full and has no right neighbour
     8   u32 level, from 1 on
     12  u32 number of entries
     16  u32 number of columns
-    20  u32 zero
+    20  u32 number of words of states at the end of each entry; 0 in version 1
     24  u64 its block id
     32  u64 id of the node left of it on its level, NIL (2**64 - 1) for the first one
     40  u64 id of the node right of it, known by arithmetic when this one is written; NIL if the tree was closed
@@ -34,6 +34,7 @@ from tidelog.model.errors import CorruptionError
 
 MAGIC = b"TLTN"
 VERSION = 1
+VERSION_WITH_STATES = 2
 CLOSING = 1
 
 _HEAD = struct.Struct("<4sHHIIIIqqqq")
@@ -84,16 +85,18 @@ class Node:
 
     def to_bytes(self) -> bytes:
         """The bytes that :func:`parse` reads."""
-        columns = self.entries.dtype["columns"].shape[0]
+        dtype = self.entries.dtype
+        columns = dtype["columns"].shape[0]
+        states = dtype["states"].shape[0] if "states" in (dtype.names or ()) else 0
         flags = CLOSING if self.closing else 0
         head = _HEAD.pack(
             MAGIC,
-            VERSION,
+            VERSION_WITH_STATES if states else VERSION,
             flags,
             self.level,
             len(self.entries),
             columns,
-            0,
+            states,
             self.id,
             self.previous,
             self.next,
@@ -115,18 +118,23 @@ def parse(content: bytes, id: int, layout: Layout) -> Node:
     """
     if len(content) < HEAD_SIZE:
         raise _damaged(id, f"it has {len(content)} bytes, its head alone has {HEAD_SIZE}")
-    magic, version, flags, level, count, columns, zero, own_id, previous, following, first = _HEAD.unpack_from(content)
+    magic, version, flags, level, count, columns, states, own_id, previous, following, first = _HEAD.unpack_from(
+        content
+    )
     if magic != MAGIC:
         raise _damaged(id, f"it starts with {magic!r} instead of {MAGIC!r}")
-    if version != VERSION:
-        raise _damaged(id, f"it is of version {version}, this tidelog reads version {VERSION}")
+    if version not in (VERSION, VERSION_WITH_STATES):
+        raise _damaged(id, f"it is of version {version}, this tidelog reads versions up to {VERSION_WITH_STATES}")
     if own_id != id:
         raise _damaged(id, f"it says that it is node {own_id}")
     if columns != len(layout.kinds):
         raise _damaged(id, f"it has {columns} columns, the tree has {len(layout.kinds)}")
-    if not 0 < count <= layout.fanout or not level or flags & ~CLOSING or zero or min(previous, following) < NIL:
+    if states != layout.states.words or (version == VERSION) == bool(states):
+        expected = layout.states.words
+        raise _damaged(id, f"it is of version {version} and has {states} words of states, the tree has {expected}")
+    if not 0 < count <= layout.fanout or not level or flags & ~CLOSING or min(previous, following) < NIL:
         raise _damaged(id, f"level {level}, {count} entries and flags {flags} make no sense")
-    dtype = entry_dtype(columns)
+    dtype = entry_dtype(columns, states)
     if len(content) != HEAD_SIZE + count * dtype.itemsize:
         expected = HEAD_SIZE + count * dtype.itemsize
         raise _damaged(id, f"it has {len(content)} bytes, {count} entries of {columns} columns need {expected}")

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from tidelog.index import kernels
-from tidelog.index.entries import Entries, Words, empty, words_of
+from tidelog.index.entries import Entries, Words, blank, words_of
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
 
@@ -35,7 +35,7 @@ def _merge(layout: Layout, columns: Ints, table: Words, firsts: Ints, lasts: Int
     spans = low < high  # whole groups are inside; the rest of a range is at its ends
     kernels.merge_ranges(table, firsts, np.where(spans, low * _GROUP, lasts), layout.kinds, columns, out)
     starts = np.arange(0, len(table), _GROUP, dtype=np.int64)
-    groups = words_of(empty(layout, len(starts)))
+    groups = words_of(blank(layout, len(starts)))
     kernels.merge_ranges(table, starts, np.minimum(starts + _GROUP, len(table)), layout.kinds, columns, groups)
     _merge(layout, columns, groups, np.where(spans, low, 0), np.where(spans, high, 0), out)
     kernels.merge_ranges(table, np.where(spans, high * _GROUP, lasts), lasts, layout.kinds, columns, out)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+import pyarrow as pa
 
-from tidelog.expr import AggregateCall, Predicate
+from tidelog.expr import AggregateCall, Predicate, UserCall
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.store.fromentries import EntryQuestion, plain
+from tidelog.store.fromstates import FROM_EVENTS, FROM_INDEX, Known, StateQuestion
 from tidelog.store.scan import count, scan
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -24,7 +26,8 @@ class Answers:
     """The values of aggregate calls, in their order, and how they came about."""
 
     values: list[Any]
-    from_events: list[bool]
+    sources: list[str]
+    """Where each value comes from: ``the index``, ``events``, or both."""
     counters: ReadCounters
 
 
@@ -32,9 +35,10 @@ class Answers:
 class Question:
     """Aggregate calls of a stream with a certain layout, prepared to be asked again and again."""
 
-    def __init__(self, layout: Layout, calls: Sequence[AggregateCall]) -> None:
+    def __init__(self, layout: Layout, calls: Sequence[AggregateCall | UserCall]) -> None:
         self.calls = tuple(calls)
         self.of_entries = EntryQuestion(layout, self.calls)
+        self.of_states = StateQuestion(layout, self.calls)
 
 
 def aggregate(
@@ -48,13 +52,20 @@ def aggregate(
     """The aggregates of the rows with ``start <= time < end`` that satisfy ``where``.
 
     Sums, counts, extremes and averages of plain columns come from the entries of the trees
-    (:mod:`tidelog.store.fromentries`). Everything else is computed from the events.
+    (:mod:`tidelog.store.fromentries`), user-defined aggregates from those that keep their states
+    (:mod:`tidelog.store.fromstates`). Everything else is computed from the events.
     """
     counters = ReadCounters()
-    known: Mapping[int, Any] = {}
+    known: Mapping[int, Known] = {}
     if where is None and snapshot.is_whole(start, end, numbers):
-        known = question.of_entries.ask(snapshot, start, end, counters)
+        known = _from_index(question.of_entries.ask(snapshot, start, end, counters))
+        if question.of_states:
+            known = {**known, **question.of_states.ask(snapshot, start, end, counters)}
     return _completed(snapshot, start, end, question, where, numbers, known, counters)
+
+
+def _from_index(answers: Mapping[int, Any]) -> dict[int, Known]:
+    return {position: Known(value, FROM_INDEX) for position, value in answers.items()}
 
 
 def aggregate_all(
@@ -69,16 +80,21 @@ def aggregate_all(
     All answers have the same counters.
     """
     counters = ReadCounters()
-    known: list[Mapping[int, Any]] = [{} for _ in ranges]
+    known: list[Mapping[int, Known]] = [{} for _ in ranges]
     if where is None and snapshot.is_whole(None, None, numbers):
         # An end beyond the last instant is none that an array can hold.
         bounded = [i for i, each in enumerate(ranges) if each.end is not None and each.end <= INT64_MAX]
         starts = np.array([INT64_MIN if (at := ranges[i].start) is None else at for i in bounded], np.int64)
         ends = np.array([ranges[i].end for i in bounded], np.int64)
         for i, some in zip(bounded, question.of_entries.ask_all(snapshot, starts, ends, counters), strict=True):
-            known[i] = some
+            known[i] = _from_index(some)
         for i in set(range(len(ranges))).difference(bounded):
-            known[i] = question.of_entries.ask(snapshot, ranges[i].start, None, counters)
+            known[i] = _from_index(question.of_entries.ask(snapshot, ranges[i].start, None, counters))
+        if question.of_states:
+            known = [
+                {**some, **question.of_states.ask(snapshot, each.start, each.end, counters)}
+                for each, some in zip(ranges, known, strict=True)
+            ]
     return [
         _completed(snapshot, each.start, each.end, question, where, numbers, some, counters)
         for each, some in zip(ranges, known, strict=True)
@@ -92,17 +108,17 @@ def _completed(
     question: Question,
     where: Predicate | None,
     numbers: SeqSet | None,
-    known: Mapping[int, Any],
+    known: Mapping[int, Known],
     counters: ReadCounters,
 ) -> Answers:
     """What is known of a range, and the rest computed from its events."""
     calls = question.calls
     rest = [index for index in range(len(calls)) if index not in known]
-    values = [known.get(index) for index in range(len(calls))]
+    values = [known[index].value if index in known else None for index in range(len(calls))]
     if where is not None and numbers is None and all(_counts_rows(calls[index]) for index in rest):
         counted = count(snapshot, start, end, where, counters)
         if counted is not None:
-            return Answers([counted] * len(calls), [True] * len(calls), counters)
+            return Answers([counted] * len(calls), [FROM_EVENTS] * len(calls), counters)
     if rest:
         names = dict.fromkeys(name for index in rest for name in calls[index].columns)
         states = {index: calls[index].start() for index in rest}
@@ -113,10 +129,14 @@ def _completed(
             for index in rest:
                 states[index] = calls[index].add(states[index], batch)
         for index in rest:
-            values[index] = plain(calls[index].result(states[index]))
-    return Answers(values, [index not in known for index in range(len(calls))], counters)
+            result = calls[index].result(states[index])
+            values[index] = plain(result) if isinstance(result, pa.Scalar) else result
+    sources = [known[index].source if index in known else FROM_EVENTS for index in range(len(calls))]
+    return Answers(values, sources, counters)
 
 
-def _counts_rows(call: AggregateCall) -> bool:
+def _counts_rows(call: AggregateCall | UserCall) -> bool:
     """Whether it is ``count(*)``."""
+    if isinstance(call, UserCall):
+        return False
     return call.function == "count" and call.argument is None and call.where is None

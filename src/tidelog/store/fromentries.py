@@ -14,10 +14,10 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.expr import AggregateCall
+from tidelog.expr import AggregateCall, UserCall
 from tidelog.expr.tree import Column
 from tidelog.index.aggregate import Aggregate, ColumnAggregate
-from tidelog.index.entries import Entries, empty
+from tidelog.index.entries import Entries, blank
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
@@ -35,12 +35,12 @@ Answers = Mapping[int, Any]
 class EntryQuestion:
     """What entries are to be asked for some aggregate calls: prepared once, asked about any number of ranges."""
 
-    def __init__(self, layout: Layout, calls: Sequence[AggregateCall]) -> None:
+    def __init__(self, layout: Layout, calls: Sequence[AggregateCall | UserCall]) -> None:
         self.layout = layout
         self._calls: list[tuple[int, str, int | None, pa.DataType]] = []
         """Position, function, column and type of the result of those that entries can answer."""
         for position, call in enumerate(calls):
-            if call.function in _FUNCTIONS and call.where is None:
+            if isinstance(call, AggregateCall) and call.function in _FUNCTIONS and call.where is None:
                 if call.argument is None:
                     self._calls.append((position, call.function, None, call.type))
                 elif isinstance(call.argument, Column):
@@ -77,7 +77,7 @@ class EntryQuestion:
 
     def _merged(self, entries: Sequence[Entries], count: int) -> Entries:
         """Entries of the same ranges from several parts as one for each range."""
-        merged = empty(self.layout, count)
+        merged = blank(self.layout, count)
         if entries:
             table = np.stack(entries, axis=1).reshape(-1)
             firsts = np.arange(count, dtype=np.int64) * len(entries)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.merging import Shares
+from tidelog.index.states import available
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
@@ -21,7 +22,7 @@ from tidelog.storage.media import Medium
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import Rows
 from tidelog.store.filenames import new_file_name
-from tidelog.store.manifest import ManifestLog, SplitInfo, SplitKind, split_path
+from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
 
 _BOUNDARY = "boundary"
@@ -48,7 +49,7 @@ class Site:
         return cls(
             medium=manifests.medium if options.durability != "none" else manifests.medium.unsynced(),
             directory=manifests.directory,
-            layout=Layout(manifest.schema, options.fanout, options.aggregates),
+            layout=layout_of(manifest),
             options=options,
             now=manifests.clock,
             nodes=NodeCache(NODE_CACHE_BYTES),
@@ -57,6 +58,15 @@ class Site:
     def path(self, name: str) -> str:
         """The name of a split's file on the medium."""
         return split_path(self.directory, name)
+
+
+def layout_of(manifest: Manifest) -> Layout:
+    """How new splits of a stream are laid out; without user-defined aggregates whose code is not here."""
+    options = manifest.options
+    layout = Layout(manifest.schema, options.fanout, options.aggregates)
+    if not options.user_aggregates:
+        return layout
+    return layout.with_states(available(layout.stored, manifest.schema.time, options.user_aggregates).kept)
 
 
 class OpenSplit:
@@ -193,6 +203,7 @@ class OpenSplit:
             boundary=self.boundary,
             root=root.to_bytes(),
             entry=whole.entry.tobytes(),
+            states=self.layout.states.digest,
             created_at=self._site.now(),
         )
         self._container.close()

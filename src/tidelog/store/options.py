@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias
 
+from tidelog.aggregates import Binding
+from tidelog.expr.usercalls import parse_binding
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, NotFoundError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
@@ -48,6 +50,8 @@ class StreamOptions:
     """Entries of an inner node of a split's tree."""
     aggregates: Literal["all"] | tuple[str, ...] = "all"
     """The columns whose aggregates inner nodes hold."""
+    user_aggregates: tuple[Binding, ...] = ()
+    """Further aggregates that inner nodes hold states of: bindings, or texts such as ``"second_largest(price)"``."""
     durability: Durability = "flush"
     """What survives a crash of the machine: what ``flush`` returned for, every ``append``, or nothing for certain."""
     retention: Duration | None = None
@@ -70,6 +74,7 @@ class StreamOptions:
         for name in ("split", "retention", "lateness"):
             object.__setattr__(self, name, _duration(name, getattr(self, name), positive=name != "lateness"))
         object.__setattr__(self, "aggregates", _columns(self.aggregates))
+        object.__setattr__(self, "user_aggregates", read_bindings(self.user_aggregates))
         object.__setattr__(self, "grace", seconds("grace", self.grace))
         _check_integer("split_bytes", self.split_bytes, 1)
         _check_integer("leaf_rows", self.leaf_rows, 1, LARGEST_LEAF)
@@ -96,6 +101,12 @@ class StreamOptions:
                     schema.index(column)
                 except NotFoundError as error:
                     raise InputError(f"option aggregates: {error}", column=column) from None
+        for binding in self.user_aggregates:
+            for column in binding.columns:
+                try:
+                    schema.index(column)
+                except NotFoundError as error:
+                    raise InputError(f"option user_aggregates: {binding.name}: {error}", column=column) from None
 
     def split_ticks(self, clock: Clock) -> int | None:
         """The length of a regular split on a clock."""
@@ -118,6 +129,7 @@ class StreamOptions:
         values = self._values()
         if isinstance(self.aggregates, tuple):
             values["aggregates"] = list(self.aggregates)
+        values["user_aggregates"] = [each.to_dict() for each in self.user_aggregates]
         return values
 
     def to_json(self) -> str:
@@ -206,6 +218,29 @@ def _columns(value: object) -> Literal["all"] | tuple[str, ...]:
         if column in value[:index]:
             raise InputError(f"option aggregates: found column {column!r} twice; name it once", column=column)
     return tuple(value)
+
+
+def read_bindings(values: object) -> tuple[Binding, ...]:
+    """User-defined aggregates given as bindings, as calls such as ``"second_largest(price)"``, or as JSON values.
+
+    Raises :class:`InputError` for anything else, and for the same one twice.
+    """
+    if isinstance(values, str | Mapping | Binding) or not isinstance(values, Sequence):
+        raise InputError(
+            f"option user_aggregates: found {values!r}; expected a list of calls such as ['second_largest(price)']"
+        )
+    found: list[Binding] = []
+    for value in values:
+        if isinstance(value, Binding):
+            binding = value
+        elif isinstance(value, str):
+            binding = parse_binding(value)
+        else:
+            binding = Binding.from_dict(value)
+        if binding in found:
+            raise InputError(f"option user_aggregates: found {binding.name} twice; name it once")
+        found.append(binding)
+    return tuple(found)
 
 
 def _check_integer(name: str, value: object, smallest: int, largest: int | None = None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tidelog.index import kernels
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Words, empty, entry_dtype, words_of
+from tidelog.index.entries import Words, blank, entry_dtype, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.store.parts import Part, SplitPart
@@ -37,6 +37,7 @@ class PartIndex:
         """The last time of each part or one before it; it never falls, as the last times alone may."""
         self._levels: list[Words] | None = None
         self._size = entry_dtype(len(layout.kinds)).itemsize
+        """Bytes of an entry without states of user-defined aggregates, which splits have different ones of."""
 
     def reaching(self, start: int | None, end: int | None) -> list[Part]:
         """The parts that have rows in ``[start, end)``, or may have them, in the order of their first times."""
@@ -72,7 +73,7 @@ class PartIndex:
     def _is_whole(self, place: int, start: int | None, end: int | None) -> bool:
         part = self._parts[place]
         inside = (start is None or part.first >= start) and (end is None or part.last < end)
-        return inside and isinstance(part, SplitPart) and len(part.info.entry) == self._size
+        return inside and isinstance(part, SplitPart) and len(part.info.entry) >= self._size
 
     def _merge(self, first: int, last: int, total: Aggregate) -> None:
         """Take in the splits from one place to another (exclusive)."""
@@ -96,11 +97,11 @@ class PartIndex:
         if self._levels is None:
             nothing = bytes(self._size)
             entries = (part.info.entry if isinstance(part, SplitPart) else b"" for part in self._parts)
-            whole = b"".join(entry if len(entry) == self._size else nothing for entry in entries)
+            whole = b"".join(entry[: self._size] if len(entry) >= self._size else nothing for entry in entries)
             levels: list[Words] = [np.frombuffer(whole, np.uint64).reshape(len(self._parts), self._size // 8)]
             while len(levels[-1]) > _GROUP:
                 below = levels[-1]
-                groups = words_of(empty(self._layout, -(-len(below) // _GROUP)))
+                groups = words_of(blank(self._layout, -(-len(below) // _GROUP)))
                 starts = np.arange(0, len(below), _GROUP, dtype=np.int64)
                 stops = np.minimum(starts + _GROUP, len(below))
                 kernels.merge_ranges(below, starts, stops, self._layout.kinds, self._layout.columns, groups)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, from_batch
+from tidelog.index.entries import Entries, Words, blank, entry_dtype, from_batch
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
+from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
@@ -125,6 +126,14 @@ class TreePart:
         """The aggregates of some columns of the rows of many time ranges, an entry for each."""
         return self._tree.aggregates(starts, ends, columns, counters)
 
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range, a table of one row.
+
+        The tree must keep all that is ``wanted``.
+        """
+        found = self._tree.states(start, end, wanted, counters)
+        return wanted.shifted(found, self.base) if self.base else found
+
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""
         return self._tree.rank(time, counters)
@@ -159,6 +168,24 @@ class SplitPart(TreePart):
     def numbers(self) -> tuple[int, int]:
         """The smallest and the greatest sequence number."""
         return self.info.seq_min, self.info.seq_max
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """See :meth:`TreePart.states`; of all rows they are in the manifest, and no file is opened."""
+        if (start is None or start <= self.first) and (end is None or self.last < end):
+            found = self._whole_states(wanted)
+            if found is not None:
+                return wanted.shifted(found, self.base) if self.base else found
+        return super().states(start, end, wanted, counters)
+
+    def _whole_states(self, wanted: States) -> Words | None:
+        """The states of all rows, if the manifest knows them."""
+        own, entry = self.layout.states, self.info.entry
+        before = entry_dtype(len(self.layout.kinds)).itemsize
+        if len(entry) != before + 8 * own.words:
+            return None
+        words = np.frombuffer(entry, np.uint64, own.words, before)
+        found = words[own.words_of(wanted)].reshape(1, -1)
+        return None if wanted.is_unknown(found)[0] else found
 
 
 class MemoryPart:
@@ -209,7 +236,7 @@ class MemoryPart:
 
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
         """The aggregates of some columns of the rows of many time ranges, an entry for each."""
-        entries = empty(self.layout, len(starts))
+        entries = blank(self.layout, len(starts))
         firsts, lasts = self._times.searchsorted(starts), self._times.searchsorted(ends)
         cuts = np.unique(np.concatenate([firsts, lasts]))
         if len(cuts) > 1:
@@ -218,6 +245,11 @@ class MemoryPart:
             firsts, lasts = cuts.searchsorted(firsts), cuts.searchsorted(lasts)
             merge_all(self.layout, columns, runs, firsts, np.maximum(firsts, lasts), entries)
         return entries
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range, a table of one row."""
+        rows = self._range(start, end)
+        return wanted.of_rows(rows, np.array([0, rows.num_rows], np.int64))
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""

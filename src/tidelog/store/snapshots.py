@@ -42,6 +42,7 @@ class Snapshots:
     def __init__(self, site: Site, manifests: ManifestLog) -> None:
         self._site = site
         self._manifests = manifests
+        self._plain = site.layout.with_states(())
         self._lock = threading.Lock()
         self._trees: OrderedDict[str, TreeReader] = OrderedDict()
         self._publications = Publications(site.medium, published_path(site.directory))
@@ -164,8 +165,11 @@ class Snapshots:
         view: TailView | None = None,
     ) -> Snapshot:
         layout = self._site.layout
-        known = layout if len(manifest.schemas) == 1 else None
-        parts: list[Part] = [SplitPart(info, self._tree, known) for info in manifest.splits.values()]
+        # The layouts of most splits are known without a look at their files.
+        known: dict[str, Layout] = {}
+        if len(manifest.schemas) == 1:
+            known = {"": self._plain, layout.states.digest: layout}
+        parts: list[Part] = [SplitPart(info, self._tree, known.get(info.states)) for info in manifest.splits.values()]
         parts += open_parts
         parts += [MemoryPart(layout, batch) for batch in rows]
         return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view=view)

@@ -43,6 +43,8 @@ class SplitInfo:
     """Where its tree begins, as the tree itself writes it down."""
     entry: Bytes = b""
     """The entries of the root merged into one: rows, bounds and sums of every column, as they are in the file."""
+    states: str = ""
+    """Which states of user-defined aggregates its entries have: their digest, empty for none."""
     created_at: float
     """Seconds since 1970."""
     clean_at: int = 0
@@ -96,6 +98,8 @@ class SplitInfo:
             values["seq_base"] = self.seq_base
         if self.clean_at:
             values["clean_at"] = self.clean_at
+        if self.states:
+            values["states"] = self.states
         if self.boundary is not None:
             values["boundary"] = [self.boundary.start, self.boundary.end]
         for name, content in (("root", self.root), ("entry", self.entry)):
@@ -122,6 +126,7 @@ class SplitInfo:
             boundary=None if boundary is None else Interval(*boundary),
             root=base64.b64decode(values.get("root", ""), validate=True),
             entry=base64.b64decode(values.get("entry", ""), validate=True),
+            states=values.get("states", ""),
             created_at=values["created_at"],
             clean_at=values.get("clean_at", 0),
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, empty, from_batch, words_of
+from tidelog.index.entries import Entries, Words, blank, from_batch, without_states, words_of
 from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
@@ -178,7 +178,7 @@ def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: 
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     if starts.shape != ends.shape or starts.ndim != 1:
         raise InputError(f"found {starts.shape} starts and {ends.shape} ends, expected one array of each, equally long")
-    merged = empty(layout, len(starts))
+    merged = blank(layout, len(starts))
     merged["child"] = -1
     filled = ends > starts
     if not filled.any():
@@ -204,13 +204,13 @@ def _cut(
     cut = lasts < firsts
     for child in np.unique(lasts[cut]).tolist():
         inside = bounds[cut & (lasts == child)]
-        parts.append(children.entries[done:child])
+        parts.append(without_states(nodes.layout, children.entries[done:child]))
         if children.levels[child]:
             _cut(nodes, nodes.node(children.ids[child], counters), inside, columns, parts, counters)
         else:
             parts.append(_cut_leaf(nodes, children.ids[child], inside, columns, counters))
         done = child + 1
-    parts.append(children.entries[done:])
+    parts.append(without_states(nodes.layout, children.entries[done:]))
 
 
 def _cut_leaf(nodes: Nodes, id: int, bounds: Ints, columns: Ints, counters: ReadCounters | None) -> Entries:

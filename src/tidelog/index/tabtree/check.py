@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidelog.index import ids
-from tidelog.index.entries import Entries, empty, from_summaries, merge
+from tidelog.index.entries import Entries, empty, from_summaries, leaf_states, merge, states_of
 from tidelog.index.layout import Layout
 from tidelog.index.node import Node
+from tidelog.index.states import UNKNOWN
 from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root, closing_levels
 from tidelog.model.errors import CorruptionError, InputError
@@ -69,7 +70,10 @@ class _Check:
         expected = ids.leaf_id(self._leaves, self.layout.fanout)
         if id != expected:
             self.messages.append(f"leaf {self._leaves} is block {id}, expected block {expected}")
-        entry = from_summaries(self.layout, *self.reader.summaries(id, id + 1))
+        states = None
+        if self.layout.states.words:
+            states = leaf_states(self.layout, [self.reader.read(id, self.layout.states.columns)])
+        entry = from_summaries(self.layout, *self.reader.summaries(id, id + 1), states)
         low, high = (int(entry["columns"][0, self.layout.time][bound].astype(np.int64)) for bound in ("min", "max"))
         if low < self._latest:
             self.messages.append(f"leaf {id} begins at time {low}, before {self._latest}, where the one before it ends")
@@ -121,8 +125,29 @@ class _Check:
                 for position, column in enumerate(self.layout.stored.names)
                 if found["columns"][index, position].tobytes() != expected["columns"][index, position].tobytes()
             ]
-            what = f"the columns {', '.join(wrong)}" if wrong else "the rows"
+            states = self._wrong_states(found[index : index + 1], expected[index : index + 1])
+            if not wrong and found["rows"][index] == expected["rows"][index]:
+                if not states:
+                    continue
+                what = f"the aggregates {', '.join(states)}"
+            else:
+                what = f"the columns {', '.join(wrong)}" if wrong else "the rows"
             self.messages.append(f"the entry of block {int(found['child'][index])} in {who} is wrong about {what}")
+
+    def _wrong_states(self, found: Entries, expected: Entries) -> list[str]:
+        """User-defined aggregates that an entry is wrong about; what is unknown is not wrong."""
+        states = self.layout.states
+        if not states.words:
+            return []
+        wrong = []
+        ours, theirs = states_of(self.layout, expected), states_of(self.layout, found)
+        for place, each in enumerate(states.kept):
+            mine, own = states.part(ours, place)[0], states.part(theirs, place)[0]
+            if UNKNOWN in (mine[0], own[0]):
+                continue
+            if mine[0] != own[0] or (states.is_reproducible(place) and mine.tobytes() != own.tobytes()):
+                wrong.append(each.binding.name)
+        return wrong
 
     def _check_top(self, at: Flank | Root | None, closing: list[tuple[int, int]]) -> None:
         levels, top = closing_levels(self._leaves, self.layout.fanout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import ids
-from tidelog.index.entries import Entries, empty, from_summaries, merge
+from tidelog.index.entries import Entries, empty, from_summaries, leaf_states, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children, Node, parse
 from tidelog.model.errors import CorruptionError, InputError
@@ -35,6 +36,9 @@ class Blocks(NodeBlocks, Protocol):
 
     def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
         """Ids, rows and summaries of leaves."""
+
+    def read(self, id: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Columns of a leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,12 @@ class Flank:
         return Children(self.layout, entries, levels, leaves)
 
     @classmethod
-    def read(cls, reader: Blocks, layout: Layout) -> Flank:
+    def read(cls, reader: Blocks, layout: Layout, *, with_states: bool = False) -> Flank:
         """The flank at a commit, from the heads of at most ``fanout`` leaves and as many nodes of each level.
 
-        (spec/event-store.md 8.3) Raises :class:`CorruptionError` if the blocks are not those of such a tree.
+        (spec/event-store.md 8.3) The states of user-defined aggregates are computed, from the rows of those leaves,
+        for those who go on writing, ``with_states``; for others they are unknown, and found below when they are asked
+        for. Raises :class:`CorruptionError` if the blocks are not those of such a tree.
         """
         layout.check_container(reader.schema)
         closing = _closing_nodes(reader, layout)
@@ -89,9 +95,9 @@ class Flank:
             above = counts[level + 1] if level + 1 < len(counts) else 0
             ordinals = range(above * fanout, count)
             if level:
-                levels.append(_node_entries(reader, layout, level, ordinals))
+                levels.append(_node_entries(reader, layout, level, ordinals, with_states))
             else:
-                levels.append(_leaf_entries(reader, layout, ordinals))
+                levels.append(_leaf_entries(reader, layout, ordinals, with_states))
         return cls(layout, tuple(levels), counts[0], reader.blocks, closing)
 
 
@@ -107,7 +113,7 @@ def _closing_nodes(reader: Blocks, layout: Layout) -> int:
     return count
 
 
-def _leaf_entries(reader: Blocks, layout: Layout, ordinals: range) -> Entries:
+def _leaf_entries(reader: Blocks, layout: Layout, ordinals: range, with_states: bool) -> Entries:
     if not ordinals:
         return empty(layout, 0)
     # No node stands between leaves of one parent.
@@ -117,14 +123,17 @@ def _leaf_entries(reader: Blocks, layout: Layout, ordinals: range) -> Entries:
         raise CorruptionError(
             f"blocks {first} to {first + len(ordinals) - 1} must be leaves of the tree, but {len(found)} of them are"
         )
-    return from_summaries(layout, found, rows, summaries)
+    states = None
+    if with_states and layout.states.words:
+        states = leaf_states(layout, (reader.read(id, layout.states.columns) for id in found.tolist()))
+    return from_summaries(layout, found, rows, summaries, states)
 
 
-def _node_entries(reader: Blocks, layout: Layout, level: int, ordinals: range) -> Entries:
+def _node_entries(reader: Blocks, layout: Layout, level: int, ordinals: range, with_states: bool) -> Entries:
     entries = empty(layout, len(ordinals))
     for index, ordinal in enumerate(ordinals):
         node = read_full_node(reader, layout, level, ordinal)
-        entries[index : index + 1] = merge(layout, node.entries)
+        entries[index : index + 1] = merge(layout, node.entries, with_states=with_states)
         entries["child"][index] = node.id
     return entries
 

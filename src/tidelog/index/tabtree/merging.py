@@ -7,7 +7,9 @@ links between neighbours stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import ids, kernels
-from tidelog.index.entries import Entries
+from tidelog.index.entries import Entries, Words
 from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
@@ -197,6 +199,22 @@ def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: pa.Reco
         )
         for first, last in _runs(bounds.rows[leaves] + shares.counts)
     ]
+
+
+def with_states(layout: Layout, updates: Sequence[LeafUpdate]) -> tuple[list[LeafUpdate], list[Words]]:
+    """The same updates, and where each puts the states of user-defined aggregates of its new leaves when it is made.
+
+    The rows of a new leaf are at hand then and nowhere else; its states, which cannot be merged with those of the new
+    rows alone if they are rough estimates, are computed anew (spec/event-store.md 3.5, 3.6).
+    """
+    states = [layout.states.unknown(len(update.ids)) for update in updates]
+
+    def change(index: int, old: pa.RecordBatch, cuts: Ints) -> tuple[pa.RecordBatch, Ints]:
+        rows, new_cuts = updates[index].change(old, cuts)
+        states[index][:] = layout.states.of_rows(rows, new_cuts)
+        return rows, new_cuts
+
+    return [update._replace(change=partial(change, index)) for index, update in enumerate(updates)], states
 
 
 def check_late(layout: Layout, rows: pa.RecordBatch, last: tuple[int, int] | None) -> None:

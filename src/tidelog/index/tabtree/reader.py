@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, merge
+from tidelog.index.entries import Entries, Words, merge
 from tidelog.index.layout import Layout
+from tidelog.index.states import States
 from tidelog.index.tabtree.aggregating import aggregate, aggregates
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank
+from tidelog.index.tabtree.gathering import gather
 from tidelog.index.tabtree.nodes import NodeCache, Nodes
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.searching import Test, search
@@ -84,7 +86,7 @@ class TreeReader:
     def entry(self) -> Aggregate:
         """Everything that the entries say about the whole tree."""
         if self._whole is None:
-            self._whole = Aggregate(self.layout, entry=merge(self.layout, self._top.entries))
+            self._whole = Aggregate(self.layout, entry=merge(self.layout, self._top.entries, with_states=False))
         return self._whole
 
     # -- positions ------------------------------------------------------------------------------------------------
@@ -316,6 +318,13 @@ class TreeReader:
     ) -> Entries:
         """The aggregates of many time ranges in one pass, see :func:`tidelog.index.tabtree.aggregating.aggregates`."""
         return aggregates(self._nodes, starts, ends, self.layout.columns if columns is None else columns, counters)
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters | None = None) -> Words:
+        """The states of user-defined aggregates of the rows in a time range, as a table of one row.
+
+        The tree must keep all that is ``wanted``.
+        """
+        return gather(self._nodes, start, end, wanted, counters)
 
     def _leaf_id(self, ordinal: int) -> int:
         return ids.leaf_id(ordinal, self.layout.fanout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from dataclasses import replace
 from functools import partial
 
@@ -12,11 +13,19 @@ import pyarrow as pa
 
 from tidelog.index import ids, kernels
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, from_summaries, merge
+from tidelog.index.entries import Entries, Words, empty, from_summaries, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank, read_full_node
-from tidelog.index.tabtree.merging import GROWTH, LeafBounds, Shares, check_late, shares_of, updates_of
+from tidelog.index.tabtree.merging import (
+    GROWTH,
+    LeafBounds,
+    Shares,
+    check_late,
+    shares_of,
+    updates_of,
+    with_states,
+)
 from tidelog.index.tabtree.root import Root, closing_levels
 from tidelog.model.arrays import integers
 from tidelog.model.errors import ClosedError, InputError, StorageError
@@ -58,7 +67,7 @@ class TreeWriter:
         layout = layout or Layout.of(reader.description)
         if reader.blocks != container.blocks:
             raise InputError("the container has blocks that are not committed; resume a tree before writing to it")
-        flank = Flank.read(reader, layout)
+        flank = Flank.read(reader, layout, with_states=True)
         last: Place | None = None
         if flank.leaves:
             id = ids.leaf_id(flank.leaves - 1, layout.fanout)
@@ -90,6 +99,8 @@ class TreeWriter:
             self._add(level, entries)
         self._unread: list[tuple[int, Ints, npt.NDArray[np.void]]] = []
         """Leaves without entries yet: runs of them, by their first ids, rows and summaries."""
+        self._states: deque[Words] = deque()
+        """The states of user-defined aggregates of leaves that have no entries yet, in order."""
         self._placed_leaves = flank.leaves
         self._placed_blocks = flank.blocks
         self._flank: Flank | None = None
@@ -137,6 +148,8 @@ class TreeWriter:
         while batch.num_rows:
             part = self._fitting(batch, fanout - self._leaves % fanout)
             batch = batch.slice(part.num_rows)
+            if self.layout.states.words:
+                self._compute_states(part)
             added = len(self._container.extend(part))
             self._leaves += added
             self._rows += part.num_rows
@@ -177,11 +190,17 @@ class TreeWriter:
                 f"found {int(shares.counts[index])} rows for leaf {int(leaves[index])}, which has room for "
                 f"{int(room[index])}; expected no more (TreeWriter.room tells)"
             )
-        images = self._container.update_leaves(updates_of(self.layout, bounds, shares, rows))
+        updates = updates_of(self.layout, bounds, shares, rows)
+        states: list[Words] = []
+        if self.layout.states.words:
+            updates, states = with_states(self.layout, updates)
+        images = self._container.update_leaves(updates)
         new_rows, summaries = (np.concatenate([image[index] for image in images]) for index in (0, 1))
         added = int(new_rows.sum() - bounds.rows[leaves].sum())
         with self._lock:
-            entries = from_summaries(self.layout, ids.leaf_ids(leaves, self.layout.fanout), new_rows, summaries)
+            found = ids.leaf_ids(leaves, self.layout.fanout)
+            new_states = np.concatenate(states) if states else None
+            entries = from_summaries(self.layout, found, new_rows, summaries, new_states)
             bounds.replace(leaves, entries)
             self._replace_entries(0, leaves, entries)
             self._rows += added
@@ -256,6 +275,14 @@ class TreeWriter:
                 id, top, self.layout.fanout, self._leaves, self._rows, self._container.blocks, tuple(closing)
             )
         return self._root
+
+    def _compute_states(self, rows: Rows) -> None:
+        """The states of user-defined aggregates of leaves that the container is about to cut."""
+        step = self._container.leaf_rows(rows)
+        cuts = np.append(np.arange(0, rows.num_rows, step, dtype=np.int64), rows.num_rows)
+        states = self.layout.states.of_rows(rows, cuts)
+        with self._lock:
+            self._states.append(states)
 
     def _fitting(self, batch: Rows, room: int) -> Rows:
         """So many first rows of a batch that the container makes at most ``room`` leaves of them."""
@@ -353,7 +380,20 @@ class TreeWriter:
         runs, self._unread = self._unread, []
         ids = [np.arange(first_id, first_id + len(rows), dtype=np.int64) for first_id, rows, _ in runs]
         rows, summaries = (np.concatenate([run[index] for run in runs]) for index in (1, 2))
-        self._add(0, from_summaries(self.layout, np.concatenate(ids), rows, summaries))
+        states = self._next_states(len(rows)) if self.layout.states.words else None
+        self._add(0, from_summaries(self.layout, np.concatenate(ids), rows, summaries, states))
+
+    def _next_states(self, leaves: int) -> Words:
+        """The states of the next leaves; they were computed before the container was given the rows."""
+        taken: list[Words] = []
+        while leaves:
+            states = self._states.popleft()
+            if len(states) > leaves:
+                self._states.appendleft(states[leaves:])
+                states = states[:leaves]
+            taken.append(states)
+            leaves -= len(states)
+        return np.concatenate(taken)
 
     def _make_node(self, level: int, id: int, closing: bool) -> bytes:
         """Called by the container: it has placed every block before this node. Its entry goes up a level."""

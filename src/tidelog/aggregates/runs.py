@@ -1,0 +1,32 @@
+"""Whole-array helpers for runs: what most aggregates consist of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.aggregates.base import Cuts
+
+Values = npt.NDArray[Any]
+
+
+def sums(values: Values, cuts: Cuts) -> Values:
+    """The sum of each run."""
+    return np.add.reduceat(values, cuts[:-1])
+
+
+def largest(values: Values, cuts: Cuts) -> Values:
+    """The largest value of each run; NaN is greater than every number."""
+    return np.maximum.reduceat(values, cuts[:-1])
+
+
+def smallest(values: Values, cuts: Cuts) -> Values:
+    """The smallest value of each run; NaN is greater than every number, so it is one only among NaN."""
+    return np.fmin.reduceat(values, cuts[:-1])
+
+
+def spread(per_run: Values, cuts: Cuts) -> Values:
+    """A value for each run, repeated for each member of the run."""
+    return np.repeat(per_run, np.diff(cuts))

@@ -1,0 +1,377 @@
+"""States of user-defined aggregates, as words behind the columns of an entry (docs/format.md).
+
+Each aggregate has a word with the number of rows that took part, then its state. A state that could not be computed is
+:data:`UNKNOWN`, and so is everything merged with it: whoever asks looks at what is below instead. That is how trees are
+written, and go on being right, where the code of an aggregate is missing or fails: events are never refused for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.aggregates.base import Aggregate, Dependent, Incremental, Virtual
+from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by
+from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
+from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.storage.codec import Ints
+from tidelog.storage.numbered import Rows
+
+_LOG: Final = logging.getLogger(__name__)
+
+Words = npt.NDArray[np.uint64]
+
+UNKNOWN: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""Instead of a number of rows: the state was not computed."""
+
+_KNOWN_VIEWS: Final = 64
+
+LARGEST: Final = 1 << 16
+"""Words of states in an entry at most, half a megabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """An aggregate whose states are kept, and how many words they have, without the number of rows."""
+
+    binding: Binding
+    words: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {**self.binding.to_dict(), "words": self.words}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> StoredState:
+        """What :meth:`to_dict` described; raises :class:`InputError` for anything else."""
+        words = values.get("words")
+        if type(words) is not int or not 0 < words <= LARGEST:
+            raise InputError(f"found states of {words!r} words; expected 1 to {LARGEST}")
+        return cls(Binding.from_dict(values), words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An aggregate ready to be computed."""
+
+    aggregate: Incremental
+    dependencies: tuple[int, ...]
+    """The positions of those that its states are merged with, of which it is one."""
+
+
+@final
+class States:
+    """The states of some aggregates side by side, in an order in which each follows those it depends on. Immutable.
+
+    With ``strict`` errors of aggregates, and missing code, are raised; otherwise states are unknown, and it is logged
+    once.
+    """
+
+    def __init__(self, stored: pa.Schema, time: str, kept: Sequence[StoredState], *, strict: bool = False) -> None:
+        """Of rows of the schema ``stored``, in which ``time`` is the column with the times."""
+        self.kept = tuple(kept)
+        self._stored = stored
+        self._time = time
+        self._strict = strict
+        self._starts: list[int] = []
+        words = 0
+        for each in self.kept:
+            self._starts.append(words)
+            words += 1 + each.words
+        if words > LARGEST:
+            raise InputError(f"the states of all aggregates have {words} words together; {LARGEST} are possible")
+        self.words = words
+        """Words of an entry that all states take."""
+        self._places = {each.binding: place for place, each in enumerate(self.kept)}
+        self._steps: dict[int, _Step] = {}
+        self._complained: set[Binding] = set()
+        self._views: dict[tuple[StoredState, ...], Ints] = {}
+
+    @classmethod
+    def of(cls, stored: pa.Schema, time: str, bindings: Sequence[Binding], *, strict: bool = False) -> States:
+        """The states that some aggregates need: their own and those of all they depend on.
+
+        Raises :class:`NotFoundError` for missing code, :class:`InputError` if one cannot be applied to its columns.
+        """
+        kept = []
+        for binding in closure(bindings):
+            made = instance(binding, lambda name: _type_of(stored, name))
+            if isinstance(made, Incremental):
+                kept.append(StoredState(binding, made.state.itemsize // 8))
+        return cls(stored, time, kept, strict=strict)
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """What states are kept of."""
+        return tuple(self._places)
+
+    @property
+    def digest(self) -> str:
+        """A short text that is the same for the same states in the same order; empty for none."""
+        if not self.kept:
+            return ""
+        text = json.dumps([each.to_dict() for each in self.kept], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that states are computed from, each once."""
+        names = [name for each in self.kept for name in each.binding.columns]
+        if any((kind := find(each.binding.id)) is not None and kind.by_place for each in self.kept):
+            names += [self._time, SEQUENCE_COLUMN]
+        return tuple(dict.fromkeys(names))
+
+    def __contains__(self, binding: object) -> bool:
+        return binding in self._places
+
+    def has_all(self, other: States) -> bool:
+        """Whether the states of another one are among these, each of the same width."""
+        return set(other.kept) <= set(self.kept)
+
+    def subset(self, bindings: Sequence[Binding]) -> States:
+        """The states that some of the aggregates need."""
+        return States.of(self._stored, self._time, bindings, strict=self._strict)
+
+    def words_of(self, other: States) -> Ints:
+        """Where the words of another one's states, all of which are among these, are among these."""
+        found = self._views.get(other.kept)
+        if found is None:
+            ranges = []
+            for each in other.kept:
+                start = self._starts[self._places[each.binding]]
+                ranges.append(np.arange(start, start + 1 + each.words, dtype=np.int64))
+            found = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
+            if len(self._views) >= _KNOWN_VIEWS:
+                self._views.clear()
+            self._views[other.kept] = found
+        return found
+
+    def unknown(self, count: int) -> Words:
+        """So many rows of states that were not computed."""
+        table = np.zeros((count, self.words), np.uint64)
+        table[:, self._starts] = UNKNOWN
+        return table
+
+    def is_unknown(self, table: Words) -> npt.NDArray[np.bool_]:
+        """Which rows have states that were not computed."""
+        found: npt.NDArray[np.bool_] = (table[:, self._starts] == UNKNOWN).any(axis=1)
+        return found
+
+    # -- computing ------------------------------------------------------------------------------------------------
+
+    def of_rows(self, rows: Rows, cuts: Ints) -> Words:
+        """The states of runs of rows, of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``; runs may be empty."""
+        table = np.zeros((len(cuts) - 1, self.words), np.uint64)
+        columns = ColumnValues(rows, int(cuts[0]), int(cuts[-1]))
+        cuts = cuts - cuts[0]
+        for place, start in enumerate(self._starts):
+            step = self._step(place)
+            if step is None:
+                table[:, start] = UNKNOWN
+                continue
+            try:
+                self._init(step.aggregate, self.kept[place].binding, columns, cuts, self._part(table, place))
+            except Exception as error:
+                self._fail(place, error)
+                table[:, start] = UNKNOWN
+        return table
+
+    def _init(self, aggregate: Incremental, binding: Binding, columns: ColumnValues, cuts: Ints, out: Words) -> None:
+        kept = None if aggregate.sees_nulls else columns.present(binding.columns)
+        own = compressed(cuts, kept)
+        counts = np.diff(own)
+        filled = counts > 0
+        if not filled.any():
+            return
+        if aggregate.sees_nulls:
+            values = [columns.masked(name) for name in binding.columns]
+        else:
+            values = [columns.values(name, kept) for name in binding.columns]
+        if aggregate.by_place:
+            values += [columns.values(name, kept) for name in (self._time, SEQUENCE_COLUMN)]
+        starts = own if filled.all() else np.append(own[:-1][filled], own[-1])
+        states = _states(aggregate, aggregate.init(values, starts), len(starts) - 1)
+        out[:, 0] = counts
+        out[filled, 1:] = states
+
+    def merge(self, table: Words, cuts: Ints) -> Words:
+        """The states of runs of rows of states, of rows ``cuts[i]`` to ``cuts[i + 1]``; runs may be empty."""
+        merged = np.zeros((len(cuts) - 1, self.words), np.uint64)
+        for place, start in enumerate(self._starts):
+            step = self._step(place)
+            out = self._part(merged, place)
+            if step is None:
+                out[:, 0] = UNKNOWN
+                continue
+            try:
+                self._merge(step, place, table, cuts, out)
+            except Exception as error:
+                self._fail(place, error)
+                out[:] = 0
+                merged[:, start] = UNKNOWN
+        return merged
+
+    def _merge(self, step: _Step, place: int, table: Words, cuts: Ints, out: Words) -> None:
+        lengths = np.diff(cuts)
+        runs = np.repeat(np.arange(len(lengths)), lengths)
+        counts = table[cuts[0] : cuts[-1], self._starts[place]]
+        lost = np.zeros(len(lengths), np.bool_)
+        for each in (place, *step.dependencies):
+            theirs = table[cuts[0] : cuts[-1], self._starts[each]] == UNKNOWN
+            if theirs.any():
+                lost[runs[theirs]] = True
+        usable = (counts != 0) & ~lost[runs]
+        if usable.any():
+            own = compressed(cuts - cuts[0], usable)
+            filled = np.diff(own) > 0
+            starts = own if filled.all() else np.append(own[:-1][filled], own[-1])
+            chosen = np.flatnonzero(usable) + cuts[0]
+            args = [self._read(table, each, chosen) for each in (place, *step.dependencies)]
+            merge = step.aggregate.merge
+            states = args[0] if len(starts) - 1 == len(chosen) else merge(args[0], starts, *args[1:])
+            out[filled, 0] = np.add.reduceat(counts[usable], starts[:-1])
+            out[filled, 1:] = _states(step.aggregate, states, len(starts) - 1)
+        out[lost, 0] = UNKNOWN
+
+    def _part(self, table: Words, place: int) -> Words:
+        start = self._starts[place]
+        return table[:, start : start + 1 + self.kept[place].words]
+
+    def _read(self, table: Words, place: int, rows: Ints) -> npt.NDArray[Any]:
+        start, step = self._starts[place], self._step(place)
+        assert step is not None
+        part = np.ascontiguousarray(table[rows, start + 1 : start + 1 + self.kept[place].words])
+        return part.view(step.aggregate.state).reshape(len(rows))
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def shifted(self, table: Words, base: int) -> Words:
+        """States after all sequence numbers grew by ``base``."""
+        moved = table.copy()
+        for place, start in enumerate(self._starts):
+            step = self._step(place)
+            if step is not None and step.aggregate.by_place:
+                rows = np.flatnonzero((table[:, start] != 0) & (table[:, start] != UNKNOWN))
+                states = step.aggregate.shifted(self._read(table, place, rows), base)
+                moved[rows, start + 1 : start + 1 + self.kept[place].words] = _states(step.aggregate, states, len(rows))
+        return moved
+
+    def result(self, binding: Binding, row: Words) -> Any:
+        """The result of an aggregate, of which all that it needs is here; None if no rows took part."""
+        return self._result(binding, row, {})
+
+    def _result(self, binding: Binding, row: Words, known: dict[Binding, Any]) -> Any:
+        if binding not in known:
+            known[binding] = self._evaluated(binding, row, known)
+        return known[binding]
+
+    def _evaluated(self, binding: Binding, row: Words, known: dict[Binding, Any]) -> Any:
+        kind = find(binding.id)
+        if kind is None:
+            raise missing(binding.id)
+        results = [self._result(each, row, known) for each in needed_by(binding, kind)]
+        place = self._places.get(binding)
+        if place is None:
+            made = instance(binding, lambda name: _type_of(self._stored, name))
+            assert isinstance(made, Virtual)
+            return None if any(each is None for each in results) else made.eval(*results)
+        if not row[self._starts[place]]:
+            return None
+        step = self._step(place)
+        assert step is not None
+        state = self._read(row.reshape(1, -1), place, np.zeros(1, np.int64))[0]
+        return (
+            step.aggregate.eval(state, *results)
+            if isinstance(step.aggregate, Dependent)
+            else (step.aggregate.eval(state))
+        )
+
+    # -- code -----------------------------------------------------------------------------------------------------
+
+    def _step(self, place: int) -> _Step | None:
+        """How an aggregate is computed; None if that is not possible here."""
+        step = self._steps.get(place)
+        if step is None:
+            try:
+                step = self._steps[place] = self._made(place)
+            except (NotFoundError, InputError) as error:
+                self._fail(place, error)
+        return step
+
+    def _made(self, place: int) -> _Step:
+        each = self.kept[place]
+        made = instance(each.binding, lambda name: _type_of(self._stored, name))
+        if not isinstance(made, Incremental) or made.state.itemsize != 8 * each.words:
+            raise InputError(
+                f"the code of {each.binding.id} does not make the states of {8 * each.words} bytes that are stored; "
+                "give an aggregate with other states another id"
+            )
+        dependencies: list[int] = []
+        if isinstance(made, Dependent):
+            for needed in needed_by(each.binding, type(made)):
+                if needed not in self._places:
+                    raise InputError(f"{each.binding.id} depends on {needed.name}, which is not stored beside it")
+                dependencies.append(self._places[needed])
+        return _Step(made, tuple(dependencies))
+
+    def is_reproducible(self, place: int) -> bool:
+        """Whether the states of an aggregate, by its position, can be compared with recomputed ones."""
+        step = self._step(place)
+        return step is not None and step.aggregate.is_reproducible
+
+    def part(self, table: Words, place: int) -> Words:
+        """The number of rows and the states of one aggregate, by its position."""
+        return self._part(table, place)
+
+    def _fail(self, place: int, error: Exception) -> None:
+        if self._strict:
+            raise error
+        binding = self.kept[place].binding
+        if binding not in self._complained:
+            self._complained.add(binding)
+            _LOG.warning("the aggregate %s is not kept up to date: %s", binding.name, error)
+
+
+def _states(aggregate: Aggregate, states: Any, runs: int) -> Words:
+    """States as words, one row for each run."""
+    assert isinstance(aggregate, Incremental)
+    array = np.asarray(states)
+    if array.dtype != aggregate.state or array.shape != (runs,):
+        raise InputError(
+            f"{aggregate.id} gave {array.shape} states of {array.dtype}; expected {runs} of {aggregate.state}"
+        )
+    return np.ascontiguousarray(array).view(np.uint64).reshape(runs, -1)
+
+
+def _type_of(stored: pa.Schema, name: str) -> pa.DataType:
+    index = stored.get_field_index(name)
+    if index < 0:
+        raise InputError(f"there is no column {name!r}; known are {', '.join(stored.names)}", column=name)
+    type = stored.field(index).type
+    if not is_supported(type):
+        raise InputError(f"no aggregates can be computed of columns of {type}, such as {name!r}", column=name)
+    return type
+
+
+def available(stored: pa.Schema, time: str, bindings: Sequence[Binding]) -> States:
+    """The states of those aggregates whose code is here, for new trees; the others are named in the log.
+
+    Streams are opened and written without the code of their aggregates.
+    """
+    usable = []
+    for binding in bindings:
+        try:
+            closure([binding])
+            usable.append(binding)
+        except NotFoundError as error:
+            _LOG.warning("new splits will be without the aggregate %s: %s", binding.name, error)
+    return States.of(stored, time, usable)

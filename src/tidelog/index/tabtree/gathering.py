@@ -1,0 +1,90 @@
+"""States of user-defined aggregates of time ranges: of whole subtrees from entries, of leaves at the ends from rows.
+
+What entries do not know is looked for in the nodes below, down to the rows (:mod:`tidelog.index.states`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tidelog.index.entries import WORDS_BEFORE, WORDS_OF_COLUMN, Words
+from tidelog.index.node import Children
+from tidelog.index.states import States
+from tidelog.index.tabtree.aggregating import cover
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.nodes import Nodes
+from tidelog.model.arrays import integers
+from tidelog.storage.codec import Ints
+
+_GATHERED: Final = 1 << 16
+"""Words of states that are gathered before they are merged into one row."""
+
+
+def gather(
+    nodes: Nodes, start: int | None, end: int | None, wanted: States, counters: ReadCounters | None = None
+) -> Words:
+    """The states of the rows in a time range, all of which the tree keeps, as a table of one row."""
+    gathering = _Gathering(nodes, wanted, counters)
+    parts = cover(nodes, start, end, counters)
+    if parts.left is not None:
+        gathering.take_leaf(parts.left, start, end if parts.left == parts.right else None)
+    for children, first, last in parts.runs:
+        gathering.take(children, first, last)
+    if parts.right is not None and parts.right != parts.left:
+        gathering.take_leaf(parts.right, None, end)
+    return gathering.result()
+
+
+class _Gathering:
+    def __init__(self, nodes: Nodes, wanted: States, counters: ReadCounters | None) -> None:
+        self._nodes = nodes
+        self._wanted = wanted
+        self._counters = counters
+        layout = nodes.layout
+        before = WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds)
+        self._words: Ints = layout.states.words_of(wanted) + before
+        columns = dict.fromkeys([layout.schema.time, *wanted.columns])
+        self._columns = [layout.index(name) for name in columns]
+        self._tables: list[Words] = []
+        self._size = 0
+
+    def take(self, children: Children, first: int, last: int) -> None:
+        """Take in entries ``first`` to ``last`` (exclusive)."""
+        table = children.words[first:last][:, self._words]
+        unknown = self._wanted.is_unknown(table)
+        if unknown.any():
+            self._add(table[~unknown])
+            for child in (np.flatnonzero(unknown) + first).tolist():
+                if children.levels[child]:
+                    below = self._nodes.node(children.ids[child], self._counters)
+                    self.take(below, 0, len(below))
+                else:
+                    self.take_leaf(children.ids[child], None, None)
+        else:
+            self._add(table)
+
+    def take_leaf(self, id: int, start: int | None, end: int | None) -> None:
+        """Take in the rows of a leaf that are in a time range."""
+        if self._counters:
+            self._counters.leaves += 1
+        rows = self._nodes.read(id, self._columns)
+        first, last = 0, rows.num_rows
+        if start is not None or end is not None:
+            times = integers(rows.column(0))
+            first = 0 if start is None else int(times.searchsorted(start))
+            last = last if end is None else max(first, int(times.searchsorted(end)))
+        self._add(self._wanted.of_rows(rows, np.array([first, last], np.int64)))
+
+    def _add(self, table: Words) -> None:
+        self._tables.append(table)
+        self._size += table.size
+        if self._size > _GATHERED:
+            self._tables = [self.result()]
+            self._size = self._tables[0].size
+
+    def result(self) -> Words:
+        """What was taken in, as one row."""
+        table = np.concatenate([np.zeros((0, self._wanted.words), np.uint64), *self._tables])
+        return self._wanted.merge(table, np.array([0, len(table)], np.int64))

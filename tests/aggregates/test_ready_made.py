@@ -1,0 +1,137 @@
+"""Ready-made aggregates against brute force, however rows are cut and states are merged."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.aggregates import bind
+from tidelog.index.states import States
+
+SCHEMA = pa.schema(
+    [("ts", pa.int64()), ("x", pa.float64()), ("n", pa.int16()), ("u", pa.uint64()), ("_seq", pa.int64())]
+)
+
+floats = st.one_of(
+    st.none(), st.integers(-5, 5).map(float), st.floats(-1e6, 1e6), st.sampled_from([math.inf, -math.inf, math.nan])
+)
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 20),
+        floats,
+        st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([-(1 << 15), (1 << 15) - 1])),
+        st.one_of(st.none(), st.sampled_from([0, 1, (1 << 64) - 1, (1 << 63)])),
+    ),
+    max_size=40,
+)
+Row = tuple[int, Any, Any, Any]
+
+
+def order(value: Any) -> tuple[bool, Any]:
+    """NaN is greater than every number."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return is_nan, 0 if is_nan else value
+
+
+def column(index: int) -> Callable[[list[Row]], list[Any]]:
+    return lambda found: sorted((row[index] for row in found if row[index] is not None), key=order)
+
+
+def at(values: list[Any], index: int) -> Any:
+    return values[index] if len(values) >= abs(index + (index >= 0)) else None
+
+
+def box(found: list[Row]) -> Any:
+    places = [row for row in found if row[1] is not None and row[2] is not None and not math.isnan(row[1])]
+    if not places:
+        return None
+    xs, ys = [row[1] for row in places], [row[2] for row in places]
+    return {"min_x": min(xs), "min_y": min(ys), "max_x": max(xs), "max_y": max(ys)}
+
+
+EXPECTED: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], Any]]] = {
+    "largest x": (("x",), lambda found: at(column(1)(found), -1)),
+    "smallest x": (("x",), lambda found: at(column(1)(found), 0)),
+    "second_largest x": (("x",), lambda found: at(column(1)(found), -2)),
+    "second_smallest x": (("x",), lambda found: at(column(1)(found), 1)),
+    "second_largest n": (("n",), lambda found: at(column(2)(found), -2)),
+    "second_smallest n": (("n",), lambda found: at(column(2)(found), 1)),
+    "second_largest u": (("u",), lambda found: at(column(3)(found), -2)),
+    "second_smallest u": (("u",), lambda found: at(column(3)(found), 1)),
+    "first x": (("x",), lambda found: found[0][1] if found else None),
+    "last x": (("x",), lambda found: found[-1][1] if found else None),
+    "last u": (("u",), lambda found: found[-1][3] if found else None),
+    "bounding_box x n": (("x", "n"), box),
+    "row_count n": (("n",), lambda found: len(column(2)(found)) or None),
+    "sum_of_squares n": (
+        ("n",),
+        lambda found: float(sum(v * v for v in column(2)(found))) if column(2)(found) else None,
+    ),
+}
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(found, float) and isinstance(expected, float) and math.isnan(expected):
+        return math.isnan(found)
+    return bool(found == expected and type(found) is type(expected)) or (isinstance(found, dict) and found == expected)
+
+
+@given(rows, st.data())
+@pytest.mark.parametrize("what", EXPECTED)
+def test_any_cuts_and_merges_give_the_result(what: str, some: list[Row], data: st.DataObject) -> None:
+    function = what.partition(" ")[0]
+    columns, expected = EXPECTED[what]
+    some = sorted(some, key=lambda row: row[0])
+    arrays = [pa.array([row[index] for row in some], SCHEMA.types[index]) for index in range(4)]
+    batch = pa.RecordBatch.from_arrays([*arrays, pa.array(range(len(some)), pa.int64())], schema=SCHEMA)
+    binding = bind(function, *columns)
+    states = States.of(SCHEMA, "ts", [binding], strict=True)
+    inner = data.draw(st.lists(st.integers(0, len(some)), max_size=6))
+    table = states.of_rows(batch, np.array(sorted([0, *inner, len(some)]), np.int64))
+    while len(table) > 1:
+        # Any order and any grouping, runs of nothing too.
+        table = table[data.draw(st.permutations(range(len(table))))]
+        merges = data.draw(st.lists(st.integers(0, len(table)), max_size=3))
+        table = states.merge(table, np.array(sorted([0, *merges, len(table)]), np.int64))
+        if len(merges) + 1 >= 4:
+            table = states.merge(table, np.array([0, len(table)], np.int64))
+    assert same(states.result(binding, table[0]), expected(some))
+
+
+@given(st.lists(st.lists(st.integers(-(10**6), 10**6).map(lambda v: 1e9 + v / 7), min_size=1, max_size=20), min_size=1))
+def test_moments_lose_nothing_to_large_means(runs: list[list[float]]) -> None:
+    values = [value for run in runs for value in run]
+    schema = pa.schema([("ts", pa.int64()), ("x", pa.float64()), ("_seq", pa.int64())])
+    numbers = pa.array(range(len(values)), pa.int64())
+    batch = pa.RecordBatch.from_arrays([numbers, pa.array(values), numbers], schema=schema)
+    bindings = [bind(name, "x") for name in ("var_pop", "stddev_samp")]
+    states = States.of(schema, "ts", bindings, strict=True)
+    table = states.of_rows(batch, np.cumsum([0, *map(len, runs)]))
+    row = states.merge(table, np.array([0, len(table)], np.int64))[0]
+    assert states.result(bindings[0], row) == pytest.approx(statistics.pvariance(values), rel=1e-6, abs=1e-6)
+    deviation = states.result(bindings[1], row)
+    assert (
+        deviation is None
+        if len(values) < 2
+        else deviation == pytest.approx(statistics.stdev(values), rel=1e-6, abs=1e-6)
+    )
+
+
+def test_a_failing_aggregate_leaves_unknown_states(caplog: pytest.LogCaptureFixture) -> None:
+    binding = bind("largest", "x")
+    kept = States.of(SCHEMA, "ts", [binding]).kept
+    other = pa.schema([("ts", pa.int64()), ("x", pa.string()), ("_seq", pa.int64())])  # which it cannot be applied to
+    states = States(other, "ts", kept)
+    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array(["a"]), pa.array([0])], schema=other)
+    table = states.of_rows(batch, np.array([0, 1], np.int64))
+    assert states.is_unknown(table).tolist() == [True]
+    assert states.is_unknown(states.merge(table, np.array([0, 1], np.int64))).tolist() == [True]
+    assert caplog.text.count("largest(x) is not kept up to date") == 1
