@@ -6,13 +6,14 @@ import datetime
 import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidelog.aggregates import find
+from tidelog.aggregates import Binding, find
 from tidelog.expr import Predicate, parse_aggregate, predicate
+from tidelog.index.states import States
 from tidelog.model import to_batches
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
 from tidelog.model.rows import Row, RowReader
@@ -26,7 +27,11 @@ from tidelog.store.lateness import LateCounters
 from tidelog.store.manifest import Change, ManifestLog
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
+from tidelog.store.manifest import Change, Manifest, ManifestLog
+from tidelog.store.opensplit import Site, renewed
+from tidelog.store.options import StreamOptions, read_bindings
 from tidelog.store.positions import nth, rank
+from tidelog.store.rebuilding import rebuild
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
 from tidelog.store.scan import scan
@@ -35,6 +40,9 @@ from tidelog.store.shape import describe
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import Tail
+
+AttachMode: TypeAlias = Literal["next_split", "new_split", "rebuild"]
+ATTACH_MODES: Final = ("next_split", "new_split", "rebuild")
 
 _GATHERED_ROWS: Final = 4096
 """Single events are gathered up to this number before they become a batch."""
@@ -168,6 +176,46 @@ class Stream:
         done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
         drop_deleted(self._manifests, self._snapshots.newest().unlisted)
         return done
+    def attach(self, aggregates: str | Binding | Sequence[str | Binding], mode: AttachMode = "next_split") -> list[str]:
+        """Keep states of user-defined aggregates, e.g. ``"second_largest(price)"``, from now on (docs/aggregates.md).
+
+        They are kept from the next split on; with ``mode="new_split"`` the open split is closed for that, so that it
+        begins at once; with ``mode="rebuild"`` closed splits are written anew besides, one after the other. To go on
+        with a rebuilding that was interrupted, call this again. Queries are right at all times: where states are not
+        kept they read events. Returns the names of the splits that were written anew.
+
+        Raises :class:`InputError` for what cannot be computed of the columns, and, but for ``"next_split"``,
+        :class:`LockedError` if another process is writing the stream.
+        """
+        if mode not in ATTACH_MODES:
+            raise InputError(f"found mode {mode!r}; expected one of {', '.join(map(repr, ATTACH_MODES))}")
+        self._check_writable()
+        given = [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
+        bindings = read_bindings(given)
+        # What cannot be computed is refused before anything is changed.
+        States.of(self._site.layout.stored, self.schema.time, bindings)
+
+        def change(manifest: Manifest) -> Change | None:
+            known = manifest.options.user_aggregates
+            new = tuple(each for each in bindings if each not in known)
+            return Change(options=manifest.options.replace(user_aggregates=(*known, *new))) if new else None
+
+        with self._mutex:
+            self._renew(self._manifests.commit(change))
+            if mode != "next_split":
+                tail = self._writer()
+                self._append_rows()
+                tail.new_split()
+        if mode != "rebuild":
+            return []
+        return [info.name for done in rebuild(self._site, self._manifests) for info in done.added]
+
+    def _renew(self, manifest: Manifest) -> None:
+        """Take over aggregates that were attached."""
+        self._site = renewed(self._site, manifest)
+        self.options = self._site.options
+        self._snapshots.renew(self._site)
+        self._question.cache_clear()
 
     def _writer(self) -> Tail:
         self._check_writable()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -67,6 +67,14 @@ def layout_of(manifest: Manifest) -> Layout:
     if not options.user_aggregates:
         return layout
     return layout.with_states(available(layout.stored, manifest.schema.time, options.user_aggregates).kept)
+
+
+def renewed(site: Site, manifest: Manifest) -> Site:
+    """The place of a stream after user-defined aggregates were attached to it: new splits keep these too."""
+    wanted = manifest.options.user_aggregates
+    if site.options.user_aggregates == wanted:
+        return site
+    return replace(site, layout=layout_of(manifest), options=site.options.replace(user_aggregates=wanted))
 
 
 class OpenSplit:

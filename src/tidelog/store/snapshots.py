@@ -49,6 +49,11 @@ class Snapshots:
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
 
+    def renew(self, site: Site) -> None:
+        """Go on with a site that has another layout."""
+        self._site = site
+        self._last = None
+
     def of_tail(self, view: TailView) -> Snapshot:
         """What the writer of the tail sees, to whom ``view`` was given just now."""
         manifest = self._manifests.load()

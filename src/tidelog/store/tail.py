@@ -385,6 +385,18 @@ class Tail:
                 queue.end()
             elif not (is_plain or self._has_many_late(_LATE_AT_MOST)):
                 return
+    def new_split(self) -> None:
+        """Flush, and close the open split: rows from now on, and those of the open leaf, go to another one."""
+        with self._mutex:
+            self._check_open()
+            self._flush_or_fail()
+            try:
+                self._view = None
+                self._splits.finish()
+                self._close_finished()
+            except BaseException as error:
+                self._failure = error
+                raise
 
     def _spill_late(self) -> None:
         """Make a split of the late rows."""

@@ -15,7 +15,7 @@ from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.numbered import Rows
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
-from tidelog.store.opensplit import OpenSplit, Site
+from tidelog.store.opensplit import OpenSplit, Site, renewed
 from tidelog.store.rows import times
 
 MOST_FINISHED: Final = 64
@@ -94,11 +94,21 @@ class TailSplits:
             if self._width is not None:
                 start = time // self._width * self._width
                 boundary = Interval(start, start + self._width)
-            self._splits.append(OpenSplit.create(self._site, boundary))
+            self._splits.append(self._create(boundary))
             self._is_last_open = True
             self.committed[self._splits[-1].name] = (0, 0)
             self._on_new()
         return self._splits[-1]
+
+    def _create(self, boundary: Interval | None) -> OpenSplit:
+        # Another process may have attached aggregates meanwhile: they are kept from the next split on.
+        self._site = renewed(self._site, self._manifests.load())
+        return OpenSplit.create(self._site, boundary)
+
+    def finish(self) -> None:
+        """Let the open split, if there is one with rows, take no more rows."""
+        if self._is_last_open and self._splits[-1].rows:
+            self._finish()
 
     def _finish(self) -> None:
         """The newest split takes no more rows.
@@ -153,7 +163,7 @@ class TailSplits:
 
     def add_late(self, rows: pa.RecordBatch) -> None:
         """Make a closed split of sorted late rows."""
-        split = OpenSplit.create(self._site, None)
+        split = self._create(None)
         try:
             split.extend(rows)
             info = split.close("late")

@@ -1,0 +1,459 @@
+"""User-defined aggregates of streams against brute force over their rows, whatever the splits keep."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from support.crash_medium import Crash, RecordingMedium, kills, power_losses
+from support.memory_medium import MemoryMedium
+from support.profiles import scaled
+from tidelog.aggregates import Incremental, register, unregister
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.interval import Interval
+from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.rebuilding import rebuild
+
+SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", pa.float64()), ("n", pa.int32())])
+SMALL = {"leaf_rows": 4, "fanout": 3, "late_rows": 12}
+Row = tuple[int, float | None, int | None]
+
+
+class Peak(Incremental):
+    """The largest value of ``n`` and how often it is there: what a user may write."""
+
+    name = "peak"
+    id = "test_user_aggregates:peak"
+    state = np.dtype([("value", "<i8"), ("times", "<i8")])
+
+    def init(self, columns: Sequence[Any], cuts: Any) -> Any:
+        (values,) = columns
+        ones = np.ones(len(values), np.int64)
+        return self._peaks(values.astype(np.int64), ones, cuts)
+
+    def merge(self, states: Any, cuts: Any) -> Any:
+        return self._peaks(states["value"], states["times"], cuts)
+
+    def _peaks(self, values: Any, times: Any, cuts: Any) -> Any:
+        found = np.empty(len(cuts) - 1, self.state)
+        found["value"] = np.maximum.reduceat(values, cuts[:-1])
+        is_peak = values == np.repeat(found["value"], np.diff(cuts))
+        found["times"] = np.add.reduceat(np.where(is_peak, times, 0), cuts[:-1])
+        return found
+
+    def eval(self, state: Any) -> Any:
+        return int(state["value"]), int(state["times"])
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    register(Peak)
+    yield
+    unregister(Peak)
+
+
+@contextmanager
+def without_code() -> Iterator[None]:
+    unregister(Peak)
+    try:
+        yield
+    finally:
+        register(Peak)
+
+
+def _second(values: list[Any], last: bool) -> Any:
+    ordered = sorted(values)
+    return None if len(ordered) < 2 else ordered[-2] if last else ordered[1]
+
+
+def _numbers(rows: list[Row]) -> list[int]:
+    return [row[2] for row in rows if row[2] is not None]
+
+
+def _floats(rows: list[Row]) -> list[float]:
+    return [row[1] for row in rows if row[1] is not None]
+
+
+def _box(rows: list[Row]) -> Any:
+    places = [(row[1], row[2]) for row in rows if row[1] is not None and row[2] is not None]
+    if not places:
+        return None
+    xs, ys = [x for x, _ in places], [y for _, y in places]
+    return {"min_x": min(xs), "min_y": min(ys), "max_x": max(xs), "max_y": max(ys)}
+
+
+EXPECTED: dict[str, Callable[[list[Row]], Any]] = {
+    "second_largest(x)": lambda rows: _second(_floats(rows), True),
+    "second_smallest(n)": lambda rows: _second(_numbers(rows), False),
+    "last(n)": lambda rows: rows[-1][2] if rows else None,
+    "first(x)": lambda rows: rows[0][1] if rows else None,
+    "stddev(x)": lambda rows: statistics.stdev(_floats(rows)) if len(_floats(rows)) > 1 else None,
+    "bounding_box(x, n)": _box,
+    "peak(n)": lambda rows: (
+        (max(_numbers(rows)), _numbers(rows).count(max(_numbers(rows)))) if _numbers(rows) else None
+    ),
+    "count(*)": len,
+    "max(n)": lambda rows: max(_numbers(rows), default=None),
+}
+TEXTS = list(EXPECTED)
+OWN = [text for text in TEXTS if text not in ("count(*)", "max(n)")]
+
+
+def rows_of(stream: Stream, start: int | None = None, end: int | None = None, where: str | None = None) -> list[Row]:
+    found = stream.scan(start, end, where=where).read_all()
+    return list(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
+
+
+def table(rows: list[Row]) -> pa.Table:
+    arrays = [pa.array([row[index] for row in rows], SCHEMA.types[index]) for index in range(3)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def compare(stream: Stream, start: int | None, end: int | None, texts: Sequence[str] = TEXTS) -> None:
+    rows = rows_of(stream, start, end)
+    found = stream.aggregate(start, end, list(texts))
+    for text in texts:
+        expected = EXPECTED[text](rows)
+        if isinstance(expected, float) and text.startswith("stddev"):
+            assert found[text] == pytest.approx(expected, rel=1e-9, abs=1e-9), (text, start, end)
+        else:
+            assert found[text] == expected, (text, start, end)
+
+
+def some_rows(count: int, seed: int = 0) -> list[Row]:
+    dice = np.random.default_rng(seed)
+    return [
+        (
+            index if dice.random() < 0.8 else int(dice.integers(0, count)),
+            None if dice.random() < 0.1 else float(dice.integers(-50, 50)) / 4,
+            None if dice.random() < 0.2 else int(dice.integers(-9, 9)),
+        )
+        for index in range(count)
+    ]
+
+
+def ordered(count: int) -> list[Row]:
+    return sorted(some_rows(count), key=lambda row: row[0])
+
+
+RANGES = [(None, None), (0, 1), (10, 11), (13, 77), (None, 100), (99, None), (50, 50), (10_000, None)]
+
+
+@pytest.mark.parametrize("options", [{}, {"split": 37}, {"split": 37, "late_rows": 1}])
+def test_every_aggregate_of_every_range(options: dict[str, Any]) -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL | options, user_aggregates=OWN)
+        for first in range(0, 300, 60):
+            stream.append(table(some_rows(300)[first : first + 60]))
+            for start, end in RANGES:
+                compare(stream, start, end)
+        stream.flush()
+        assert stream.check() == []
+        explained = stream.explain(13, 250, OWN)
+        assert explained.count("from the index") == len(OWN)
+    with Store(medium, read_only=True) as store:
+        for start, end in RANGES:
+            compare(store.stream("s"), start, end)
+
+
+def test_conditions_and_moments_go_by_events() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=OWN)
+        stream.append(table(some_rows(100)))
+        chosen = rows_of(stream, where="n > 0")
+        found = stream.aggregate(None, None, OWN, where="n > 0")
+        assert found["peak(n)"] == EXPECTED["peak(n)"](chosen)
+        assert found["second_largest(x)"] == EXPECTED["second_largest(x)"](chosen)
+        filtered = stream.aggregate(None, None, ["peak(n) FILTER (WHERE n < 3)"])
+        assert list(filtered.values()) == [EXPECTED["peak(n)"](rows_of(stream, where="n < 3"))]
+        old = stream.aggregate(None, None, ["last(n)"], as_of=10)
+        rows = [row for row in stream.scan(seq=True).read_all().to_pylist() if row["_seq"] < 10]
+        assert old["last(n)"] == rows[-1]["n"]
+        assert "peak(n): from events" in stream.explain(None, None, ["peak(n)"], where="n > 0")
+        many = stream.aggregate_all([(0, 50), (20, 90), (None, None)], ["peak(n)", "count(*)"])
+        assert [each["peak(n)"] for each in many] == [
+            EXPECTED["peak(n)"](rows_of(stream, *each)) for each in [(0, 50), (20, 90), (None, None)]
+        ]
+
+
+def test_a_range_visits_few_nodes_and_no_more_than_two_leaves() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=4, fanout=4, user_aggregates=["peak(n)"])
+        stream.append(table(ordered(2000)))
+        line = stream.explain(100, 1900, ["peak(n)"]).splitlines()[-1]
+        nodes, leaves = int(line.split()[1]), int(line.split()[-2])
+        assert leaves <= 2
+        assert nodes <= 2 * math.ceil(math.log(500, 4))
+
+
+def test_splits_that_are_whole_are_answered_by_the_manifest() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=OWN)
+        stream.append(table(ordered(400)))
+    with Store(medium) as store:
+        stream = store.stream("s")
+        compare(stream, 0, 380, ["peak(n)", "last(n)"])
+        blocks = stream.stats()["blocks_read"]
+        assert stream.aggregate(20, 360, ["peak(n)"])["peak(n)"] is not None
+        assert stream.stats()["blocks_read"] == blocks
+
+
+# Without the code. ------------------------------------------------------------------------------------
+
+
+def test_a_store_opens_without_the_code_and_says_what_it_cannot_answer(caplog: pytest.LogCaptureFixture) -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=OWN)
+        stream.append(table(some_rows(100)))
+    others = [text for text in TEXTS if text != "peak(n)"]
+    with without_code(), Store(medium) as store:
+        stream = store.stream("s")
+        compare(stream, 5, 80, others)
+        with pytest.raises(
+            NotFoundError, match=r"test_user_aggregates:peak is not here; import 'test_user_aggregates'"
+        ):
+            stream.aggregate(None, None, ["peak(n)"])
+        # The open split is gone on with, too.
+        stream.append(table([(100 + index, 1.0, index) for index in range(100)]))
+        compare(stream, 5, 180, others)
+        stream.flush()
+        assert stream.check() == []
+        assert "new splits will be without the aggregate peak(n)" in caplog.text
+    with Store(medium) as store:
+        stream = store.stream("s")
+        for start, end in RANGES:
+            compare(stream, start, end)
+        stream.append(table([(300 + index, 1.0, index) for index in range(30)]))
+        compare(stream, None, None)
+        stream.attach("peak(n)", mode="rebuild")
+        compare(stream, None, None)
+        assert stream.explain(None, None, ["peak(n)"]).startswith("peak(n): from the index")
+        assert stream.check() == []
+
+
+def test_an_aggregate_that_fails_costs_no_events(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["peak(n)", "last(n)"])
+        with monkeypatch.context() as patch:
+            patch.setattr(Peak, "merge", lambda self, states, cuts: 1 / 0)
+            stream.append(table(ordered(100)))
+            stream.flush()
+        assert len(stream) == 100
+        assert "peak(n) is not kept up to date: division by zero" in caplog.text
+        compare(stream, 3, 90)
+
+
+def test_other_code_under_the_same_id_is_noticed() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["peak(n)"])
+        stream.append(table(ordered(100)))
+
+    class Wide(Peak):
+        id = Peak.id
+        state = np.dtype([("value", "<i8"), ("times", "<i8"), ("more", "<i8")])
+
+    register(Wide)
+    with Store(medium) as store:
+        stream = store.stream("s")
+        assert stream.aggregate(0, 50, ["peak(n)"])["peak(n)"] == EXPECTED["peak(n)"](rows_of(stream, 0, 50))
+        assert "from events" in stream.explain(0, 50, ["peak(n)"])
+
+
+# Attaching. -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["next_split", "new_split", "rebuild"])
+def test_attached_aggregates_are_right_in_every_state(mode: Any) -> None:
+    medium = MemoryMedium()
+    rows = ordered(200)
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=50)
+        stream.append(table(rows[:120]))
+        stream.flush()
+        stream.attach(["peak(n)", "second_largest(x)"], mode=mode)
+        stream.attach("last(n)", mode=mode)
+        compare(stream, 3, 110)
+        stream.append(table(rows[120:]))
+        stream.append(table(some_rows(30)))
+        for start, end in RANGES:
+            compare(stream, start, end)
+        explained = stream.explain(0, 110, ["peak(n)"])
+        if mode == "rebuild":
+            assert explained.startswith("peak(n): from the index\n")
+            assert list(rebuild(stream.site, stream.manifests)) == []
+        else:
+            assert explained.startswith("peak(n): from the index, and the events of ") or "from events" in explained
+        stream.flush()
+        assert stream.check() == []
+    with Store(medium) as store:
+        stream = store.stream("s")
+        assert [each.name for each in stream.options.user_aggregates] == ["peak(n)", "second_largest(x)", "last(n)"]
+        for start, end in RANGES:
+            compare(stream, start, end)
+        stream.attach("peak(n)", mode="rebuild")
+        assert stream.explain(None, None, ["peak(n)"]).startswith("peak(n): from the index\n")
+        assert stream.check() == []
+
+
+def test_a_new_split_is_made_at_once_and_the_next_one_is_not() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL)
+        stream.append(table(ordered(40)))
+        stream.attach("peak(n)")
+        assert stream.stats()["splits"] == []
+        stream.attach("last(n)", mode="new_split")
+        assert [split["rows"] for split in stream.stats()["splits"]] == [40]
+        stream.attach("last(n)", mode="new_split")
+        assert len(stream.stats()["splits"]) == 1
+
+
+def test_another_writer_keeps_what_was_attached_from_its_next_split_on() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store, Store(medium) as other:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20)
+        stream.append(table([(index, 1.0, index) for index in range(30)]))
+        stream.flush()
+        other.stream("s").attach("peak(n)")
+        stream.append(table([(index, 1.0, index) for index in range(30, 100)]))
+        stream.flush()
+        compare(stream, None, None)
+        compare(other.stream("s"), None, None)
+        assert "events of 2 of " in other.stream("s").explain(None, None, ["peak(n)"])
+
+
+def test_what_cannot_be_attached_is_refused() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts")
+        with pytest.raises(InputError, match="there is no column 'z'"):
+            stream.attach("peak(z)")
+        with pytest.raises(InputError, match="expected one of 'next_split'"):
+            stream.attach("peak(n)", mode="later")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="twice"):
+            store.create_stream("t", SCHEMA, "ts", user_aggregates=["peak(n)", "peak(n)"])
+        assert stream.options.user_aggregates == ()
+
+
+# Crashes. ---------------------------------------------------------------------------------------------
+
+
+def test_crashes_while_splits_are_rebuilt_leave_the_stream_right() -> None:
+    medium = RecordingMedium()
+    rows = ordered(60)
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=["last(n)"])
+        stream.append(table(rows))
+        stream.flush()
+        medium.mark("flushed")
+        stream.attach("peak(n)", mode="rebuild")
+        medium.mark("rebuilt")
+    crashes: list[Crash] = [crash for crash in [*kills(medium), *power_losses(medium)] if "flushed" in crash.marks]
+    assert crashes
+    for crash in crashes[:: max(1, len(crashes) // scaled(60))]:
+        with Store(crash.medium()) as store:
+            stream = store.stream("s")
+            assert sorted(rows_of(stream), key=str) == sorted(rows, key=str), crash
+            compare(stream, 3, 55, ["peak(n)", "last(n)"])
+            stream.attach("peak(n)", mode="rebuild")
+            assert stream.explain(None, None, ["peak(n)"]).startswith("peak(n): from the index\n"), crash
+            compare(stream, 3, 55, ["peak(n)", "last(n)"])
+            assert store.check() == [], crash
+
+
+# Anything in any order. -------------------------------------------------------------------------------
+
+values = st.tuples(
+    st.integers(-60, 60), st.one_of(st.none(), st.integers(-8, 8).map(float)), st.one_of(st.none(), st.integers(-3, 3))
+)
+bounds = st.one_of(st.none(), st.integers(-70, 70))
+
+
+class Machine(RuleBasedStateMachine):
+    """A stream whose aggregates come and go, while rows do too."""
+
+    @initialize(split=st.sampled_from([None, 25]), late=st.sampled_from([1, 1000]))
+    def create(self, split: int | None, late: int) -> None:
+        self.medium = MemoryMedium()
+        self.store = Store(self.medium)
+        options = {"leaf_rows": 3, "fanout": 2, "late_rows": late, "split": split}
+        self.stream = self.store.create_stream("s", SCHEMA, "ts", **options, user_aggregates=["last(n)"])
+
+    @rule(rows=st.lists(values, min_size=1, max_size=30), ordered=st.booleans())
+    def append(self, rows: list[Row], ordered: bool) -> None:
+        self.stream.append(table(sorted(rows, key=lambda row: row[0]) if ordered else rows))
+
+    @rule(rows=st.lists(values, min_size=1, max_size=20))
+    def load(self, rows: list[Row]) -> None:
+        writer = BulkWriter(self.stream.site)
+        for batch in table(rows).to_batches():
+            writer.append(batch)
+        commit_bulk(self.stream.manifests, writer.finish())
+
+    @rule()
+    def flush(self) -> None:
+        self.stream.flush()
+
+    @rule(time=st.integers(-60, 0))
+    def delete_before(self, time: int) -> None:
+        self.stream.delete_before(time)
+
+    @rule(start=st.integers(-60, 60), length=st.integers(1, 30))
+    def overwrite(self, start: int, length: int) -> None:
+        self.stream.flush()
+        commit_bulk(self.stream.manifests, [], overwrite=Interval(start, start + length))
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = Store(self.medium)
+        self.stream = self.store.stream("s")
+
+    @rule(text=st.sampled_from(OWN), mode=st.sampled_from(["next_split", "new_split", "rebuild"]))
+    def attach(self, text: str, mode: Any) -> None:
+        self.stream.attach(text, mode=mode)
+
+    @precondition(lambda self: hasattr(self, "stream"))
+    @rule(rows=st.lists(values, min_size=1, max_size=20))
+    def append_without_code(self, rows: list[Row]) -> None:
+        self.store.close()
+        with without_code(), Store(self.medium) as store:
+            store.stream("s").append(table(rows))
+        self.store = Store(self.medium)
+        self.stream = self.store.stream("s")
+
+    @rule(start=bounds, end=bounds)
+    def ask(self, start: int | None, end: int | None) -> None:
+        compare(self.stream, start, end)
+
+    @invariant()
+    def everything(self) -> None:
+        if hasattr(self, "stream"):
+            compare(self.stream, None, None, ["peak(n)", "last(n)", "second_largest(x)"])
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            try:
+                assert self.store.check() == []
+            finally:
+                self.store.close()
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=scaled(15), stateful_step_count=12)
