@@ -176,6 +176,7 @@ class Stream:
         done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
         drop_deleted(self._manifests, self._snapshots.newest().unlisted)
         return done
+
     def attach(self, aggregates: str | Binding | Sequence[str | Binding], mode: AttachMode = "next_split") -> list[str]:
         """Keep states of user-defined aggregates, e.g. ``"second_largest(price)"``, from now on (docs/aggregates.md).
 
