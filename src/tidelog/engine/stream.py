@@ -24,9 +24,6 @@ from tidelog.store.check import check_stream
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import THOROUGH
 from tidelog.store.lateness import LateCounters
-from tidelog.store.manifest import Change, ManifestLog
-from tidelog.store.opensplit import Site
-from tidelog.store.options import StreamOptions
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
 from tidelog.store.options import StreamOptions, read_bindings

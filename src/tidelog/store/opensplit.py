@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.merging import Shares
 from tidelog.index.states import available
+from tidelog.index.tabtree.merging import Shares
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root

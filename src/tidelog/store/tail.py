@@ -385,6 +385,7 @@ class Tail:
                 queue.end()
             elif not (is_plain or self._has_many_late(_LATE_AT_MOST)):
                 return
+
     def new_split(self) -> None:
         """Flush, and close the open split: rows from now on, and those of the open leaf, go to another one."""
         with self._mutex:
