@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import (
@@ -45,14 +45,17 @@ __all__ = [
 ]
 
 
-def open(path: Path | str, *, read_only: bool = False) -> Store:
+def open(path: Path | str, *, read_only: bool = False, maintenance: Literal["auto", "manual"] = "auto") -> Store:
     """The store in a directory, which is created on first use; with ``read_only`` nothing is ever written.
+
+    A thread keeps the streams that are written in order (merges splits, deletes what is beyond the retention, removes
+    old files), unless ``maintenance`` is ``"manual"``: then ``Store.maintain`` does it when it is called.
 
     Close it, or use it as a context manager. Raises :class:`NotFoundError` if ``read_only`` and there is no store.
     """
     from tidelog.engine.store import Store  # with Numba and Arrow's engines, which most imports do not need
 
-    return Store.open(path, read_only=read_only)
+    return Store.open(path, read_only=read_only, maintenance=maintenance)
 
 
 def restore(backup: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:

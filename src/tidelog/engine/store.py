@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from tidelog.engine.maintainer import Maintainer, MaintenanceMode, check_mode
 from tidelog.engine.replay import replay
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import (
@@ -27,6 +28,7 @@ from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
+from tidelog.store.maintenance import Maintained
 from tidelog.store.options import StreamOptions, seconds
 from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
 from tidelog.store.tailstate import read_split_names
@@ -39,8 +41,9 @@ class Store:
     first one that appends.
     """
 
-    def __init__(self, medium: Medium, *, read_only: bool = False) -> None:
+    def __init__(self, medium: Medium, *, read_only: bool = False, maintenance: MaintenanceMode = "manual") -> None:
         """Use :func:`tidelog.open`."""
+        check_mode(maintenance)
         self._catalogue = Catalogue.open(medium) if read_only else Catalogue.create(medium)
         self._medium = medium
         self._read_only = read_only
@@ -48,11 +51,16 @@ class Store:
         self._streams: dict[str, Stream] = {}
         """By the id of the stream, which stays when it is renamed."""
         self._closed = False
+        self._maintainer = Maintainer(self._written) if maintenance == "auto" and not read_only else None
 
     @classmethod
-    def open(cls, path: Path | str, *, read_only: bool = False) -> Store:
-        """The store in a directory; created there if there is none, unless ``read_only``."""
-        return cls(FileMedium(path), read_only=read_only)
+    def open(cls, path: Path | str, *, read_only: bool = False, maintenance: MaintenanceMode = "auto") -> Store:
+        """The store in a directory; created there if there is none, unless ``read_only``.
+
+        Streams that it writes are kept in order by a thread, unless ``maintenance`` is ``"manual"``; see
+        :meth:`maintain`.
+        """
+        return cls(FileMedium(path), read_only=read_only, maintenance=maintenance)
 
     def create_stream(self, name: str, schema: pa.Schema | Schema, time: str | None = None, **options: Any) -> Stream:
         """Create a stream; raises :class:`ExistsError` if there is one of that name.
@@ -72,7 +80,9 @@ class Store:
         with self._mutex:
             stream = self._streams.get(entry.id)
             if stream is None:
-                stream = Stream(name, self._catalogue.manifests(entry), read_only=self._read_only)
+                stream = Stream(
+                    name, self._catalogue.manifests(entry), read_only=self._read_only, on_writing=self._start_maintainer
+                )
                 self._streams[entry.id] = stream
             stream.name = name
             return stream
@@ -206,6 +216,25 @@ class Store:
             removed += remove_orphans(self._medium, self._catalogue.manifests(entry), now, keep=in_use, older_than=age)
         return removed
 
+    def maintain(self, max_bytes: int | None = None) -> dict[str, Maintained]:
+        """Do for every stream what is due, see :meth:`Stream.maintain`; returns what was done, by name.
+
+        For stores that nobody has open to write all the time, such as those that only Spark writes: call it now and
+        then. ``max_bytes`` is for each stream.
+        """
+        self._check_writable()
+        self._catalogue.sweep(time.time())
+        return {name: self.stream(name).maintain(max_bytes) for name in self.streams()}
+
+    def _start_maintainer(self) -> None:
+        if self._maintainer is not None:
+            self._maintainer.start()
+
+    def _written(self) -> list[Stream]:
+        """The streams that are open; those that are not written are passed over."""
+        with self._mutex:
+            return list(self._streams.values())
+
     def sweep(self) -> list[str]:
         """Remove files whose grace period is over; returns their names."""
         self._check_writable()
@@ -223,6 +252,8 @@ class Store:
 
     def close(self) -> None:
         """Flush and close all streams."""
+        if self._maintainer is not None:
+            self._maintainer.stop()
         with self._mutex:
             if self._closed:
                 return

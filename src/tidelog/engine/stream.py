@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import functools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates import Binding, find
+from tidelog.engine.maintainer import Account
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.states import States
 from tidelog.model import to_batches
@@ -24,6 +25,7 @@ from tidelog.store.check import check_stream
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import THOROUGH
 from tidelog.store.lateness import LateCounters
+from tidelog.store.maintenance import Maintained, Maintenance
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
 from tidelog.store.options import StreamOptions, read_bindings
@@ -60,8 +62,10 @@ class Stream:
     None is unbounded. The first append takes the stream's tail lock, which is held until :meth:`close`.
     """
 
-    def __init__(self, name: str, manifests: ManifestLog, *, read_only: bool) -> None:
-        """Use ``Store.stream``."""
+    def __init__(
+        self, name: str, manifests: ManifestLog, *, read_only: bool, on_writing: Callable[[], None] = lambda: None
+    ) -> None:
+        """Use ``Store.stream``; ``on_writing`` is called when the stream is about to be written."""
         self.name = name
         self._manifests = manifests
         self._read_only = read_only
@@ -73,6 +77,11 @@ class Stream:
         self.options: StreamOptions = self._site.options
         self._snapshots = Snapshots(self._site, manifests)
         self._tail: Tail | None = None
+        self._on_writing = on_writing
+        self._maintenance = Maintenance(self._site, manifests)
+        self._maintaining = threading.Lock()
+        self.account = Account()
+        """What automatic maintenance has done."""
         self._row_reader = RowReader(self.schema)
         self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
@@ -213,12 +222,31 @@ class Stream:
         self._site = renewed(self._site, manifest)
         self.options = self._site.options
         self._snapshots.renew(self._site)
+        self._maintenance = Maintenance(self._site, self._manifests)
         self._question.cache_clear()
+
+    def maintain(self, max_bytes: int | None = None) -> Maintained:
+        """Do at once what automatic maintenance would do in time; returns what was done.
+
+        Deletes what is beyond the stream's ``retention``, merges splits where that pays, and removes files whose grace
+        period is over. Takes no lock. At most ``max_bytes`` of files are read for merging.
+        """
+        self._check_writable()
+        with self._maintaining:
+            return self._maintenance.run(max_bytes=max_bytes)
+
+    def maintain_step(self, may_go_on: Callable[[], bool], is_over: Callable[[], bool]) -> Maintained | None:
+        """:meth:`maintain` for the thread that does it automatically; None if the stream is not written."""
+        with self._maintaining:
+            if self._tail is None or self._closed:
+                return None
+            return self._maintenance.run(may_go_on=may_go_on, is_over=is_over)
 
     def _writer(self) -> Tail:
         self._check_writable()
         if self._tail is None:
             self._tail = Tail(self._site, self._manifests)
+            self._on_writing()
             self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail
 
@@ -383,11 +411,13 @@ class Stream:
         """Rows, bytes and the shape of the trees, as plain values.
 
         ``late`` has what became of rows that came late since this process began to append: how many, where they went,
-        and by how many ticks they were late (:class:`~tidelog.store.lateness.LateCounters`).
+        and by how many ticks they were late (:class:`~tidelog.store.lateness.LateCounters`). ``maintenance`` has what
+        automatic maintenance has done in this process, and its last failure.
         """
         tail = self._tail
         late = LateCounters().to_dict(0) if tail is None else tail.late()
-        return describe(self.name, self.snapshot(), self._site, late)
+        described = describe(self.name, self.snapshot(), self._site, late)
+        return described | {"maintenance": self.account.to_dict()}
 
     def check(self) -> list[Finding]:
         """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""

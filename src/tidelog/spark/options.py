@@ -83,6 +83,8 @@ class SinkOptions:
     """The name of a producer whose jobs are numbered, so that one that is run again does not write twice."""
     transaction_number: int | None = None
     """The number of this job; one that is not above the last that was committed under the name writes nothing."""
+    compact: bool = True
+    """Whether the driver merges small splits after a commit that leaves many of them."""
 
     def __post_init__(self) -> None:
         if (self.transaction is None) != (self.transaction_number is None):
@@ -278,5 +280,6 @@ _SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
 _SINK_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "path": _path,
     "create": _flag,
+    "compact": _flag,
     "transaction_number": _number,
 }

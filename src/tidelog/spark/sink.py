@@ -5,10 +5,11 @@ Nothing waits for the stream's own writer, and it waits for nobody (docs/design/
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import ExistsError, InputError, NotFoundError
+from tidelog.model.errors import ExistsError, InputError, NotFoundError, TidelogError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
 from tidelog.spark.options import SinkOptions, as_time, option_texts, shared_path
@@ -29,6 +30,12 @@ from tidelog.store.manifest import SplitInfo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+TIDY_BYTES: Final = 256 << 20
+"""What the driver reads at most to merge splits after a commit."""
+
+_log = logging.getLogger("tidelog.maintenance")
 
 
 @dataclass(frozen=True)
@@ -78,12 +85,25 @@ class TidelogWriter(DataSourceArrowWriter):
         with Store.open(self._options.path) as store:
             stream = store.stream(self._options.stream)
             commit_bulk(stream.manifests, splits_of(messages), transaction=transaction, overwrite=self._overwrite)
+            if self._options.compact:
+                tidy(stream)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
         with Store.open(self._options.path) as store:
             remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
+
+
+def tidy(stream: Stream) -> None:
+    """Do what is due for a stream after a commit, as far as that takes little: many commits must not ruin reading.
+
+    The rows are committed, so a failure is logged and nothing more.
+    """
+    try:
+        stream.maintain(max_bytes=TIDY_BYTES)
+    except TidelogError as error:
+        _log.warning("maintenance of stream %r failed after a commit, which is through: %s", stream.name, error)
 
 
 def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]:
@@ -125,6 +145,7 @@ def write(
     partitions: int | None = None,
     sort: bool = True,
     transaction: tuple[str, int] | None = None,
+    compact: bool = True,
 ) -> None:
     """Write a DataFrame into a stream, all of it or nothing; returns when it is durable and visible to everyone.
 
@@ -141,6 +162,9 @@ def write(
     nothing. ``transaction``, a name and a number that rises from job to job, makes it safe to run such a job again: if
     the number is not above the last that was committed under the name, nothing is written.
 
+    If many small splits have come together, the driver merges some of them after the commit, unless ``compact`` is
+    false.
+
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be written.
     """
     spans = overwrite if isinstance(overwrite, tuple) else (None, None)
@@ -154,6 +178,7 @@ def write(
             "overwrite_end": spans[1],
             "transaction": name,
             "transaction_number": number,
+            "compact": compact,
         }
     )
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))

@@ -19,7 +19,7 @@ from tidelog.engine.store import Store
 from tidelog.model.errors import InputError
 from tidelog.spark.options import SinkOptions
 from tidelog.spark.provider import plainly
-from tidelog.spark.sink import TidelogWriter, Written, splits_of
+from tidelog.spark.sink import TidelogWriter, Written, splits_of, tidy
 from tidelog.store.bulk import commit_bulk, remove_files
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -66,6 +66,8 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
         with Store.open(self._options.path) as store:
             stream = store.stream(self._options.stream)
             commit_bulk(stream.manifests, splits, transaction=(transaction_name(queries.pop()), batchId))
+            if self._options.compact:
+                tidy(stream)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -9,7 +9,7 @@ from typing import Final
 from tidelog.model.errors import ConflictError, NotFoundError
 from tidelog.store.compactionplan import Policy, choose_merge
 from tidelog.store.manifest import ManifestLog
-from tidelog.store.opensplit import Site
+from tidelog.store.opensplit import Site, renewed
 from tidelog.store.rewriting import rewrite
 
 _ATTEMPTS: Final = 20
@@ -39,23 +39,27 @@ def compact(
     max_bytes: int | None = None,
     max_step: int | None = None,
     may_go_on: Callable[[], bool] = lambda: True,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Compacted:
     """Merge splits as long as the policy finds it worth the work; returns what was done.
 
     At most ``max_bytes`` of files are read in all, ``max_step`` by one merge, and before each merge ``may_go_on`` is
-    asked. Each merge is one commit. Others may compact the same stream, append to it, delete from it, and read it.
+    asked; ``is_over`` is asked all the time, and raises :class:`ClosedError` out of a merge. Each merge is one commit.
+    Others may compact the same stream, append to it, delete from it, and read it.
     """
     merges = before = after = read = written = collisions = 0
     while may_go_on():
         left = None if max_bytes is None else max_bytes - read
         limits = [each for each in (left, max_step) if each is not None]
-        merge = choose_merge(manifests.load(), policy, min(limits, default=None))
+        manifest = manifests.load()
+        merge = choose_merge(manifest, policy, min(limits, default=None))
         if merge is None:
             # With more bytes to read there may be something left to do.
             done = left is None or choose_merge(manifests.load(), policy, max_step) is None
             return Compacted(merges, before, after, read, written, done)
         try:
-            result = rewrite(site, manifests, [split.name for split in merge.inputs], width=merge.width)
+            names = [split.name for split in merge.inputs]
+            result = rewrite(renewed(site, manifest), manifests, names, width=merge.width, is_over=is_over)
         except (ConflictError, NotFoundError):
             known = manifests.load().splits
             if all(split.name in known for split in merge.inputs):

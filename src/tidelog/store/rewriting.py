@@ -8,7 +8,7 @@ and never both. Needs no lock, and memory for a few batches of each split that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import ConflictError
+from tidelog.model.errors import ClosedError, ConflictError
 from tidelog.model.interval import Interval
 from tidelog.storage import ContainerReader
 from tidelog.store.manifest import Change, Manifest, ManifestLog
@@ -63,13 +63,14 @@ def rewrite(
     *,
     layout: Layout | None = None,
     width: int | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Rewritten:
     """Replace closed splits by new ones with the same rows, but for those that are deleted.
 
     The results have the layout given, else the stream's as ``site`` knows it, and do not overlap; they are cut at the
     stream's ``split_bytes``, and at multiples of ``width`` ticks of time if that is given. If no row is left there are
     none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing has changed,
-    and no file is left.
+    and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two batches.
     """
     manifest = manifests.load()
     missing = [name for name in names if name not in manifest.splits]
@@ -85,6 +86,8 @@ def rewrite(
     )
     with _Results(site, width, sum(info.bytes for info in old)) as results:
         for batch in scan(snapshot, None, None, site.layout.stored.names):
+            if is_over():
+                raise ClosedError("the merge of splits was stopped; nothing has changed")
             results.append(batch)
         gone = _leaving(snapshot, parts)
         kind: SplitKind = "regular" if all(info.kind in ("regular", "late") for info in old) else "compacted"

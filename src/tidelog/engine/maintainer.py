@@ -1,0 +1,128 @@
+"""The thread that keeps the streams of a store in order while it writes them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from tidelog.model.errors import InputError
+
+if TYPE_CHECKING:
+    from tidelog.engine.stream import Stream
+
+MaintenanceMode: TypeAlias = Literal["auto", "manual"]
+MODES: Final = ("auto", "manual")
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks at what is due. A look at a stream that has not changed reads nothing."""
+
+_AFTER_FAILURE: Final = 60.0
+"""Seconds for which a stream is left alone after a failure."""
+
+_NICENESS: Final = 10
+
+_log = logging.getLogger("tidelog.maintenance")
+
+
+def check_mode(mode: object) -> MaintenanceMode:
+    """Return a mode of maintenance, or raise :class:`InputError`."""
+    if mode not in MODES:
+        raise InputError(f"found maintenance {mode!r}; expected one of {', '.join(map(repr, MODES))}")
+    return mode
+
+
+@dataclass(slots=True)
+class Account:
+    """What automatic maintenance has done for a stream, for ``stats``."""
+
+    merges: int = 0
+    bytes_read: int = 0
+    files_removed: int = 0
+    failures: int = 0
+    last_failure: str | None = None
+    paused_until: float = field(default=0.0, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "merges": self.merges,
+            "bytes_read": self.bytes_read,
+            "files_removed": self.files_removed,
+            "failures": self.failures,
+            "last_failure": self.last_failure,
+        }
+
+
+class Maintainer:
+    """One thread for the streams that a store writes; ends by :meth:`stop`, or when the store is gone.
+
+    It does one merge at a time, then rests for as long as that took, and has a lower priority where the system knows
+    one for threads. A failure is logged, told by ``stats``, and never reaches those who write.
+    """
+
+    def __init__(self, streams: Callable[[], Sequence[Stream]], *, every: float = LOOK_EVERY) -> None:
+        """``streams`` tells which ones to look at; it must be a bound method, and is not kept alive."""
+        self._streams = weakref.WeakMethod(streams)
+        self._every = every
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._mutex = threading.Lock()
+
+    def start(self) -> None:
+        """Begin, unless that was done before."""
+        with self._mutex:
+            if self._thread is None and not self._over.is_set():
+                self._thread = threading.Thread(target=self._run, name="tidelog maintenance", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End; a merge that is under way is given up."""
+        self._over.set()
+        with self._mutex:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
+            thread.join()
+
+    def _run(self) -> None:
+        with suppress(AttributeError, OSError):  # Linux: of this thread alone
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        rest = self._every
+        while not self._over.wait(rest):
+            streams = self._streams()
+            if streams is None:
+                return
+            began = time.monotonic()
+            steps = [self._look_after(stream) for stream in streams()]
+            del streams
+            spent = time.monotonic() - began
+            rest = max(spent, 0.01) if any(steps) else max(self._every, spent)
+
+    def _look_after(self, stream: Stream) -> bool:
+        """Take a step for a stream; says whether there is more to do."""
+        account = stream.account
+        if time.monotonic() < account.paused_until or self._over.is_set():
+            return False
+        steps = iter((True,))
+        try:
+            done = stream.maintain_step(lambda: next(steps, False), self._over.is_set)
+        except Exception as error:
+            if self._over.is_set():
+                return False
+            account.failures += 1
+            account.last_failure = f"{type(error).__name__}: {error}"
+            account.paused_until = time.monotonic() + _AFTER_FAILURE
+            _log.warning("maintenance of stream %r failed, and is tried again later: %s", stream.name, error)
+            return False
+        if done is None:
+            return False
+        account.merges += done.compacted.merges
+        account.bytes_read += done.compacted.bytes_read
+        account.files_removed += done.files_removed
+        return done.compacted.merges > 0

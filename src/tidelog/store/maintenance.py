@@ -1,0 +1,179 @@
+"""Keeping a stream in order: what is due is decided by its manifest and the time, and done in bounded steps.
+
+Three things are: events beyond the stream's ``retention`` are deleted, splits are merged where that pays
+(:mod:`tidelog.store.compactionplan`), and files whose grace period is over are removed. Everything is done by commits
+that fit whatever others do meanwhile, so any number of processes may maintain the same stream, beside its writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.store.compaction import Compacted, compact
+from tidelog.store.compactionplan import AUTOMATIC, Merge, Policy, choose_merge
+from tidelog.store.manifest import Change, Manifest, ManifestLog
+from tidelog.store.opensplit import Site
+from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
+from tidelog.store.snapshot import Snapshot
+from tidelog.store.snapshots import Snapshots
+from tidelog.store.tailstate import read_split_names
+
+STEP_BYTES: Final = 4
+"""One merge reads so many times the size of a full split at most."""
+
+SWEEP_COMMITS: Final = 64
+"""Files of old manifests, and those that belong to nothing, are looked for after so many commits."""
+
+_RETENTION_STEPS: Final = 16
+"""Retention deletes when this part of it has passed since the last time, or when that frees a whole split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done for a stream."""
+
+    delete_before: int | None = None
+    """The time before which retention deletes now."""
+    has_dead: bool = False
+    """Whether splits, or marks, are in the manifest that deletions have made superfluous."""
+    merge: Merge | None = None
+    has_expired: bool = False
+    """Whether files wait for their removal, or are to be looked for."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is."""
+        return self == Due()
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What was done for a stream."""
+
+    deleted_before: int | None = None
+    """The time before which retention has deleted; None if it had nothing to delete."""
+    splits_dropped: int = 0
+    """Splits that left because all of their events are deleted."""
+    compacted: Compacted = field(default_factory=Compacted)
+    files_removed: int = 0
+
+
+def what_is_due(
+    manifest: Manifest,
+    now: float,
+    *,
+    bounds: tuple[int, int] | None = None,
+    swept: int = 0,
+    policy: Policy = AUTOMATIC,
+) -> Due:
+    """What is to be done for a stream at time ``now``, in seconds since 1970. Looks at nothing but its arguments.
+
+    ``bounds`` are the first and the last time of its events, those of the tail included; None if it has none.
+    ``swept`` is the number of the manifest at the last sweep.
+    """
+    expired = any(at + manifest.options.grace <= now for at in manifest.removed.values())
+    return Due(
+        delete_before=_due_bound(manifest, bounds),
+        has_dead=any(is_deleted(manifest, split) for split in manifest.splits.values()),
+        merge=choose_merge(manifest, policy, STEP_BYTES * manifest.options.split_bytes),
+        has_expired=expired or manifest.number - swept >= SWEEP_COMMITS,
+    )
+
+
+def _due_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | None:
+    """The instant before which retention deletes, if it is worth a commit.
+
+    It is when a whole split goes, or when a sixteenth of the retention has passed since the last time.
+    """
+    kept = manifest.options.retention_ticks(manifest.schema.clock)
+    if kept is None or bounds is None:
+        return None
+    first, newest = bounds
+    bound = retention_bound(manifest, newest)
+    before = first if manifest.deleted_before is None else max(first, manifest.deleted_before)
+    if bound is None or bound <= before:
+        return None
+    frees = any(before <= split.time_max < bound for split in manifest.splits.values())
+    return bound if frees or bound - before >= max(kept // _RETENTION_STEPS, 1) else None
+
+
+def bounds_of(snapshot: Snapshot) -> tuple[int, int] | None:
+    """The first and the last time of the events in a snapshot; None if it has none."""
+    if not snapshot.parts:
+        return None
+    return min(part.first for part in snapshot.parts), max(part.last for part in snapshot.parts)
+
+
+class Maintenance:
+    """Maintains one stream. Remembers nothing that matters: another one may go on. One thread at a time."""
+
+    def __init__(self, site: Site, manifests: ManifestLog, *, policy: Policy = AUTOMATIC) -> None:
+        self._site = site
+        self._manifests = manifests
+        self._snapshots = Snapshots(site, manifests)
+        self._policy = policy
+        self._swept = 0
+
+    def due(self) -> Due:
+        """What is to be done now."""
+        manifest = self._manifests.load()
+        # Only retention goes by what the tail has, too.
+        bounds = None if manifest.options.retention is None else bounds_of(self._snapshots.newest())
+        return what_is_due(
+            manifest,
+            self._manifests.clock(),
+            bounds=bounds,
+            swept=self._swept,
+            policy=self._policy,
+        )
+
+    def run(
+        self,
+        *,
+        max_bytes: int | None = None,
+        may_go_on: Callable[[], bool] = lambda: True,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Maintained:
+        """Do what is due; the arguments limit merges as they do for :func:`~tidelog.store.compaction.compact`."""
+        due = self.due()
+        deleted = self._delete(due.delete_before)
+        dropped = self._drop() if due.has_dead or deleted is not None else 0
+        done = Compacted()
+        if due.merge is not None:
+            done = compact(
+                self._site,
+                self._manifests,
+                self._policy,
+                max_bytes=max_bytes,
+                max_step=STEP_BYTES * self._site.options.split_bytes,
+                may_go_on=may_go_on,
+                is_over=is_over,
+            )
+        if done.merges:
+            self._drop()  # marks that applied to what was merged alone
+        removed = self._sweep() if due.has_expired else 0
+        return Maintained(deleted, dropped, done, removed)
+
+    def _delete(self, bound: int | None) -> int | None:
+        if bound is None:
+            return None
+        seen = self._snapshots.newest().visible
+        self._manifests.commit(lambda _: Change(deleted_before=bound, deleted_seen=seen))
+        return bound
+
+    def _drop(self) -> int:
+        """Remove splits and marks that deletions have made superfluous; returns the number of splits."""
+        snapshot = self._snapshots.newest()
+        manifest = snapshot.manifest
+        dead = sum(is_deleted(manifest, split) for split in manifest.splits.values())
+        if dead or any(is_spent(manifest, mark, snapshot.unlisted) for mark in manifest.deletions):
+            drop_deleted(self._manifests, snapshot.unlisted)
+        return dead
+
+    def _sweep(self) -> int:
+        in_use = read_split_names(self._site.medium, self._site.directory)
+        swept = sweep(self._site.medium, self._manifests, self._manifests.clock(), keep=in_use)
+        self._swept = self._manifests.load().number
+        return len(swept.deleted) + len(swept.pruned)

@@ -1,0 +1,135 @@
+"""The thread that maintains the streams of a store, waited for by what it leaves, never by time."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from tidelog.engine import maintainer as module
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import InputError, StorageError
+from tidelog.store import rewriting
+from tidelog.store.bulk import BulkWriter, commit_bulk
+
+SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
+NAME = "tidelog maintenance"
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.Maintainer.__init__, "__kwdefaults__", {"every": 0.01})
+
+
+def load(stream: Stream, first: int) -> None:
+    writer = BulkWriter(stream.site)
+    writer.append(pa.record_batch([list(range(first, first + 10)), list(range(10))], schema=SCHEMA))
+    commit_bulk(stream.manifests, writer.finish())
+
+
+def threads() -> int:
+    return sum(thread.name == NAME for thread in threading.enumerate())
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for the thread, which gets the processor while this one looks at the disk."""
+    pause = threading.Event()
+    for _ in range(2000):
+        if is_so():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came to that")
+
+
+def test_splits_are_merged_while_a_stream_is_written(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("s", SCHEMA, "ts")
+        assert threads() == 0
+        stream.append({"ts": [1000], "n": [1]})
+        assert threads() == 1
+        for index in range(20):
+            load(stream, index * 10)
+        until(lambda: len(stream.manifests.load().splits) < 8)
+        until(lambda: stream.stats()["maintenance"]["merges"] > 0)
+        assert len(stream) == 201
+        assert stream.check() == []
+    assert threads() == 0
+
+
+def test_retention_is_enforced_while_a_stream_is_written(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", retention=100)
+        stream.append({"ts": [0, 1000], "n": [1, 2]})
+        stream.flush()
+        until(lambda: len(stream) == 1)
+
+
+def test_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path, maintenance="manual") as store:
+        stream = store.create_stream("s", SCHEMA, "ts")
+        stream.append({"ts": [1000], "n": [1]})
+        assert threads() == 0
+    with pytest.raises(InputError, match="found maintenance 'sometimes'; expected one of 'auto', 'manual'"):
+        tidelog.open(tmp_path, maintenance="sometimes")  # type: ignore[arg-type]
+
+
+def test_failures_are_told_and_reach_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise StorageError("the disk is tired")
+
+    monkeypatch.setattr("tidelog.store.maintenance.choose_merge", fail)
+    with caplog.at_level(logging.WARNING, "tidelog.maintenance"), tidelog.open(tmp_path) as store:
+        stream = store.create_stream("s", SCHEMA, "ts")
+        stream.append({"ts": [1000], "n": [1]})
+        until(lambda: stream.stats()["maintenance"]["failures"] == 1)
+        assert stream.stats()["maintenance"]["last_failure"] == "StorageError: the disk is tired"
+        stream.append({"ts": [1001], "n": [1]})
+        stream.flush()
+        assert len(stream) == 2
+    assert "maintenance of stream 's' failed" in caplog.text
+
+
+def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    real = rewriting._Results.append
+
+    def slow(self: Any, batch: pa.RecordBatch) -> None:
+        began.set()
+        go_on.wait(60)
+        real(self, batch)
+
+    monkeypatch.setattr(rewriting._Results, "append", slow)
+    store = tidelog.open(tmp_path)
+    stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=8)
+    stream.append({"ts": [1000], "n": [1]})
+    for index in range(8):
+        load(stream, index * 10)
+    assert began.wait(60)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    until(lambda: store._maintainer is not None and store._maintainer._over.is_set())
+    go_on.set()
+    closing.join()
+    with Store.open(tmp_path, read_only=True) as found:
+        assert len(found.stream("s").manifests.load().splits) == 8
+        assert found.orphans() == []
+        assert len(found.stream("s")) == 81
+
+
+def test_a_store_that_is_forgotten_is_not_kept_alive(tmp_path: Path) -> None:
+    stream = tidelog.open(tmp_path).create_stream("s", SCHEMA, "ts")
+    stream.append({"ts": [1000], "n": [1]})
+    stream.close()
+    del stream
+    gc.collect()
+    until(lambda: threads() == 0)
