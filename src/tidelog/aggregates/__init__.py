@@ -6,7 +6,7 @@ loaded when they are used.
 
 from __future__ import annotations
 
-from tidelog.aggregates import extremes, places, totals
+from tidelog.aggregates import extremes, places, sketches, totals
 from tidelog.aggregates.base import (
     REQUIRED,
     Aggregate,
@@ -32,6 +32,7 @@ __all__ = [
     "names",
     "places",
     "register",
+    "sketches",
     "totals",
     "unregister",
 ]

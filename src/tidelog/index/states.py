@@ -370,8 +370,8 @@ def available(stored: pa.Schema, time: str, bindings: Sequence[Binding]) -> Stat
     usable = []
     for binding in bindings:
         try:
-            closure([binding])
+            States.of(stored, time, [binding])
             usable.append(binding)
-        except NotFoundError as error:
+        except (NotFoundError, InputError) as error:
             _LOG.warning("new splits will be without the aggregate %s: %s", binding.name, error)
     return States.of(stored, time, usable)
