@@ -80,6 +80,10 @@ class DuckDBReader(QueryStore):
         (found,) = self._connection.execute(query, [start, end]).fetchall()
         return Aggregates(*found)
 
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        """All rows of the result of a query."""
+        return self._connection.execute(text).fetchall()
+
     def filter(self, band: Band) -> pa.Table:
         """A WHERE clause, on a column with zone maps."""
         return self._connection.sql(f"SELECT * FROM events WHERE {band.sql()}").to_arrow_table()

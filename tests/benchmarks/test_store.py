@@ -162,7 +162,7 @@ def test_a_wrong_aggregate_is_noticed(tmp_path: Path) -> None:
 
     EventStore().write(tmp_path, EventStore().prepare(data.table("sensor", EVENTS)))
     right, wrong = EventStore().open(tmp_path), Wrong(tmp_path)
-    queries = aggregates._Queries("wrong", EVENTS, wrong, 1, right)
+    queries = aggregates.Queries("wrong", EVENTS, wrong, 1, right)
     check = queries.case().check
     assert check is not None
     with pytest.raises(AssertionError, match="wrong, 12k gave"):

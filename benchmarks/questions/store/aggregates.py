@@ -24,7 +24,7 @@ from questions.store.archive import Archive
 COLUMN = "temperature"
 _MICROS_A_ROW = 1000
 """Mean distance of two events of the stream."""
-_QUERIES, _SLOW_QUERIES = 100, 10
+QUERIES, SLOW_QUERIES = 100, 10
 """Queries of one run: ours, and those of a peer that needs a thousand times as long."""
 _CHECKED = 5
 
@@ -39,12 +39,12 @@ class Aggregating(Protocol):
 
 def latency_question(events: int) -> str:
     """The name of the question about the speed of aggregates over so many events."""
-    return f"aggregate {_short(events)}"
+    return f"aggregate {short(events)}"
 
 
 def visits_question(events: int) -> str:
     """The name of the question about what aggregates over so many events read."""
-    return f"blocks of aggregate {_short(events)}"
+    return f"blocks of aggregate {short(events)}"
 
 
 def ask(bench: Bench, archive: Archive, sizes: Sequence[int], against_duckdb: dict[int, Bound], growth: Bound) -> None:
@@ -57,8 +57,8 @@ def ask(bench: Bench, archive: Archive, sizes: Sequence[int], against_duckdb: di
     peers = {}
     if present(bench, [DuckDB()]):
         peers = {events: DuckDB().open(archive.duckdb(events)) for events in sizes}
-    runs = [_Queries(OURS, events, reader, _QUERIES, peers.get(events)) for events, reader in ours.items()]
-    runs += [_Queries(DuckDB.name, events, reader, _SLOW_QUERIES) for events, reader in peers.items()]
+    runs = [Queries(OURS, events, reader, QUERIES, peers.get(events)) for events, reader in ours.items()]
+    runs += [Queries(DuckDB.name, events, reader, SLOW_QUERIES) for events, reader in peers.items()]
     outcomes = bench.race("aggregate", [run.case() for run in runs])
     figures = {(run.contestant, run.events): run.figures(outcomes[run.name]) for run in runs}
     for events in sizes:
@@ -82,7 +82,7 @@ def _answer_latency(
     peers = {name: found for (name, size), found in figures.items() if name != OURS and size == events}
     comparisons = [Comparison(DuckDB.name, (DuckDB.name,), against_duckdb)]
     if events != smallest:
-        own = f"{OURS}, {_short(smallest)} events"
+        own = f"{OURS}, {short(smallest)} events"
         peers[own] = figures[OURS, smallest]
         comparisons.append(Comparison(own, (own,), growth))
     bench.answer(
@@ -100,7 +100,7 @@ def _answer_latency(
 
 def _answer_visits(bench: Bench, reader: EventReader, events: int) -> None:
     """Blocks visited, at most, are two on each level of a tree: the path to either end of the range."""
-    visited = [reader.visited(start, end, COLUMN) for start, end in random_ranges(events, _QUERIES)]
+    visited = [reader.visited(start, end, COLUMN) for start, end in random_ranges(events, QUERIES)]
     nodes, leaves = (statistics.mean(getattr(each, what) for each in visited) for what in ("nodes", "leaves"))
     limit = reader.most_visited()
     bench.answer(
@@ -125,7 +125,7 @@ def random_ranges(events: int, count: int, rng: np.random.Generator | None = Non
     return [(start, end) for start, end in ends.tolist()]
 
 
-class _Queries:
+class Queries:
     """A contestant's queries over a stream of one size, each of them timed by itself."""
 
     def __init__(
@@ -133,7 +133,7 @@ class _Queries:
     ) -> None:
         self.contestant = contestant
         self.events = events
-        self.name = f"{contestant}, {_short(events)}"
+        self.name = f"{contestant}, {short(events)}"
         self._reader = reader
         self._count = count
         self._oracle = oracle
@@ -177,7 +177,7 @@ def _agree(found: float | None, expected: float | None) -> bool:
     return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-6)
 
 
-def _short(events: int) -> str:
+def short(events: int) -> str:
     """A number of events as it is spoken: 100M."""
     for unit, letter in ((1_000_000, "M"), (1_000, "k")):
         if events >= unit and events % unit == 0:

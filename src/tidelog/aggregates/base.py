@@ -76,7 +76,7 @@ class Aggregate(ABC):
     by_place: ClassVar[bool] = False
     """Whether ``init`` gets two more columns behind its own: times and sequence numbers, both 64-bit integers."""
     is_reproducible: ClassVar[bool] = True
-    """Whether equal rows, cut equally, give equal states, bit by bit; ``check()`` then compares them."""
+    """Whether equal rows give equal states, but for the last bits of floats; ``check()`` then compares them."""
 
     def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
         """For columns of these types. Raises :class:`InputError` for types or parameters that it cannot take."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from tidelog.aggregates.binding import register
 from tidelog.aggregates.runs import Values, largest, smallest, spread, sums
 
 _MODULE = "tidelog.aggregates"
+
+_LONG: Final = 256
+"""Rows of runs, on average, from which on a few calls for each run are cheaper than more passes over all of them."""
 
 
 class _Extreme(Incremental):
@@ -69,7 +73,31 @@ class _Second(Dependent):
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The second values of runs of values."""
         values = columns[0]
-        return self._second(values, np.ones(len(values), np.bool_), cuts)
+        if len(values) < _LONG * (len(cuts) - 1) or values.dtype.kind == "b":
+            return self._second(values, np.ones(len(values), np.bool_), cuts)
+        # Long runs one after the other, while they are in the cache.
+        states = np.zeros(len(cuts) - 1, self.state)
+        for index, (start, stop) in enumerate(pairwise(cuts.tolist())):
+            if stop - start > 1:
+                states[index] = self._second_of_run(values[start:stop]), 1
+        return states
+
+    def _second_of_run(self, values: Values) -> Any:
+        place = self._place(values)
+        if values.dtype.kind == "f" and np.isnan(values[place]):  # which the order of NumPy puts elsewhere
+            return self._second(values, np.ones(len(values), np.bool_), np.array([0, len(values)], np.int64))["value"][
+                0
+            ]
+        parts = [part for part in (values[:place], values[place + 1 :]) if len(part)]
+        return self._first(np.array([self._all(part) for part in parts]), np.array([0, len(parts)], np.int64))[0]
+
+    def _place(self, values: Values) -> int:
+        """Where the first one of a run is, or a NaN."""
+        raise NotImplementedError
+
+    def _all(self, values: Values) -> Any:
+        """The first one of all values, which are not NaN."""
+        raise NotImplementedError
 
     def merge(self, states: States, cuts: Cuts, *dependencies: States) -> States:
         """The second ones among all first and second values of each run."""
@@ -115,6 +143,12 @@ class SecondLargest(_Second):
     id = f"{_MODULE}:second_largest"
     depends_on = (Needs(f"{_MODULE}:largest"),)
 
+    def _place(self, values: Values) -> int:
+        return int(values.argmax())
+
+    def _all(self, values: Values) -> Any:
+        return values.max()
+
     def _first(self, values: Values, cuts: Cuts) -> Values:
         return largest(values, cuts)
 
@@ -129,6 +163,12 @@ class SecondSmallest(_Second):
     name = "second_smallest"
     id = f"{_MODULE}:second_smallest"
     depends_on = (Needs(f"{_MODULE}:smallest"),)
+
+    def _place(self, values: Values) -> int:
+        return int(values.argmin())
+
+    def _all(self, values: Values) -> Any:
+        return values.min()
 
     def _first(self, values: Values, cuts: Cuts) -> Values:
         return smallest(values, cuts)
@@ -157,10 +197,14 @@ class BoundingBox(Incremental):
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The boxes of runs of positions."""
         x, y = (column.astype(np.float64, copy=False) for column in columns)
-        outside = np.isnan(x) | np.isnan(y)
-        if outside.any():
+        boxes = np.empty(len(cuts) - 1, self.state)
+        boxes["min_x"], boxes["min_y"] = (np.minimum.reduceat(each, cuts[:-1]) for each in (x, y))
+        if np.isnan(boxes["min_x"]).any() or np.isnan(boxes["min_y"]).any():
+            outside = np.isnan(x) | np.isnan(y)
             x, y = np.where(outside, np.nan, x), np.where(outside, np.nan, y)
-        return self._around(x, y, x, y, cuts)
+            return self._around(x, y, x, y, cuts)
+        boxes["max_x"], boxes["max_y"] = (np.maximum.reduceat(each, cuts[:-1]) for each in (x, y))
+        return boxes
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The boxes around runs of boxes."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ from tidelog.aggregates.runs import spread, sums
 from tidelog.model.errors import InputError
 
 _MODULE = "tidelog.aggregates"
+
+_LONG: Final = 256
+"""Rows of runs, on average, from which on a few calls for each run are cheaper than more passes over all of them."""
 
 
 class _Total(Incremental):
@@ -140,9 +144,14 @@ class Moments(Incremental):
         states["n"] = np.diff(cuts)
         with np.errstate(all="ignore"):
             states["mean"] = sums(values, cuts) / states["n"]
-            distances = values - spread(states["mean"], cuts)
-            np.multiply(distances, distances, out=distances)
-            states["m2"] = sums(distances, cuts)
+            if len(values) < _LONG * len(states):
+                distances = values - spread(states["mean"], cuts)
+                np.multiply(distances, distances, out=distances)
+                states["m2"] = sums(distances, cuts)
+            else:  # long runs one after the other, while they are in the cache
+                for index, (start, stop) in enumerate(pairwise(cuts.tolist())):
+                    distances = values[start:stop] - states["mean"][index]
+                    states["m2"][index] = np.dot(distances, distances)
         return states
 
     def merge(self, states: States, cuts: Cuts) -> States:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ _NUMBERS: dict[int, np.dtype[Any]] = {
 _TICKS: dict[int, np.dtype[Any]] = {32: np.dtype("<i4"), 64: np.dtype("<i8")}
 
 
+_NO_ROWS: Final = pa.RecordBatch.from_arrays([], names=[])
+
+
 def is_supported(type: pa.DataType) -> bool:
     """Whether aggregates can be computed of columns of a type."""
     numbers = pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_boolean(type)
@@ -34,18 +37,23 @@ def is_supported(type: pa.DataType) -> bool:
 class ColumnValues:
     """Columns of some rows by name, each converted when it is first asked for."""
 
-    def __init__(self, rows: Rows, first: int, last: int) -> None:
-        """Of rows ``first`` to ``last`` (exclusive)."""
-        self._rows = rows.slice(first, last - first)
-        self._values: dict[str, Any] = {}
+    def __init__(self, rows: Rows, values: dict[str, Any] | None = None) -> None:
+        """Of all rows. ``values`` has columns that are converted already."""
+        self._rows = rows
+        self._values: dict[str, Any] = {} if values is None else values
         self._masks: dict[tuple[str, ...], Mask | None] = {}
+
+    @classmethod
+    def of_numbers(cls, values: dict[str, Any]) -> ColumnValues:
+        """Of columns without nulls, which are NumPy arrays."""
+        return cls(_NO_ROWS, values)
 
     def present(self, names: tuple[str, ...]) -> Mask | None:
         """Which rows have values in all of some columns; None if all have."""
         if names not in self._masks:
             mask: Mask | None = None
             for name in names:
-                column = self._column(name)
+                column = None if self._rows is _NO_ROWS else self._column(name)
                 if column is not None and column.null_count:
                     valid = np.asarray(column.is_valid())
                     mask = valid if mask is None else mask & valid

@@ -170,9 +170,12 @@ class States:
 
     def of_rows(self, rows: Rows, cuts: Ints) -> Words:
         """The states of runs of rows, of rows ``cuts[i]`` to ``cuts[i + 1]`` for each ``i``; runs may be empty."""
+        first = int(cuts[0])
+        return self.of_columns(ColumnValues(rows.slice(first, int(cuts[-1]) - first)), cuts - first)
+
+    def of_columns(self, columns: ColumnValues, cuts: Ints) -> Words:
+        """:meth:`of_rows` of columns, of which the runs are all rows."""
         table = np.zeros((len(cuts) - 1, self.words), np.uint64)
-        columns = ColumnValues(rows, int(cuts[0]), int(cuts[-1]))
-        cuts = cuts - cuts[0]
         for place, start in enumerate(self._starts):
             step = self._step(place)
             if step is None:
@@ -205,6 +208,8 @@ class States:
 
     def merge(self, table: Words, cuts: Ints) -> Words:
         """The states of runs of rows of states, of rows ``cuts[i]`` to ``cuts[i + 1]``; runs may be empty."""
+        if len(table) == 1 and len(cuts) == 2 and cuts[1] == 1:
+            return table
         merged = np.zeros((len(cuts) - 1, self.words), np.uint64)
         for place, start in enumerate(self._starts):
             step = self._step(place)
@@ -222,6 +227,8 @@ class States:
 
     def _merge(self, step: _Step, place: int, table: Words, cuts: Ints, out: Words) -> None:
         lengths = np.diff(cuts)
+        if len(lengths) == 1 and self._merge_run(step, place, table[cuts[0] : cuts[1]], out):
+            return
         runs = np.repeat(np.arange(len(lengths)), lengths)
         counts = table[cuts[0] : cuts[-1], self._starts[place]]
         lost = np.zeros(len(lengths), np.bool_)
@@ -242,15 +249,29 @@ class States:
             out[filled, 1:] = _states(step.aggregate, states, len(starts) - 1)
         out[lost, 0] = UNKNOWN
 
+    def _merge_run(self, step: _Step, place: int, table: Words, out: Words) -> bool:
+        """Merge all of a table; false, and nothing is done, if some of its states are unknown or of nothing."""
+        counts = table[:, self._starts[place]]
+        if not len(counts) or not counts.all():
+            return False
+        places = (place, *step.dependencies)
+        if (table[:, [self._starts[each] for each in places]] == UNKNOWN).any():
+            return False
+        rows = slice(0, len(table))
+        states = step.aggregate.merge(*_with(len(table), *(self._read(table, each, rows) for each in places)))
+        out[0, 0] = counts.sum()
+        out[0, 1:] = _states(step.aggregate, states, 1)[0]
+        return True
+
     def _part(self, table: Words, place: int) -> Words:
         start = self._starts[place]
         return table[:, start : start + 1 + self.kept[place].words]
 
-    def _read(self, table: Words, place: int, rows: Ints) -> npt.NDArray[Any]:
+    def _read(self, table: Words, place: int, rows: Ints | slice) -> npt.NDArray[Any]:
         start, step = self._starts[place], self._step(place)
         assert step is not None
         part = np.ascontiguousarray(table[rows, start + 1 : start + 1 + self.kept[place].words])
-        return part.view(step.aggregate.state).reshape(len(rows))
+        return part.view(step.aggregate.state).reshape(len(part))
 
     # -- results --------------------------------------------------------------------------------------------------
 
@@ -323,10 +344,15 @@ class States:
                 dependencies.append(self._places[needed])
         return _Step(made, tuple(dependencies))
 
-    def is_reproducible(self, place: int) -> bool:
-        """Whether the states of an aggregate, by its position, can be compared with recomputed ones."""
+    def agree(self, place: int, found: Words, expected: Words) -> bool:
+        """Whether two states of an aggregate, by its position, can be of the same rows.
+
+        They are the same but for the last bits of floats; those of rough estimates cannot be compared.
+        """
         step = self._step(place)
-        return step is not None and step.aggregate.is_reproducible
+        if step is None or not step.aggregate.is_reproducible or found.tobytes() == expected.tobytes():
+            return True
+        return _is_close(*(np.ascontiguousarray(each[1:]).view(step.aggregate.state) for each in (found, expected)))
 
     def part(self, table: Words, place: int) -> Words:
         """The number of rows and the states of one aggregate, by its position."""
@@ -339,6 +365,19 @@ class States:
         if binding not in self._complained:
             self._complained.add(binding)
             _LOG.warning("the aggregate %s is not kept up to date: %s", binding.name, error)
+
+
+def _with(length: int, states: npt.NDArray[Any], *dependencies: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """The arguments of a merge of one run of so many states."""
+    return states, np.array([0, length], np.int64), *dependencies
+
+
+def _is_close(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> bool:
+    if found.dtype.names:
+        return all(_is_close(found[name], expected[name]) for name in found.dtype.names)
+    if found.dtype.kind == "f":
+        return bool(np.isclose(found, expected, rtol=1e-6, atol=1e-12, equal_nan=True).all())
+    return bool((found == expected).all())
 
 
 def _states(aggregate: Aggregate, states: Any, runs: int) -> Words:

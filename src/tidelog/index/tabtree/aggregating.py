@@ -143,14 +143,14 @@ def _leaf_entries(
     if numbers is None:
         entries = []
         for id, start, end in leaves:
-            bounds = np.array(_bounds(nodes.times(id, None), start, end), np.int64)
+            bounds = np.array(bounds_in(nodes.times(id, None), start, end), np.int64)
             entries.append(words_of(from_batch(layout, nodes.read(id, wanted), bounds, result.columns)))
         return entries
     (times, *values), rows = numbers
     cuts: list[int] = []
     before = 0
     for (_, start, end), count in zip(leaves, rows, strict=True):
-        first, last = _bounds(times[before : before + count], start, end)
+        first, last = bounds_in(times[before : before + count], start, end)
         cuts += (before + first, before + last)
         before += count
     # Every other run of rows is between two leaves, and of no interest.
@@ -161,7 +161,7 @@ def _leaf_entries(
     return [result.entry_of(cuts[2 * leaf + 1] - cuts[2 * leaf], summaries[:, 2 * leaf]) for leaf in range(len(leaves))]
 
 
-def _bounds(times: Ints, start: int | None, end: int | None) -> tuple[int, int]:
+def bounds_in(times: Ints, start: int | None, end: int | None) -> tuple[int, int]:
     """The first row of a time range and the one behind its last."""
     first = 0 if start is None else int(times.searchsorted(start))
     last = len(times) if end is None else int(times.searchsorted(end))

@@ -145,7 +145,7 @@ class _Check:
             mine, own = states.part(ours, place)[0], states.part(theirs, place)[0]
             if UNKNOWN in (mine[0], own[0]):
                 continue
-            if mine[0] != own[0] or (states.is_reproducible(place) and mine.tobytes() != own.tobytes()):
+            if mine[0] != own[0] or not states.agree(place, mine, own):
                 wrong.append(each.binding.name)
         return wrong
 

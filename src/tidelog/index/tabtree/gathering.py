@@ -5,14 +5,16 @@ What entries do not know is looked for in the nodes below, down to the rows (:mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from tidelog.index.columnvalues import ColumnValues
 from tidelog.index.entries import WORDS_BEFORE, WORDS_OF_COLUMN, Words
 from tidelog.index.node import Children
 from tidelog.index.states import States
-from tidelog.index.tabtree.aggregating import cover
+from tidelog.index.tabtree.aggregating import Edge, bounds_in, cover
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import Nodes
 from tidelog.model.arrays import integers
@@ -28,12 +30,15 @@ def gather(
     """The states of the rows in a time range, all of which the tree keeps, as a table of one row."""
     gathering = _Gathering(nodes, wanted, counters)
     parts = cover(nodes, start, end, counters)
+    edges: list[Edge] = []
     if parts.left is not None:
-        gathering.take_leaf(parts.left, start, end if parts.left == parts.right else None)
+        edges.append((parts.left, start, end if parts.left == parts.right else None))
+    if parts.right is not None and parts.right != parts.left:
+        edges.append((parts.right, None, end))
+    if edges:
+        gathering.take_leaves(edges)
     for children, first, last in parts.runs:
         gathering.take(children, first, last)
-    if parts.right is not None and parts.right != parts.left:
-        gathering.take_leaf(parts.right, None, end)
     return gathering.result()
 
 
@@ -45,8 +50,8 @@ class _Gathering:
         layout = nodes.layout
         before = WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds)
         self._words: Ints = layout.states.words_of(wanted) + before
-        columns = dict.fromkeys([layout.schema.time, *wanted.columns])
-        self._columns = [layout.index(name) for name in columns]
+        self._names = list(dict.fromkeys([layout.schema.time, *wanted.columns]))
+        self._columns = tuple(layout.index(name) for name in self._names)
         self._tables: list[Words] = []
         self._size = 0
 
@@ -61,21 +66,28 @@ class _Gathering:
                     below = self._nodes.node(children.ids[child], self._counters)
                     self.take(below, 0, len(below))
                 else:
-                    self.take_leaf(children.ids[child], None, None)
+                    self.take_leaves([(children.ids[child], None, None)])
         else:
             self._add(table)
 
-    def take_leaf(self, id: int, start: int | None, end: int | None) -> None:
-        """Take in the rows of a leaf that are in a time range."""
-        if self._counters:
-            self._counters.leaves += 1
-        rows = self._nodes.read(id, self._columns)
-        first, last = 0, rows.num_rows
-        if start is not None or end is not None:
-            times = integers(rows.column(0))
-            first = 0 if start is None else int(times.searchsorted(start))
-            last = last if end is None else max(first, int(times.searchsorted(end)))
-        self._add(self._wanted.of_rows(rows, np.array([first, last], np.int64)))
+    def take_leaves(self, leaves: Sequence[Edge]) -> None:
+        """Take in the rows of leaves that are in a time range each."""
+        numbers = self._nodes.numbers([id for id, _, _ in leaves], self._columns, self._counters)
+        if numbers is None:
+            for id, start, end in leaves:
+                rows = self._nodes.read(id, self._columns)
+                cuts = np.array(bounds_in(integers(rows.column(0)), start, end), np.int64)
+                self._add(self._wanted.of_rows(rows, cuts))
+            return
+        values, counts = numbers
+        before = 0
+        for (_, start, end), count in zip(leaves, counts, strict=True):
+            first, last = bounds_in(values[0][before : before + count], start, end)
+            own = {
+                name: column[before + first : before + last] for name, column in zip(self._names, values, strict=True)
+            }
+            self._add(self._wanted.of_columns(ColumnValues.of_numbers(own), np.array([0, last - first], np.int64)))
+            before += count
 
     def _add(self, table: Words) -> None:
         self._tables.append(table)
