@@ -296,6 +296,55 @@ def check(
 
 @app.command()
 @reported
+def compact(
+    store: StorePath,
+    stream: Annotated[
+        str | None, typer.Option("--stream", "-n", metavar="NAME", help="One stream only.", show_default=False)
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="BYTES", help="Read so many bytes of each stream at most.", show_default=False),
+    ] = None,
+) -> None:
+    """Merge small and overlapping files, so that reading is as fast as it gets; others may read and write meanwhile."""
+    from tidelog.cli import upkeep
+
+    upkeep.compact(store, stream, max_bytes)
+
+
+@app.command()
+@reported
+def maintain(store: StorePath) -> None:
+    """Do what is due: enforce retention, merge files where it pays, remove old ones. For stores without a writer."""
+    from tidelog.cli import upkeep
+
+    upkeep.maintain(store)
+
+
+@app.command()
+@reported
+def coarsen(
+    before: Annotated[
+        str, typer.Argument(metavar="TIME", help="Files all of whose events are before it.", show_default=False)
+    ],
+    store: StorePath,
+    stream: StreamName,
+    grain: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long an aggregate may be, e.g. 1h.", show_default=False),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Keep only aggregates of old events: count, sum, min, max and avg stay exact between their bounds."""
+    from tidelog.cli import upkeep
+
+    if not (yes or sys.stdin.isatty()):
+        raise typer.BadParameter("nobody is there to be asked; say --yes to reduce events", param_hint="--yes")
+    upkeep.coarsen(store, stream, time_of(before), grain, is_sure=yes)
+
+
+@app.command()
+@reported
 def backup(
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="A new or empty directory for the copy.", show_default=False)

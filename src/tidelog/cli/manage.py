@@ -48,7 +48,7 @@ def stats(store_path: Path, stream: str | None, *, as_json: bool) -> None:
 
 def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
     """Print everything that is wrong; True if nothing is. Orphans are told and removed, and are no fault."""
-    with _existing(store_path, read_only=not remove) as store:
+    with existing(store_path, read_only=not remove) as store:
         findings = store.check()
         names = store.streams()
         removed = store.remove_orphans(age) if remove else []
@@ -67,7 +67,7 @@ def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
 
 def drop(store_path: Path, stream: str, *, is_sure: bool) -> None:
     """Delete a stream, after a question unless ``is_sure``."""
-    with _existing(store_path) as store:
+    with existing(store_path) as store:
         store.stream(stream)  # a name that does not exist should not be asked about
         if not is_sure:
             typer.confirm(f"delete stream {stream!r} of {store_path} with all its events?", abort=True)
@@ -77,12 +77,12 @@ def drop(store_path: Path, stream: str, *, is_sure: bool) -> None:
 
 def rename(store_path: Path, old: str, new: str) -> None:
     """Give a stream another name."""
-    with _existing(store_path) as store:
+    with existing(store_path) as store:
         store.rename_stream(old, new)
     typer.echo(f"renamed {old!r} to {new!r}")
 
 
-def _existing(store_path: Path, *, read_only: bool = False) -> Any:
+def existing(store_path: Path, *, read_only: bool = False) -> Any:
     """A store that is there; opening for writing would create one, which nobody wants who has mistyped a path."""
     if not read_only:
         tidelog.open(store_path, read_only=True).close()

@@ -22,6 +22,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.check import Finding
 from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_all
 from tidelog.store.check import check_stream
+from tidelog.store.coarsening import Coarsened, coarsen, refuse_cut
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import THOROUGH
 from tidelog.store.lateness import LateCounters
@@ -33,7 +34,7 @@ from tidelog.store.positions import nth, rank
 from tidelog.store.rebuilding import rebuild
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
-from tidelog.store.scan import scan
+from tidelog.store.scan import readable, scan
 from tidelog.store.seqset import SeqSet
 from tidelog.store.shape import describe
 from tidelog.store.snapshot import Snapshot
@@ -160,15 +161,38 @@ class Stream:
                 self._tail.flush()
 
     def delete_before(self, time: Any) -> None:
-        """Delete the events before a time, at once and for good; those that still arrive with such a time too."""
+        """Delete the events before a time, at once and for good; those that still arrive with such a time too.
+
+        Raises :class:`GrainError` for a time inside of an entry of reduced events (:meth:`coarsen`).
+        """
         self._check_writable()
         bound = self.schema.clock.bound(time)
         if bound is None:
             raise InputError("delete_before needs a time; to delete everything, drop the stream")
         self.flush()
         seen = self._snapshots.newest().visible
-        self._manifests.commit(lambda manifest: Change(deleted_before=bound, deleted_seen=seen))
+
+        def change(manifest: Manifest) -> Change:
+            refuse_cut(self._site, manifest, bound)
+            return Change(deleted_before=bound, deleted_seen=seen)
+
+        self._manifests.commit(change)
         drop_deleted(self._manifests)
+
+    def coarsen(self, before: Any, grain: Any = None) -> Coarsened:
+        """Keep of events before a time only aggregates, of whole splits at once; returns what became of them.
+
+        Splits all of whose events are before it keep the entries of one level of their tree: those of the leaves, some
+        thousand events each, or, with a ``grain`` such as ``"1h"``, the highest one of which none is longer. ``count``,
+        ``sum``, ``min``, ``max`` and ``avg`` of ranges that cut no entry stay exact; whatever needs more raises
+        :class:`GrainError`. There is no way back. (spec/event-store.md 5.4)
+        """
+        self._check_writable()
+        clock = self.schema.clock
+        ticks = None if grain is None else clock.duration(grain, positive=True)
+        self.flush()
+        journaled = SeqSet(self._snapshots.newest().journaled)
+        return coarsen(self._site, self._manifests, clock.instant(before), ticks, journaled)
 
     def compact(self, max_bytes: int | None = None) -> Compacted:
         """Merge small and overlapping splits until reading is as fast as it gets; returns what was done.
@@ -319,6 +343,7 @@ class Stream:
         names = self._columns(columns, seq)
         condition = self._predicate(where)
         snapshot, numbers = self._as_of(as_of)
+        readable(snapshot, interval.start, interval.end, numbers)  # else what cannot be read is found by the first read
         batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
         stored = self._site.layout.stored
         return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class TidelogError(Exception):
@@ -28,6 +29,25 @@ class InputError(TidelogError, ValueError):
         super().__init__(message)
         self.column = column
         self.row = row
+
+
+class GrainError(TidelogError, ValueError):
+    """Something was asked of events that are kept in reduced form, which only finer ones could tell.
+
+    ``grain`` is the first and the last time, in ticks, of an entry that stands in the way: nothing inside of it can be
+    told apart any more.
+    """
+
+    def __init__(self, message: str, *, grain: tuple[int, int]) -> None:
+        super().__init__(message)
+        self.grain = grain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _grain_error, (str(self), self.grain)
+
+
+def _grain_error(message: str, grain: tuple[int, int]) -> GrainError:
+    return GrainError(message, grain=grain)
 
 
 class TimeError(TidelogError, ValueError):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.interval import ALL_TIME, Interval
+from tidelog.store.coarsening import refuse_overwrite
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import OpenSplit, Site
@@ -252,6 +253,8 @@ def commit_bulk(
         # What is deleted already is not overwritten: whoever has not seen it has lost it.
         alive = None if interval is None else interval.intersect(Interval(manifest.deleted_before, None))
         marks = () if alive is None or alive.is_empty or not visible else (Deletion(alive, visible),)
+        for mark in marks:
+            refuse_overwrite(manifest, mark)
         return Change(
             add=tuple(_based(infos, first)),
             delete=marks,

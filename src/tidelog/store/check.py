@@ -16,6 +16,8 @@ from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publications
+from tidelog.store.reduced import read_reduced
+from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import seqs
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import published_path
@@ -58,6 +60,8 @@ def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
 def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
     path = site.path(info.name)
     try:
+        if info.kind == "reduced":
+            return _check_reduced(site, info)
         with ContainerReader.open(site.medium, path) as reader:
             findings = reader.check()
             if findings:
@@ -88,6 +92,24 @@ def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
         return [Finding(path, str(error))]
 
 
+def _check_reduced(site: Site, info: SplitInfo) -> list[Finding]:
+    path = site.path(info.name)
+    reduced = read_reduced(site.medium, path)
+    findings = []
+    bounds = int(reduced.lows[0]), int(reduced.highs[-1])
+    if (int(reduced.before[-1]), bounds) != (info.rows, (info.time_min, info.time_max)):
+        findings.append(
+            Finding(
+                path,
+                f"stands for {int(reduced.before[-1])} rows of times {bounds}, but the manifest says {info.rows} rows "
+                f"of times {(info.time_min, info.time_max)}",
+            )
+        )
+    if any((np.diff(each) < 0).any() for each in (reduced.lows, reduced.highs)) or (reduced.lows > reduced.highs).any():
+        findings.append(Finding(path, "has entries that are not in order of time"))
+    return findings
+
+
 def _check_journal(site: Site) -> list[Finding]:
     """Every record that was published was durable before: if one is not whole any more, the journal is damaged."""
     _, record = Publications(site.medium, published_path(site.directory)).newest()
@@ -108,6 +130,8 @@ def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
     """No row may be in two places."""
     seen: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     for part in Snapshots(site, manifests).newest().parts:
+        if isinstance(part, ReducedPart):
+            continue
         name = part.layout.stored.names[part.layout.sequence]
         seen += [seqs(batch).copy() for batch in part.scan(None, None, [name], None, ReadCounters())]
     numbers = np.concatenate(seen) if seen else np.empty(0, np.int64)

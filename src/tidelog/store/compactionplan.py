@@ -87,7 +87,7 @@ def choose_merge(manifest: Manifest, policy: Policy, most_bytes: int | None = No
             chosen = _first_window(run, small_bytes, policy.least, floor)
             if chosen is not None:
                 return Merge(chosen, _cut(chosen, width))
-    for group in _overlapping(splits):
+    for group in _overlapping([split for split in splits if split.kind != "reduced"]):
         merge = _overlap_merge(group, policy, target, width, most_bytes)
         if merge is not None:
             return merge
@@ -112,7 +112,7 @@ def _runs(splits: Sequence[SplitInfo], limit: int, width: int | None) -> Iterato
     reach = 0
     larger: list[SplitInfo] = []
     for split in splits:
-        if split.bytes >= limit:
+        if split.bytes >= limit or split.kind == "reduced":
             larger.append(split)
             continue
         if run and not _continues(run[-1], reach, split, larger, width):

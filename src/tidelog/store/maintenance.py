@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.model.time import INT64_MIN
+from tidelog.store.coarsening import Coarsened, coarsen, to_coarsen, whole_bound
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import AUTOMATIC, Merge, Policy, choose_merge
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
+from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailstate import read_split_names
@@ -36,6 +39,8 @@ class Due:
 
     delete_before: int | None = None
     """The time before which retention deletes now."""
+    coarsen_before: int | None = None
+    """The time before which splits are to be reduced, if there are such."""
     has_dead: bool = False
     """Whether splits, or marks, are in the manifest that deletions have made superfluous."""
     merge: Merge | None = None
@@ -56,6 +61,7 @@ class Maintained:
     """The time before which retention has deleted; None if it had nothing to delete."""
     splits_dropped: int = 0
     """Splits that left because all of their events are deleted."""
+    coarsened: Coarsened = field(default_factory=Coarsened)
     compacted: Compacted = field(default_factory=Compacted)
     files_removed: int = 0
 
@@ -76,6 +82,7 @@ def what_is_due(
     expired = any(at + manifest.options.grace <= now for at in manifest.removed.values())
     return Due(
         delete_before=_due_bound(manifest, bounds),
+        coarsen_before=_coarse_bound(manifest, bounds),
         has_dead=any(is_deleted(manifest, split) for split in manifest.splits.values()),
         merge=choose_merge(manifest, policy, STEP_BYTES * manifest.options.split_bytes),
         has_expired=expired or manifest.number - swept >= SWEEP_COMMITS,
@@ -99,6 +106,15 @@ def _due_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | None
     return bound if frees or bound - before >= max(kept // _RETENTION_STEPS, 1) else None
 
 
+def _coarse_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | None:
+    """The instant before which splits are reduced to aggregates, if there are such splits."""
+    after, _ = manifest.options.coarse_ticks(manifest.schema.clock)
+    if after is None or bounds is None:
+        return None
+    before = max(bounds[1] - after, INT64_MIN)
+    return before if to_coarsen(manifest, before, EMPTY) else None
+
+
 def bounds_of(snapshot: Snapshot) -> tuple[int, int] | None:
     """The first and the last time of the events in a snapshot; None if it has none."""
     if not snapshot.parts:
@@ -119,8 +135,10 @@ class Maintenance:
     def due(self) -> Due:
         """What is to be done now."""
         manifest = self._manifests.load()
-        # Only retention goes by what the tail has, too.
-        bounds = None if manifest.options.retention is None else bounds_of(self._snapshots.newest())
+        options = manifest.options
+        # Only these go by what the tail has, too.
+        goes_by_time = options.retention is not None or options.coarse_after is not None
+        bounds = bounds_of(self._snapshots.newest()) if goes_by_time else None
         return what_is_due(
             manifest,
             self._manifests.clock(),
@@ -140,6 +158,7 @@ class Maintenance:
         due = self.due()
         deleted = self._delete(due.delete_before)
         dropped = self._drop() if due.has_dead or deleted is not None else 0
+        coarsened = self._coarsen(due.coarsen_before, may_go_on)
         done = Compacted()
         if due.merge is not None:
             done = compact(
@@ -154,14 +173,26 @@ class Maintenance:
         if done.merges:
             self._drop()  # marks that applied to what was merged alone
         removed = self._sweep() if due.has_expired else 0
-        return Maintained(deleted, dropped, done, removed)
+        return Maintained(deleted, dropped, coarsened, done, removed)
 
     def _delete(self, bound: int | None) -> int | None:
         if bound is None:
             return None
         seen = self._snapshots.newest().visible
-        self._manifests.commit(lambda _: Change(deleted_before=bound, deleted_seen=seen))
-        return bound
+
+        def change(manifest: Manifest) -> Change:
+            # Entries of reduced events go when all of what they stand for does.
+            return Change(deleted_before=whole_bound(self._site, manifest, bound), deleted_seen=seen)
+
+        return self._manifests.commit(change).deleted_before
+
+    def _coarsen(self, before: int | None, may_go_on: Callable[[], bool]) -> Coarsened:
+        if before is None:
+            return Coarsened()
+        snapshot = self._snapshots.newest()
+        _, grain = snapshot.manifest.options.coarse_ticks(snapshot.layout.schema.clock)
+        journaled = SeqSet(snapshot.journaled)
+        return coarsen(self._site, self._manifests, before, grain, journaled, may_go_on=may_go_on)
 
     def _drop(self) -> int:
         """Remove splits and marks that deletions have made superfluous; returns the number of splits."""

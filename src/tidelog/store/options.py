@@ -26,6 +26,8 @@ LateMerge: TypeAlias = Literal["dense", "plain", "never"]
 
 LATE_MERGES: Final = ("dense", "plain", "never")
 DURABILITIES: Final = ("flush", "batch", "none")
+DURATIONS: Final = ("split", "retention", "lateness", "coarse_after", "coarse_grain")
+"""Options that are lengths of event time."""
 LARGEST_FANOUT: Final = 1 << 16
 LARGEST_LEAF: Final = 1 << 24
 GRACE_SECONDS: Final = 600.0
@@ -56,6 +58,10 @@ class StreamOptions:
     """What survives a crash of the machine: what ``flush`` returned for, every ``append``, or nothing for certain."""
     retention: Duration | None = None
     """Events older than the newest one by more than this are deleted; None keeps them for ever."""
+    coarse_after: Duration | None = None
+    """Of splits all of whose events are older than the newest one by more than this, only aggregates are kept."""
+    coarse_grain: Duration | None = None
+    """How long an entry of such aggregates may be; None: as short as there are."""
     lateness: Duration | None = None
     """How much older than the newest event an event may arrive; told to those who ask, not enforced."""
     late_rows: int = 1 << 20
@@ -71,7 +77,7 @@ class StreamOptions:
     """The size at which the journal is replaced by one that holds only what is still needed."""
 
     def __post_init__(self) -> None:
-        for name in ("split", "retention", "lateness"):
+        for name in DURATIONS:
             object.__setattr__(self, name, _duration(name, getattr(self, name), positive=name != "lateness"))
         object.__setattr__(self, "aggregates", _columns(self.aggregates))
         object.__setattr__(self, "user_aggregates", read_bindings(self.user_aggregates))
@@ -93,7 +99,7 @@ class StreamOptions:
 
     def check(self, schema: Schema) -> None:
         """Raise unless durations fit the schema's clock and all columns named are columns of the schema."""
-        for name in ("split", "retention", "lateness"):
+        for name in DURATIONS:
             self._ticks(name, schema.clock, positive=name != "lateness")
         if self.aggregates != "all":
             for column in self.aggregates:
@@ -115,6 +121,10 @@ class StreamOptions:
     def retention_ticks(self, clock: Clock) -> int | None:
         """How long events are kept, on a clock."""
         return self._ticks("retention", clock, positive=True)
+
+    def coarse_ticks(self, clock: Clock) -> tuple[int | None, int | None]:
+        """After how long events are reduced to aggregates, and how long an entry of these may be, on a clock."""
+        return self._ticks("coarse_after", clock, positive=True), self._ticks("coarse_grain", clock, positive=True)
 
     def lateness_ticks(self, clock: Clock) -> int | None:
         """How late events are expected at most, on a clock."""

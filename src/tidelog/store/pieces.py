@@ -29,7 +29,7 @@ from tidelog.store.manifest import Manifest
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.rows import Ints, times
-from tidelog.store.scan import pruning, scan
+from tidelog.store.scan import pruning, readable, scan
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ def plan(
         raise InputError(
             "found a snapshot of what this process has appended, which others cannot read; take it with published()"
         )
-    first, parts = snapshot.in_range(start, end)
+    first, parts = readable(snapshot, start, end, numbers)
     work = [_Work(part, first, end, where, numbers) for part in parts]
     target = _divided(work, pieces, rows_per_piece, counters or ReadCounters())
     cuts = _cuts(work, target)

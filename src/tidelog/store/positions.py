@@ -9,6 +9,7 @@ import pyarrow as pa
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
 from tidelog.model.time import INT64_MAX
+from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.scan import scan
 from tidelog.store.snapshot import Snapshot
 
@@ -37,6 +38,11 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
     if not 0 <= place < rows:
         raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
     low, high = min(part.first for part in parts), last
+    reduced = [part for part in parts if isinstance(part, ReducedPart)]
+    if reduced:  # ranks are known between their entries alone
+        low = max(part.last for part in reduced) + 1
+        if place < rank(snapshot, low, counters):
+            reduced[0].refuse_rows()
     while low < high:  # the greatest time with at most ``place`` rows before it
         middle = (low + high + 1) // 2
         if rank(snapshot, middle, counters) <= place:

@@ -29,7 +29,7 @@ def rebuild(site: Site, manifests: ManifestLog) -> Iterator[Rewritten]:
     site = renewed(site, manifest)
     width = site.options.split_ticks(site.layout.schema.clock)
     for old in sorted(manifest.splits.values(), key=lambda info: (info.time_min, info.seq_min)):
-        if is_complete(old, site.layout):
+        if old.kind == "reduced" or is_complete(old, site.layout):
             continue
         try:
             yield rewrite(site, manifests, [old.name], width=None if old.boundary is None else width)

@@ -23,6 +23,7 @@ from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
 from tidelog.store.parts import Part, TreePart, may_delete
+from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -43,10 +44,10 @@ def scan(
     """The rows with ``start <= time < end`` that satisfy ``where``, in the order of (time, ``_seq``), lazily.
 
     ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Batches
-    without rows are left out.
+    without rows are left out. Raises :class:`GrainError` where only reduced events are left.
     """
     counters = counters or ReadCounters()
-    start, parts = snapshot.in_range(start, end)
+    start, parts = readable(snapshot, start, end, numbers)
     time = snapshot.layout.schema.time
     deletions = tuple(snapshot.deletions(start, end))
     choice = None
@@ -69,6 +70,22 @@ def scan(
     for batch in batches:
         if batch.num_rows:
             yield batch.select(list(columns)) if is_merged else batch
+
+
+def readable(
+    snapshot: Snapshot, start: int | None, end: int | None, numbers: SeqSet | None
+) -> tuple[int | None, list[Part]]:
+    """The start of a time range, not before what is deleted, and the parts that may have rows of some numbers in it.
+
+    Raises :class:`GrainError` if one of them is reduced.
+    """
+    start, parts = snapshot.in_range(start, end)
+    if numbers is not None:
+        parts = [part for part in parts if numbers.overlaps(*part.numbers)]
+    for part in parts:
+        if isinstance(part, ReducedPart):
+            part.refuse_rows()
+    return start, parts
 
 
 @dataclass(frozen=True, slots=True)

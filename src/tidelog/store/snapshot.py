@@ -15,6 +15,7 @@ from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion, Manifest
 from tidelog.store.partindex import PartIndex
 from tidelog.store.parts import Part, TreePart, may_delete
+from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import EMPTY, SeqSet, Span
 from tidelog.store.tail import TailView
@@ -86,10 +87,14 @@ class Snapshot:
             return EMPTY
         result = numbers & self.manifest.gone
         for part in self.parts:
-            if result.overlaps(*part.numbers):
+            if result.overlaps(*part.numbers) and not isinstance(part, ReducedPart):
                 result -= _set_of(numbers_in(part, None, result))
         seen = numbers & self.manifest.deleted_seen
-        cut = [part for part in self.parts if part.first < bound and seen.overlaps(*part.numbers)]
+        cut = [
+            part
+            for part in self.parts
+            if part.first < bound and seen.overlaps(*part.numbers) and not isinstance(part, ReducedPart)
+        ]
         for part in cut:
             result |= _set_of(numbers_in(part, bound, seen, self.manifest.deletions))
         return result

@@ -19,6 +19,8 @@ from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.published import Publications, TailRecord
+from tidelog.store.reduced import Reduced, read_reduced
+from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import seqs, sorted_rows
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
@@ -45,6 +47,7 @@ class Snapshots:
         self._plain = site.layout.with_states(())
         self._lock = threading.Lock()
         self._trees: OrderedDict[str, TreeReader] = OrderedDict()
+        self._levels: OrderedDict[str, Reduced] = OrderedDict()
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
@@ -174,10 +177,25 @@ class Snapshots:
         known: dict[str, Layout] = {}
         if len(manifest.schemas) == 1:
             known = {"": self._plain, layout.states.digest: layout}
-        parts: list[Part] = [SplitPart(info, self._tree, known.get(info.states)) for info in manifest.splits.values()]
+        parts: list[Part] = [
+            ReducedPart(info, self._reduced)
+            if info.kind == "reduced"
+            else SplitPart(info, self._tree, known.get(info.states))
+            for info in manifest.splits.values()
+        ]
         parts += open_parts
         parts += [MemoryPart(layout, batch) for batch in rows]
         return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view=view)
+
+    def _reduced(self, info: SplitInfo) -> Reduced:
+        with self._lock:
+            found = self._levels.get(info.name)
+            if found is None:
+                found = self._levels[info.name] = read_reduced(self._site.medium, self._site.path(info.name))
+                while len(self._levels) > _OPEN_TREES:
+                    self._levels.popitem(last=False)
+            self._levels.move_to_end(info.name)
+            return found
 
     def _tree(self, info: SplitInfo) -> TreeReader:
         with self._lock:

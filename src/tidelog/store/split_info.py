@@ -11,12 +11,12 @@ from tidelog.model.errors import InputError
 from tidelog.model.interval import Interval
 from tidelog.store.filenames import check_plain_name
 
-SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted"]
+SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted", "reduced"]
 """Closed by the tail, or merged from splits of the tail's; written from late rows by the tail; written whole by others;
-merged from splits some of which were."""
+merged from splits some of which were; the entries of one level of a split's tree."""
 
 Bytes: TypeAlias = bytes  # the class has a field of that name
-SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted")
+SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "reduced")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

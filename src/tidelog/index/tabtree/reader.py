@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, merge
+from tidelog.index.entries import Entries, Words, empty, merge
 from tidelog.index.layout import Layout
+from tidelog.index.node import Children
 from tidelog.index.states import States
 from tidelog.index.tabtree.aggregating import aggregate, aggregates
 from tidelog.index.tabtree.counters import ReadCounters
@@ -286,6 +287,22 @@ class TreeReader:
             if not children.levels[child]:
                 return leaf, leaf + 1
             children = self._nodes.node(children.ids[child], counters)
+
+    def level_entries(self, level: int) -> Entries:
+        """The entries of the nodes of a level, from 1, in order of time; topmost ones where the tree is not that high.
+
+        Each stands for a subtree of the level below: at level 1 for a leaf.
+        """
+        found: list[Entries] = []
+        self._collect(self._top, level, found)
+        return np.concatenate(found) if found else empty(self.layout, 0)
+
+    def _collect(self, children: Children, level: int, found: list[Entries]) -> None:
+        for child, below in enumerate(children.levels):
+            if below >= level:
+                self._collect(self._nodes.node(children.ids[child], None), level, found)
+            else:
+                found.append(children.entries[child : child + 1])
 
     def subtrees(
         self,

@@ -1,0 +1,57 @@
+"""Keeping a store in order: what ``compact``, ``maintain`` and ``coarsen`` do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tidelog.cli.manage import existing
+from tidelog.cli.units import count, rows, size
+from tidelog.cli.writing.table import printable
+
+
+def compact(store_path: Path, stream: str | None, max_bytes: int | None) -> None:
+    """Merge the small and overlapping splits of a stream, or of all."""
+    with existing(store_path) as store:
+        for name in [stream] if stream is not None else store.streams():
+            done = store.stream(name).compact(max_bytes)
+            what = "nothing to merge" if not done.merges else _merged(done)
+            typer.echo(f"{printable(repr(name))}: {what}{'' if done.is_done else '; there is more to do'}")
+
+
+def maintain(store_path: Path) -> None:
+    """Do what is due for all streams."""
+    with existing(store_path) as store:
+        for name, done in store.maintain().items():
+            said = []
+            if done.deleted_before is not None:
+                clock = store.stream(name).schema.clock
+                said.append(f"retention deleted what is before {clock.format(done.deleted_before)}")
+            if done.coarsened.splits:
+                said.append(f"{rows(done.coarsened.rows)} reduced to aggregates")
+            if done.compacted.merges:
+                said.append(_merged(done.compacted))
+            if done.files_removed:
+                said.append(f"{count(done.files_removed)} old files removed")
+            typer.echo(f"{printable(repr(name))}: {', '.join(said) or 'nothing is due'}")
+
+
+def coarsen(store_path: Path, stream: str, before: Any, grain: str | None, *, is_sure: bool) -> None:
+    """Reduce old events to aggregates, after a question unless ``is_sure``."""
+    with existing(store_path) as store:
+        found = store.stream(stream)
+        found.schema.clock.instant(before)  # what is no time should not be asked about
+        if not is_sure:
+            typer.confirm(f"keep only aggregates of what is before {before} in {stream!r}, for good?", abort=True)
+        done = found.coarsen(before, grain)
+    if done.splits:
+        sizes = f"{size(done.bytes_before)} became {size(done.bytes_after)}"
+        typer.echo(f"{printable(repr(stream))}: {rows(done.rows)} reduced to aggregates, {sizes}")
+    else:
+        typer.echo(f"{printable(repr(stream))}: no split is old enough")
+
+
+def _merged(done: Any) -> str:
+    return f"merged {count(done.splits_before)} splits into {count(done.splits_after)}, {size(done.bytes_read)} read"

@@ -1,0 +1,301 @@
+"""Reduced splits: what they tell is exact, and what they cannot tell is refused with the reason."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from support.crash_medium import RecordingMedium, kills, random_power_losses
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import CorruptionError, GrainError
+from tidelog.model.interval import Interval
+from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.filenames import new_file_name
+from tidelog.store.manifest import Change
+from tidelog.store.pieces import plan
+from tidelog.store.reduced import Reduced, read_reduced, write_reduced
+from tidelog.store.seqset import SeqSet
+
+SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64()), ("x", pa.float64())])
+AGGREGATES = ["count(*)", "count(n)", "sum(n)", "min(n)", "max(n)", "avg(n)", "min(ts)", "max(ts)"]
+ROWS = 600
+TIMES = [3 * index for index in range(ROWS)]
+"""Rows come in leaves of 16: entries of the lowest level begin at every multiple of 48."""
+
+
+@pytest.fixture
+def medium() -> RecordingMedium:
+    return RecordingMedium()
+
+
+def batch(times: list[int]) -> pa.RecordBatch:
+    values = [None if time % 5 == 0 else time % 101 for time in times]
+    return pa.record_batch([times, values, np.array(times) / 8], schema=SCHEMA)
+
+
+def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
+    writer = BulkWriter(stream.site)
+    writer.append(batch(times))
+    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+
+
+def create(medium: RecordingMedium, **options: Any) -> Stream:
+    stream = Store(medium).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=4, **options)
+    load(stream, TIMES)
+    return stream
+
+
+def reduced_of(stream: Stream) -> list[Reduced]:
+    infos = [info for info in stream.manifests.load().splits.values() if info.kind == "reduced"]
+    return [read_reduced(stream.site.medium, stream.site.path(info.name)) for info in infos]
+
+
+def entries_of(stream: Stream) -> list[tuple[int, int]]:
+    found = [each for reduced in reduced_of(stream) for each in zip(reduced.lows, reduced.highs, strict=True)]
+    return sorted((int(low), int(high)) for low, high in found)
+
+
+def expected(times: list[int], start: int | None, end: int | None) -> dict[str, Any]:
+    """What a plain look at the events says."""
+    inside = [time for time in times if (start is None or time >= start) and (end is None or time < end)]
+    values = [time % 101 for time in inside if time % 5]
+    return {
+        "count(*)": len(inside),
+        "count(n)": len(values),
+        "sum(n)": sum(values) if values else None,
+        "min(n)": min(values, default=None),
+        "max(n)": max(values, default=None),
+        "avg(n)": sum(values) / len(values) if values else None,
+        "min(ts)": min(inside, default=None),
+        "max(ts)": max(inside, default=None),
+    }
+
+
+class TestAnswers:
+    def test_every_range_is_exact_or_refused(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        done = stream.coarsen(10_000)
+        assert (done.splits, done.rows) == (1, ROWS)
+        assert done.bytes_after < done.bytes_before
+        entries = entries_of(stream)
+        assert len(entries) == -(-ROWS // 16)
+        load(stream, [5000, 5003])
+        times = [*TIMES, 5000, 5003]
+        refused = answered = 0
+        bounds: list[int | None] = [None, *range(-10, 500, 7), *range(0, 2000, 48), 4999, 5001, 6000]
+        for start in bounds:
+            for end in bounds:
+                if start is not None and end is not None and end <= start:
+                    continue
+                cut = any(low < bound <= high for bound in (start, end) if bound is not None for low, high in entries)
+                if cut:
+                    with pytest.raises(GrainError):
+                        stream.aggregate(start, end, AGGREGATES)
+                    refused += 1
+                else:
+                    found = stream.aggregate(start, end, AGGREGATES)
+                    assert found == pytest.approx(expected(times, start, end))
+                    assert stream.aggregate_all([(start, end)], AGGREGATES)[0] == pytest.approx(found)
+                    answered += 1
+        assert refused > 100
+        assert answered > 100
+        assert stream.check() == []
+
+    def test_the_refusal_names_the_grain(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        with pytest.raises(
+            GrainError, match=r"bound at 50, inside of an entry .* from 48 to 93; expected .* 94"
+        ) as told:
+            stream.aggregate(50, None, "count(*)")
+        assert told.value.grain == (48, 93)
+        again = pickle.loads(pickle.dumps(told.value))
+        assert (str(again), again.grain) == (str(told.value), (48, 93))
+
+    def test_a_coarser_grain_keeps_fewer_entries(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000, grain=4 * 48)
+        assert [high - low for low, high in entries_of(stream)][:9] == [4 * 48 - 3] * 9
+        assert stream.aggregate(192, 384, "count(*)") == {"count(*)": 64}
+        assert reduced_of(stream)[0].level == 2
+
+    def test_rows_are_refused(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        load(stream, [5000, 5003])
+        for ask in (
+            lambda: stream.scan(),
+            lambda: stream.scan(48, 96),
+            lambda: stream.aggregate(48, 96, "stddev(n)"),
+            lambda: stream.aggregate(48, 96, "count(*)", where="n > 3"),
+            lambda: stream.aggregate(48, 96, "count(*)", as_of=7),
+            lambda: stream.nth(5),
+            lambda: plan(stream.published(), None, None),
+        ):
+            with pytest.raises(GrainError):
+                ask()  # type: ignore[no-untyped-call]
+        assert stream.scan(2000).read_all()["ts"].to_pylist() == [5000, 5003]
+        assert stream.scan(as_of=SeqSet([(ROWS, ROWS + 2)])).read_all().num_rows == 2
+        assert len(plan(stream.published(), 4000, None)) == 1
+        assert stream.nth(-1, ["ts"]) == {"ts": 5003}
+        assert stream.nth(ROWS, ["ts"]) == {"ts": 5000}
+        assert stream.rank(96) == 32
+        with pytest.raises(GrainError):
+            stream.rank(97)
+
+    def test_late_rows_count_besides(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        stream.append(batch([50, 51]))
+        stream.flush()
+        assert stream.aggregate(48, 96, "count(*)") == {"count(*)": 18}
+        stream.compact()
+        assert stream.aggregate(48, 96, "count(*)") == {"count(*)": 18}
+        assert len(reduced_of(stream)) == 1
+
+
+class TestWhichSplits:
+    def test_only_whole_splits_before_the_time(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        load(stream, list(range(3000, 3100)))
+        assert stream.coarsen(TIMES[-1]).splits == 0
+        assert stream.coarsen(TIMES[-1] + 1).splits == 1
+        assert stream.scan(3000).read_all().num_rows == 100
+
+    def test_what_was_deleted_is_left_out(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        load(stream, [301], Interval(300, 400))
+        stream.delete_before(100)
+        left = [time for time in TIMES if time >= 100 and not 300 <= time < 400]
+        stream.coarsen(10_000)
+        assert stream.aggregate(None, None, AGGREGATES) == pytest.approx(expected([*left, 301], None, None))
+        assert stream.check() == []
+
+    def test_splits_of_which_the_journal_may_have_rows_wait(self, medium: RecordingMedium) -> None:
+        stream = Store(medium).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=4, split=100)
+        stream.append(batch(list(range(340))))
+        stream.flush()
+        assert stream.coarsen(200).splits == 2
+        with Store(medium, read_only=True) as other:
+            assert other.stream("s").aggregate(None, None, "count(*)") == {"count(*)": 340}
+            assert other.check() == []
+
+    def test_maintenance_does_it_in_time(self, medium: RecordingMedium) -> None:
+        stream = Store(medium).create_stream("s", SCHEMA, "ts", leaf_rows=16, coarse_after=500, coarse_grain=50)
+        load(stream, list(range(100)))
+        assert stream.maintain().coarsened.splits == 0
+        load(stream, [700])
+        assert stream.maintain().coarsened.splits == 1
+        assert stream.aggregate(None, None, "count(*)") == {"count(*)": 101}
+
+    def test_a_mark_made_meanwhile_is_not_passed_over(
+        self, medium: RecordingMedium, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stream = create(medium)
+        real = Reduced.to_bytes
+
+        def overwritten(self: Reduced) -> bytes:
+            monkeypatch.undo()
+            load(stream, [301], Interval(300, 400))
+            return real(self)
+
+        monkeypatch.setattr(Reduced, "to_bytes", overwritten)
+        assert stream.coarsen(10_000).splits == 0
+        assert stream.scan(300, 400).read_all()["ts"].to_pylist() == [301]
+        assert stream.coarsen(10_000).splits == 2
+
+
+class TestDeleting:
+    def test_between_entries_it_is_exact_and_inside_it_is_refused(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        with pytest.raises(GrainError, match="delete what is before 48, or choose a later time"):
+            stream.delete_before(50)
+        stream.delete_before(96)
+        assert stream.aggregate(None, None, AGGREGATES) == pytest.approx(expected(TIMES, 96, None))
+        stream.delete_before(10_000)
+        assert len(stream) == 0
+        assert reduced_of(stream) == []
+
+    def test_retention_takes_whole_entries(self, medium: RecordingMedium) -> None:
+        stream = create(medium, retention=1000)
+        stream.coarsen(10_000)
+        load(stream, [2090])
+        assert stream.maintain().deleted_before == 1090 // 48 * 48
+        assert stream.aggregate(None, None, "min(ts)") == {"min(ts)": 1056}
+
+    def test_a_part_is_not_overwritten(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        with pytest.raises(GrainError, match="cannot overwrite a part"):
+            load(stream, [100], Interval(0, 200))
+        load(stream, [100], Interval(0, 2000))
+        assert stream.scan().read_all()["ts"].to_pylist() == [100]
+
+
+class TestFiles:
+    def test_damage_is_found(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        [reduced] = reduced_of(stream)
+        content = reduced.to_bytes()
+        assert (Reduced.from_bytes("f", content).entries == reduced.entries).all()
+        dice = np.random.default_rng(1)
+        for place in dice.integers(0, len(content), 60).tolist():
+            broken = bytearray(content)
+            broken[place] ^= 1 << int(dice.integers(0, 8))
+            with pytest.raises(CorruptionError):
+                Reduced.from_bytes("f", bytes(broken))
+        for length in (0, 10, len(content) - 1):
+            with pytest.raises(CorruptionError):
+                Reduced.from_bytes("f", content[:length])
+
+    def test_the_manifest_is_held_against_the_file(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        [info] = stream.manifests.load().splits.values()
+        [reduced] = reduced_of(stream)
+        name = new_file_name(0, ".levels")
+        write_reduced(medium, stream.site.path(name), reduced)
+        wrong = replace(info, name=name, rows=info.rows - 1)
+        stream.manifests.commit(lambda _: Change(remove=(info.name,), add=(wrong,)))
+        [finding] = stream.check()
+        assert f"stands for {ROWS} rows" in str(finding)
+
+    def test_any_crash_leaves_the_one_or_the_other(self) -> None:
+        medium = RecordingMedium()
+        stream = create(medium)
+        load(stream, list(range(4000, 4050)))
+        began = len(medium.log)
+        stream.coarsen(3000)
+        whole = expected(TIMES, None, 2000)
+        kinds = set()
+        positions = range(began, len(medium.log) + 1)
+        for crash in (*kills(medium), *random_power_losses(medium, 2, 1, positions)):
+            if crash.position < began:
+                continue
+            with Store(crash.medium(), read_only=True) as store:
+                found = store.stream("s")
+                assert store.check() == []
+                assert found.aggregate(None, 2000, AGGREGATES) == pytest.approx(whole)
+                kinds |= {info.kind for info in found.manifests.load().splits.values()}
+        assert kinds == {"loaded", "reduced"}
+
+
+def test_entries_of_a_level_are_those_of_its_subtrees(medium: RecordingMedium) -> None:
+    stream = create(medium)
+    [part] = stream.snapshot().parts
+    tree = part._tree  # type: ignore[union-attr]
+    rows = [tree.level_entries(level)["rows"].tolist() for level in (1, 2, 3, 4, 9)]
+    assert all(sum(each) == ROWS for each in rows)
+    assert rows[0] == [16] * 37 + [8]
+    assert rows[1][:9] == [64] * 9
+    assert rows[2][:2] == [256] * 2
+    assert all(len(fewer) <= len(more) for more, fewer in pairwise(rows))
