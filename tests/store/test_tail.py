@@ -366,3 +366,48 @@ class TestFailures:
             store.close()
             other.stream(NAME).append(table([(2, 2)]))
         assert ids(medium) == [1, 2]
+
+
+class TestWaitingForLateRows:
+    """While rows often come late, the newest ones stay in memory, where late ones find their place."""
+
+    LEAF = 64
+
+    def appended(self, delay: int, **options: Any) -> tuple[RecordingMedium, Store, Stream, list[tuple[int, int]]]:
+        medium, store, stream = created(
+            split=None, leaf_rows=self.LEAF, late_rows=10_000, journal_bytes=1 << 20, **options
+        )
+        rows: list[tuple[int, int]] = []
+        for first in range(0, 30_000, 1500):
+            arriving = [(10 * number, number) for number in range(first, first + 1500)]
+            # Every tenth comes late, by up to ``delay`` rows.
+            arriving.sort(key=lambda row: row[1] + (row[1] * 7919 % delay if row[1] % 10 == 0 else 0))
+            rows += arriving
+            stream.append(table(arriving))
+        return medium, store, stream, rows
+
+    def test_late_rows_find_their_place(self) -> None:
+        medium, store, stream, rows = self.appended(400)
+        late = stream.stats()["late"]
+        assert late["rows"] > 1500
+        assert late["placed"] > 0.95 * late["rows"]
+        assert late["merged"] == late["spilled"] == 0
+        assert 0 < late["mean"] < late["largest"] <= 4000
+        stream.flush()
+        assert ids(medium) == [row.id for row in rows_of(stream)] == [id for _, id in sorted(rows)]
+        assert store.check() == []
+        store.close()
+        assert ids(medium) == [id for _, id in sorted(rows)]
+
+    def test_memory_stays_bounded_however_late_rows_come(self) -> None:
+        _, store, stream, _ = self.appended(1500)
+        kept = stream._tail._fresh.rows if stream._tail else 0
+        assert kept <= (32 + 16 + 24) * self.LEAF
+        store.close()
+
+    def test_rows_in_order_are_sealed_as_before(self) -> None:
+        _, store, stream = created(split=None, leaf_rows=self.LEAF)
+        stream.append(table(numbered(0, 6400)))
+        assert stream.stats()["rows_in_memory"] == 0
+        assert stream.stats()["late"]["rows"] == 0
+        store.close()

@@ -99,15 +99,14 @@ class DelayStatistic:
 
 
 def delays_of(at: Ints, newest: int | None) -> Ints:
-    """By how many ticks each row is older than the newest one before it, of which ``newest`` is the first; 0 for none.
+    """By how many ticks each late row is older than the newest one before it; ``newest`` is the one before the first.
 
     Differences beyond 64 bits count as the largest number.
     """
-    before = np.maximum.accumulate(at if newest is None else np.concatenate([np.array([newest], np.int64), at]))
+    before = np.maximum.accumulate(at)
     if newest is not None:
-        before = before[:-1]  # that the row itself is among the rest changes nothing: it is not newer
-    before = np.maximum(before, at)
-    delays: Ints = before - at
-    if (delays < 0).any():
-        delays = np.where(delays < 0, np.iinfo(np.int64).max, delays)
+        np.maximum(before, newest, out=before)
+    late = np.flatnonzero(at < before)
+    delays: Ints = before[late] - at[late]
+    delays[delays < 0] = np.iinfo(np.int64).max
     return delays

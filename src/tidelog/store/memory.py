@@ -49,9 +49,7 @@ class MemoryRows:
     def sorted(self) -> pa.RecordBatch:
         """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
         if len(self._batches) != 1 or not self._in_order:
-            whole = concatenated(self._batches, self._stored)
-            # Rows arrive in the order of their numbers; if their times never fall either, they are sorted.
-            whole = whole if self._in_order and is_sorted(seqs(whole)) else sorted_rows(whole, self._schema)
+            whole = sorted_rows(self._batches, self._schema) if self._batches else concatenated([], self._stored)
             self._batches = [whole] if whole.num_rows else []
             self._in_order = True
         return self._batches[0] if self._batches else concatenated([], self._stored)

@@ -14,6 +14,7 @@ from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.store.gathering import gathered, joined_times, order_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,22 +68,24 @@ def are_in_order(batch: Rows, schema: Schema) -> bool:
     return int(kernels.first_disorder(times(batch, schema), seqs(batch))) < 0
 
 
-def sorted_rows(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Stored rows in the order of (time, ``_seq``)."""
-    order = sorting(times(batch, schema), seqs(batch))
-    return batch if order is None else batch.take(pa.array(order))
+def sorted_rows(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.RecordBatch:
+    """Stored rows, of at least one batch, in the order of (time, ``_seq``). Fast if times mostly rise."""
+    order = order_of(joined_times(batches, schema.time_index))
+    if order is not None:
+        found = gathered(batches, order)
+    else:
+        found = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    # Rows mostly come in the order of their numbers, and then those of equal time are in order now.
+    if int(kernels.first_disorder(times(found, schema), seqs(found))) >= 0:
+        found = gathered([found], np.lexsort((seqs(found), times(found, schema))))
+    return found
 
 
 def sorting(at: Ints, numbers: Ints) -> Ints | None:
-    """The order of rows by (time, ``_seq``); None if they are in it. Fast for a few sorted stretches of times.
-
-    Rows mostly come in the order of their numbers. Then those of equal time are in order when times are sorted without
-    changing the order of equal ones, which takes a fraction of the time that sorting by both does.
-    """
-    if is_sorted(at):
-        return None if _ties_are_sorted(at, numbers) else np.lexsort((numbers, at))
-    order: Ints = np.argsort(at, kind="stable")
-    return order if _ties_are_sorted(at[order], numbers[order]) else np.lexsort((numbers, at))
+    """The order of rows by (time, ``_seq``); None if they are in it. Fast for a few sorted stretches of times."""
+    order = order_of(at)
+    is_right = _ties_are_sorted(at, numbers) if order is None else _ties_are_sorted(at[order], numbers[order])
+    return order if is_right else np.lexsort((numbers, at))
 
 
 def _ties_are_sorted(at: Ints, numbers: Ints) -> bool:

@@ -14,16 +14,17 @@ import pyarrow as pa
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.model.rows import Row
+from tidelog.model.time import INT64_MIN
 from tidelog.storage.media import Lock
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.store.entrytests import tree_numbers
-from tidelog.store.lateness import LateCounters
+from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
 from tidelog.store.latequeue import LateQueue
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.published import Publisher, TailRecord
-from tidelog.store.rows import are_in_order, concatenated, times, with_seq
+from tidelog.store.rows import Ints, are_in_order, concatenated, is_sorted, times, with_seq
 from tidelog.store.seqset import Span
 from tidelog.store.tailjournal import Head, TailJournal, message_of
 from tidelog.store.tailsplits import TailSplits
@@ -35,6 +36,12 @@ _LARGE: Final = 8
 
 _GATHERED: Final = 16
 """Leaves that are gathered from small batches before they are encoded together."""
+
+_WINDOW: Final = 32
+"""Leaves at most that wait in memory for late rows, while many come."""
+
+_WINDOW_BYTES: Final = 16 << 20
+"""The same limit in bytes."""
 
 _GATHERED_BYTES: Final = 16 << 20
 
@@ -112,6 +119,10 @@ class Tail:
         """Whether rows that are not in the journal have left off waiting."""
         self._view: TailView | None = None
         self._counters = LateCounters()
+        self._delays: DelayStatistic | None = None
+        """How late rows come; None as long as none does."""
+        self._kept = (0, 0)
+        """Rows, and their bytes, that were left to wait for late ones when some were sealed the last time."""
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory))
         try:
@@ -314,24 +325,92 @@ class Tail:
             return
         self._is_taken = True
         fresh, late = split_late(rows, self._schema, self._splits.sealed)
+        self._observe(rows, 0 if late is None else late.num_rows)
         if late is not None:
             self._late.add(late)
             if self._seal_large(fresh):
                 return
         self._fresh.add(fresh)
-        leaf = self._options.leaf_rows
-        if self._fresh.rows >= _GATHERED * leaf or self._fresh.bytes >= _GATHERED_BYTES:
-            # The newest leaf stays open: rows that come a little late still find their place in it.
-            self._splits.extend(self._fresh.take(max(self._fresh.rows - leaf, leaf)))
+        if self._is_much_new():
+            self._seal_old()
+
+    def _observe(self, rows: pa.RecordBatch, queued: int) -> None:
+        """Look at rows that may come late, so many of which find no place in memory."""
+        at, newest = times(rows, self._schema), self._newest
+        if not queued and is_sorted(at) and (newest is None or at[0] >= newest):
+            return
+        delays = delays_of(at, newest)
+        if self._delays is None:
+            self._delays = DelayStatistic(self._next_seq)
+        self._delays.observe(delays, self._next_seq)
+        self._counters.observe(delays)
+        self._counters.placed += len(delays) - queued
+
+    @property
+    def _newest(self) -> int | None:
+        """The latest time of all rows that were taken."""
+        last, sealed = self._fresh.last_time, self._splits.sealed
+        return last if sealed is None or (last is not None and last > sealed) else sealed
+
+    def _outside_window(self, at: Ints) -> int:
+        """How many of the first rows need not wait for late ones, given all times, which are sorted.
+
+        The others are those that 99 of 100 late rows come not before, by what was seen lately, within limits.
+        """
+        patience = 0 if self._delays is None else self._delays.patience(self._next_seq)
+        if not patience or not len(at):
+            return len(at)
+        old = int(np.searchsorted(at, max(int(at[-1]) - patience, INT64_MIN)))
+        return max(old, len(at) - _WINDOW * self._options.leaf_rows)
+
+    def _is_much_new(self) -> bool:
+        """Whether so many rows have come since some were sealed that it is time to seal more."""
+        rows, size = self._kept
+        return (
+            self._fresh.rows >= rows + _GATHERED * self._options.leaf_rows
+            or self._fresh.bytes >= size + _GATHERED_BYTES
+        )
+
+    def _seal_old(self, *, all_leaves: bool = False) -> None:
+        """Seal rows that need not wait for late ones, in whole leaves.
+
+        If none has to wait, the newest leaf stays open all the same unless ``all_leaves`` are asked for: rows that come
+        a little late still find their place in it.
+        """
+        leaf, rows, size = self._options.leaf_rows, self._fresh.rows, self._fresh.bytes
+        count = self._outside_window(times(self._fresh.sorted(), self._schema))
+        waits = count < rows
+        if waits:
+            count = max(count, rows - int(rows * _WINDOW_BYTES / max(size, _WINDOW_BYTES)))
+        elif not all_leaves:
+            count = min(rows, max(rows - leaf, leaf))
+        if count >= leaf:
+            count -= count % leaf
+        elif all_leaves or not self._is_much_new():  # a leaf's worth of bytes may be fewer rows
+            count = 0
+        if count:
+            self._splits.extend(self._fresh.take(count))
+        self._kept = (self._fresh.rows, self._fresh.bytes) if waits else (0, 0)
 
     def _seal_large(self, rows: Rows) -> bool:
-        """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done."""
-        if rows.num_rows < _LARGE * self._options.leaf_rows or not self._follows(rows):
+        """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done.
+
+        While rows often come late, the newest ones stay in memory.
+        """
+        leaf = self._options.leaf_rows
+        if rows.num_rows < _LARGE * leaf or not self._follows(rows):
+            return False
+        count = rows.num_rows if self._delays is None else self._outside_window(times(rows, self._schema))
+        if count < leaf:
             return False
         self._is_taken = True
         if self._fresh.rows:
             self._splits.extend(self._fresh.take())
-        self._splits.extend(rows, in_order=True)
+        self._splits.extend(rows if count == rows.num_rows else rows.slice(0, count), in_order=True)
+        if count < rows.num_rows:
+            rest = rows.slice(count)
+            self._fresh.add(with_seq(rest.batch, rest.first, self._stored) if isinstance(rest, NumberedRows) else rest)
+        self._kept = self._fresh.rows, self._fresh.bytes
         return True
 
     def _settle_late(self) -> None:
@@ -452,11 +531,15 @@ class Tail:
             self._unacknowledged
             or self._producers
             or self._has_many_late(1)
-            or self._fresh.rows + self._waiting.rows >= self._options.leaf_rows
+            or self._has_new_leaf()
             or self._is_journal_long()
             or self._splits.has_finished
             or self._splits.commits() != self._splits.committed
         )
+
+    def _has_new_leaf(self) -> bool:
+        """Whether there may be rows for a leaf besides those that wait for late ones."""
+        return self._fresh.rows + self._waiting.rows >= self._kept[0] + self._options.leaf_rows
 
     def _flush_or_fail(self) -> None:
         try:
@@ -467,11 +550,10 @@ class Tail:
 
     def _flush(self) -> None:
         self._view = None
-        leaf = self._options.leaf_rows
-        if self._fresh.rows + self._waiting.rows >= leaf:
+        if self._has_new_leaf():
             self._take_waiting()
-            if self._fresh.rows >= leaf:
-                self._splits.extend(self._fresh.take(self._fresh.rows // leaf * leaf))
+            if self._has_new_leaf():
+                self._seal_old(all_leaves=True)
         self._merge_late()
         commits = self._splits.commits()
         message = self._unjournaled()

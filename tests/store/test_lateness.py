@@ -1,0 +1,52 @@
+"""How late rows come: delays against a loop over rows, and how long they are worth waiting for."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
+
+LARGEST = (1 << 63) - 1
+TIMES = st.integers(-(1 << 63), LARGEST) | st.integers(-9, 9)
+
+
+@given(st.lists(TIMES, min_size=1, max_size=30), st.none() | TIMES)
+def test_delays_are_those_behind_the_newest_row_before(times: list[int], newest: int | None) -> None:
+    expected = []
+    top = newest
+    for time in times:
+        if top is not None and time < top:
+            expected.append(min(top - time, LARGEST))
+        top = time if top is None else max(top, time)
+    assert delays_of(np.array(times, np.int64), newest).tolist() == expected
+
+
+@given(st.lists(st.integers(1, 1 << 40), min_size=200, max_size=400))
+def test_most_late_rows_come_within_the_time_that_is_waited(delays: list[int]) -> None:
+    statistic = DelayStatistic(0)
+    statistic.observe(np.array(delays, np.int64), 1000)
+    patience = statistic.patience(1000)
+    quantile = sorted(delays)[int(0.99 * len(delays)) - 1]
+    assert quantile <= patience <= 1.1 * max(delays) + 2
+
+
+def test_nothing_waits_when_few_rows_are_late_or_all_of_that_is_long_ago() -> None:
+    statistic = DelayStatistic(0)
+    statistic.observe(np.full(500, 10), 1_000_000)
+    assert statistic.patience(1_000_000) == 0
+    statistic.observe(np.full(50_000, 10), 1_100_000)
+    assert 10 <= statistic.patience(1_100_000) <= 13
+    assert statistic.patience(20_000_000) == 0
+    statistic.observe(np.full(500_000, LARGEST), 21_000_000)
+    assert statistic.patience(21_000_000) == 1 << 62
+
+
+def test_counters_tell_the_largest_and_the_mean_delay() -> None:
+    counters = LateCounters()
+    assert counters.to_dict(0)["mean"] == 0
+    counters.observe(np.array([1, 2, 9], np.int64))
+    counters.observe(np.array([], np.int64))
+    found = counters.to_dict(7)
+    assert (found["rows"], found["largest"], found["mean"], found["queued"]) == (3, 9, 4, 7)
