@@ -173,15 +173,15 @@ def test_killed_everywhere_then_power_lost_while_going_on() -> None:
 
 @pytest.mark.parametrize("identified", [0.0, 0.5])
 def test_power_loss_while_late_rows_are_merged(identified: float) -> None:
-    medium, history = lived(60, 40, identified=identified, lates=12, options=MERGING, jobs=0.3)
-    assert history.merged > 30
+    medium, history = lived(61, 60, identified=identified, lates=8, delay=1500, options=MERGING, jobs=0.3)
+    assert history.merged > 5
     assert survive_all(random_power_losses(medium, 1, 60), history, every=2) > 50
 
 
 def test_killed_while_late_rows_are_merged() -> None:
-    medium, history = lived(60, 40, lates=12, options=MERGING, jobs=0.3)
-    assert history.merged > 30
-    assert survive_all(kills(medium), history, every=5) > 20
+    medium, history = lived(65, 60, lates=8, delay=1500, options=MERGING, jobs=0.3)
+    assert history.merged > 5
+    assert survive_all(kills(medium), history, every=11) > 15
     assert survive_all(power_losses(medium, singles=2), history, every=97) > 10
 
 
@@ -267,6 +267,7 @@ def test_soak_crashes(seed: int) -> None:
         options=options,
         compactions=(0.0, 2.0)[seed % 2],
         lates=(3, 12)[seed // 2 % 2],
+        delay=(300, 1500)[seed // 4 % 2],
     )
     survive_all(random_power_losses(medium, 3, seed), history)
     survive_all(power_losses(medium, singles=4), history, every=11)

@@ -85,6 +85,8 @@ class History:
     """How often splits are merged."""
     lates: float = 3
     """How often rows come late."""
+    delay: int = 300
+    """By how much at most."""
     merged: int = 0
     """How many late rows were merged into trees."""
     appends: list[Append] = field(default_factory=list)
@@ -156,7 +158,7 @@ class History:
         self.stream.append(append.table().to_pylist()[0])
 
     def late(self) -> None:
-        self._append([self._now - self._dice.randrange(300) for _ in range(self._dice.choice([1, 3, 9]))])
+        self._append([self._now - self._dice.randrange(self.delay) for _ in range(self._dice.choice([1, 3, 9]))])
 
     def load(self) -> None:
         """Rows that somebody else commits."""
