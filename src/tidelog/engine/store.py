@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -81,11 +82,36 @@ class Store:
             stream = self._streams.get(entry.id)
             if stream is None:
                 stream = Stream(
-                    name, self._catalogue.manifests(entry), read_only=self._read_only, on_writing=self._start_maintainer
+                    name,
+                    self._catalogue.manifests(entry),
+                    read_only=self._read_only,
+                    open_aside=functools.partial(self._aside, entry.id),
+                    on_writing=self._start_maintainer,
                 )
                 self._streams[entry.id] = stream
             stream.name = name
             return stream
+
+    def _aside(self, stream_id: str) -> Stream:
+        """The stream for rows that are too late for another one; made if there is none.
+
+        Raises :class:`InputError` if there is one of that name with other columns.
+        """
+        with self._mutex:
+            late_for = self._streams[stream_id]
+        options = late_for.options
+        name = options.aside or f"{late_for.name}.late"
+        try:
+            aside = options.replace(lateness=None, too_late="accept", aside=None)
+            return self.create_stream(name, late_for.schema, **aside.to_dict())
+        except ExistsError:
+            found = self.stream(name)
+        if found.schema != late_for.schema:
+            raise InputError(
+                f"stream {name!r} is to take the events that are too late for {late_for.name!r} and has other columns; "
+                "rename it, or name another one with the option aside"
+            )
+        return found
 
     def streams(self) -> list[str]:
         """The names of all streams, sorted."""

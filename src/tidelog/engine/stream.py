@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidelog.aggregates import Binding, find
 from tidelog.engine.maintainer import Account
+from tidelog.engine.toolate import AsideNeeded, Gate
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.states import States
 from tidelog.model import to_batches
@@ -64,9 +65,19 @@ class Stream:
     """
 
     def __init__(
-        self, name: str, manifests: ManifestLog, *, read_only: bool, on_writing: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        manifests: ManifestLog,
+        *,
+        read_only: bool,
+        open_aside: Callable[[], Stream],
+        on_writing: Callable[[], None] = lambda: None,
     ) -> None:
-        """Use ``Store.stream``; ``on_writing`` is called when the stream is about to be written."""
+        """Use ``Store.stream``.
+
+        ``open_aside`` gives the stream for rows that are too late; ``on_writing`` is called when the stream is about to
+        be written.
+        """
         self.name = name
         self._manifests = manifests
         self._read_only = read_only
@@ -88,6 +99,10 @@ class Stream:
         self._time = self.schema.time
         self._is_committed = self.options.durability == "batch"
         """Whether every append is."""
+        self._is_gated = self.options.too_late != "accept"
+        """Whether rows that are too late are kept out."""
+        self._gate: Gate | None = None
+        self._open_aside = open_aside
         self._rows: list[Row] = []
         """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
@@ -105,12 +120,13 @@ class Stream:
         """Append events, in any order of time: whatever :func:`tidelog.model.to_batches` takes, or one event as a dict.
 
         They are durable after the next :meth:`flush` (with ``durability="batch"``, when this returns). Nothing is
-        appended if something does not fit, except from a reader, of which the batches before are kept.
+        appended if something does not fit, or is later than the stream allows (``too_late="reject"``), except from a
+        reader, of which the batches before are kept.
 
         A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
         """
-        if type(data) is dict and producer is None:
+        if type(data) is dict and producer is None and not self._is_gated:
             row = self._read_plain(data)
             if row is None and type(data.get(self._time)) in _EVENT_TIMES:
                 row = self._row_reader.read(data)
@@ -128,12 +144,39 @@ class Stream:
         batches: Iterable[pa.RecordBatch] = to_batches(data, self.schema)
         if _may_change(data):
             batches = [owned(batch) for batch in batches]
-        with self._mutex:
-            tail = self._writer()
-            self._append_rows()
-            tail.append(batches, producer=producer, number=number)
+        if self._is_gated:
+            tail = self._append_gated(batches, producer, number)
+        else:
+            with self._mutex:
+                tail = self._writer()
+                self._append_rows()
+                tail.append(batches, producer=producer, number=number)
         if self._is_committed:
             tail.commit()  # without the lock: threads that come together share a sync
+
+    def _append_gated(self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None) -> Tail:
+        """Append rows that are not too late, and do with others what the stream's options say."""
+        with self._mutex:
+            tail = self._writer()
+            gate = self._gate
+            assert gate is not None
+        if not isinstance(batches, list):  # which cannot be looked at twice
+            gate.open_aside()
+        while True:
+            with self._mutex:
+                self._check_writable()
+                last = None if producer is None else tail.last_number(producer)
+                if last is not None and number is not None and number <= last:
+                    return tail
+                try:
+                    tail.append(gate.sift(batches, producer, number), producer=producer, number=number)
+                except AsideNeeded:
+                    pass
+                else:
+                    if self._is_committed:
+                        gate.flush()
+                    return tail
+            gate.open_aside()
 
     def _append_rows(self) -> None:
         """Hand gathered events to the tail."""
@@ -158,6 +201,8 @@ class Stream:
             self._check_open()
             if self._tail is not None:
                 self._append_rows()
+                if self._gate is not None:
+                    self._gate.flush()  # first: rows set aside are acknowledged with those of the same append
                 self._tail.flush()
 
     def delete_before(self, time: Any) -> None:
@@ -270,9 +315,16 @@ class Stream:
         self._check_writable()
         if self._tail is None:
             self._tail = Tail(self._site, self._manifests)
+            if self._is_gated:
+                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
             self._on_writing()
             self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
 
     def close(self) -> None:
         """Flush and free everything. Scans under way go on; other calls are refused from now on."""
@@ -283,6 +335,8 @@ class Stream:
                 if self._tail is not None:
                     try:
                         self._append_rows()
+                        if self._gate is not None:
+                            self._gate.flush()
                     finally:
                         self._tail.close()
             finally:

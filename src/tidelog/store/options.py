@@ -16,6 +16,7 @@ from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, NotFoundError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.model.time import Clock
+from tidelog.store.stream_names import check_stream_name
 
 Duration: TypeAlias = str | int
 """A length of event time: a text such as ``"7d"``, or a number of ticks of the stream's clock."""
@@ -24,6 +25,9 @@ Durability: TypeAlias = Literal["flush", "batch", "none"]
 
 LateMerge: TypeAlias = Literal["dense", "plain", "never"]
 
+TooLate: TypeAlias = Literal["accept", "reject", "aside"]
+
+TOO_LATE: Final = ("accept", "reject", "aside")
 LATE_MERGES: Final = ("dense", "plain", "never")
 DURABILITIES: Final = ("flush", "batch", "none")
 DURATIONS: Final = ("split", "retention", "lateness", "coarse_after", "coarse_grain")
@@ -63,7 +67,12 @@ class StreamOptions:
     coarse_grain: Duration | None = None
     """How long an entry of such aggregates may be; None: as short as there are."""
     lateness: Duration | None = None
-    """How much older than the newest event an event may arrive; told to those who ask, not enforced."""
+    """How much older than the newest event an event may arrive, as far as ``too_late`` cares."""
+    too_late: TooLate = "accept"
+    """What becomes of events that arrive later than that: they are taken like any others (``accept``), make the append
+    fail (``reject``), or go to a stream beside this one (``aside``)."""
+    aside: str | None = None
+    """The name of that stream, by default the stream's own with ``.late`` behind it."""
     late_rows: int = 1 << 20
     """Late rows held in memory, before they are merged into trees or become a split of their own."""
     late_bytes: int = 64 << 20
@@ -92,6 +101,14 @@ class StreamOptions:
                 f"found durability {self.durability!r}; expected one of {', '.join(map(repr, DURABILITIES))}"
             )
 
+        if self.too_late not in TOO_LATE:
+            raise InputError(f"found too_late {self.too_late!r}; expected one of {', '.join(map(repr, TOO_LATE))}")
+        if self.too_late != "accept" and self.lateness is None:
+            raise InputError(f"found too_late {self.too_late!r} and no lateness; say how late events may be, e.g. '1h'")
+        if self.aside is not None:
+            check_stream_name(self.aside)
+            if self.too_late != "aside":
+                raise InputError(f"found aside {self.aside!r} and too_late {self.too_late!r}; expected 'aside' with it")
         if self.late_merge not in LATE_MERGES:
             raise InputError(
                 f"found late_merge {self.late_merge!r}; expected one of {', '.join(map(repr, LATE_MERGES))}"

@@ -629,6 +629,19 @@ class Tail:
                 )
             return self._view
 
+    @property
+    def newest(self) -> int | None:
+        """The latest time of all rows in the tail, and of those that it has sealed; None if there are none."""
+        with self._mutex:
+            self._take_waiting()
+            return self._newest
+
+    def count_too_late(self, *, aside: int = 0, rejected: int = 0) -> None:
+        """Count rows that were later than allowed and are not taken."""
+        with self._mutex:
+            self._counters.aside += aside
+            self._counters.rejected += rejected
+
     def late(self) -> dict[str, Any]:
         """What has become of late rows since this tail was opened, see :class:`LateCounters`."""
         with self._mutex:
