@@ -212,6 +212,40 @@ def test_splits_that_are_whole_are_answered_by_the_manifest() -> None:
         assert stream.stats()["blocks_read"] == blocks
 
 
+def test_hundreds_of_splits_are_merged_in_groups() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=2, user_aggregates=OWN)
+        for first in range(0, 400, 100):
+            stream.append(table(ordered(400)[first : first + 100]))
+            stream.flush()
+        assert len(stream.stats()["splits"]) > 128
+        stream.append(table(some_rows(40)))
+        for start, end in [*RANGES, (2, 398), (128, 256), (127, 385), (130, 140)]:
+            compare(stream, start, end)
+    with Store(medium) as store:
+        stream = store.stream("s")
+        stream.attach("largest(n)")  # what splits keep is no longer what new ones will
+        for start, end in [*RANGES, (2, 398), (127, 385)]:
+            compare(stream, start, end)
+    with Store(medium, read_only=True) as store:
+        compare(store.stream("s"), 3, 390)
+        assert store.stream("s").explain(3, 390, ["peak(n)"]).startswith("peak(n): from the index\n")
+
+
+def test_readers_find_the_states_of_an_open_split_once() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=4, fanout=16, user_aggregates=["peak(n)"])
+        stream.append(table(ordered(300)))
+    with Store(medium, read_only=True) as store:
+        stream = store.stream("s")
+        compare(stream, 5, 290, ["peak(n)"])
+        leaves = [int(stream.explain(5, 290, ["peak(n)"]).split()[-2]) for _ in range(2)]
+        assert leaves[0] <= 2
+        compare(stream, None, None, ["peak(n)"])
+
+
 # Without the code. ------------------------------------------------------------------------------------
 
 

@@ -92,6 +92,7 @@ class States:
         self.words = words
         """Words of an entry that all states take."""
         self._places = {each.binding: place for place, each in enumerate(self.kept)}
+        self._covered: dict[tuple[StoredState, ...], bool] = {}
         self._steps: dict[int, _Step] = {}
         self._complained: set[Binding] = set()
         self._views: dict[tuple[StoredState, ...], Ints] = {}
@@ -135,7 +136,11 @@ class States:
 
     def has_all(self, other: States) -> bool:
         """Whether the states of another one are among these, each of the same width."""
-        return set(other.kept) <= set(self.kept)
+        if other.kept not in self._covered:
+            if len(self._covered) >= _KNOWN_VIEWS:
+                self._covered.clear()
+            self._covered[other.kept] = set(other.kept) <= set(self.kept)
+        return self._covered[other.kept]
 
     def subset(self, bindings: Sequence[Binding]) -> States:
         """The states that some of the aggregates need."""

@@ -6,7 +6,8 @@ the events in the range are read, and of those alone (spec/event-store.md 3.7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -83,13 +84,13 @@ class StateQuestion:
         if not snapshot.is_uniform:
             return {}
         start, parts = snapshot.in_range(start, end)
-        trees = [part for part in parts if isinstance(part, TreePart)]
-        asks = [ask for ask in self._asks if not ask.is_usual or any(_keeps(part, ask.needs) for part in trees)]
+        trees = Counter(part.layout.states for part in parts if isinstance(part, TreePart))
+        asks = [ask for ask in self._asks if not ask.is_usual or any(kept.has_all(ask.needs) for kept in trees)]
         if not asks:
             return {}
         plan = self._plan(tuple(dict.fromkeys(ask.binding for ask in asks)))
-        rows = [np.zeros((0, plan.words), np.uint64), *(self._row(part, start, end, plan, counters) for part in parts)]
-        table = np.concatenate(rows)
+        whole, others = snapshot.index.whole_states(start, end, plan) if parts else (plan.unknown(0), [])
+        table = np.concatenate([whole, *(self._row(part, start, end, plan, counters) for part in others)])
         row = plan.merge(table, np.array([0, len(table)], np.int64))[0]
         return {ask.position: Known(plan.result(ask.binding, row), _source(trees, ask.needs)) for ask in asks}
 
@@ -127,15 +128,13 @@ class StateQuestion:
 _KNOWN_SHARES: Final = 256
 
 
-def _keeps(part: TreePart, needs: States) -> bool:
-    return part.layout.states.has_all(needs)
-
-
-def _source(trees: Sequence[TreePart], needs: States) -> str:
-    lacking = sum(not _keeps(part, needs) for part in trees)
+def _source(trees: Mapping[States, int], needs: States) -> str:
+    """Where a result comes from, given how many trees keep which states."""
+    total = sum(trees.values())
+    lacking = sum(count for kept, count in trees.items() if not kept.has_all(needs))
     if not lacking:
         return FROM_INDEX
-    return FROM_EVENTS if lacking == len(trees) else f"{FROM_INDEX}, and the events of {lacking} of {len(trees)} trees"
+    return FROM_EVENTS if lacking == total else f"{FROM_INDEX}, and the events of {lacking} of {total} trees"
 
 
 def _of_events(part: TreePart, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:

@@ -17,9 +17,14 @@ from tidelog.index import kernels
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Words, blank, entry_dtype, words_of
 from tidelog.index.layout import Layout
+from tidelog.index.states import States, StoredState
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.store.parts import Part, SplitPart
 from tidelog.store.rows import Ints
+from tidelog.store.splitstates import SplitStates
+
+_KNOWN_PLANS: Final = 64
+"""Sets of user-defined aggregates that states of whole splits are kept for."""
 
 _GROUP: Final = 64
 """Entries that a level has for each one of the next."""
@@ -35,7 +40,9 @@ class PartIndex:
         self._firsts = [part.first for part in self._parts]
         self._reached = list(itertools.accumulate((part.last for part in self._parts), max))
         """The last time of each part or one before it; it never falls, as the last times alone may."""
+        self._lasts: Ints = np.array([part.last for part in self._parts], np.int64)
         self._levels: list[Words] | None = None
+        self._states: dict[tuple[StoredState, ...], SplitStates] = {}
         self._size = entry_dtype(len(layout.kinds)).itemsize
         """Bytes of an entry without states of user-defined aggregates, which splits have different ones of."""
 
@@ -44,6 +51,28 @@ class PartIndex:
         low, high = self._bounds(start, end)
         parts = self._parts[low:high]
         return parts if start is None else [part for part in parts if part.last >= start]
+
+    def whole_states(self, start: int | None, end: int | None, plan: States) -> tuple[Words, list[Part]]:
+        """States of the splits that are whole in a time range, as rows to be merged, and the other parts in it.
+
+        Only those are among the first whose states, all that are planned, the manifest knows.
+        """
+        known = self._states.get(plan.kept)
+        if known is None:
+            if len(self._states) >= _KNOWN_PLANS:
+                self._states.clear()
+            known = self._states[plan.kept] = SplitStates(self._parts, plan)
+        low, high = self._bounds(start, end)
+        inside = np.zeros(len(self._parts), np.bool_)
+        inside[low:high] = True
+        if start is not None:
+            inside &= self._lasts >= start
+        whole = inside & known.known
+        if start is not None:
+            whole &= np.asarray(self._firsts, np.int64) >= start
+        if end is not None:
+            whole &= self._lasts < end
+        return known.table(whole), [self._parts[place] for place in np.flatnonzero(inside & ~whole).tolist()]
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
         low = 0 if start is None else bisect_left(self._reached, start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -144,14 +144,24 @@ class SplitPart(TreePart):
 
     opened = None
 
-    def __init__(self, info: SplitInfo, open: Callable[[SplitInfo], TreeReader], layout: Layout | None) -> None:
-        """``open`` gives the tree whenever it is needed; ``layout`` is that of the tree, if it is known."""
+    def __init__(
+        self,
+        info: SplitInfo,
+        open: Callable[[SplitInfo], TreeReader],
+        layout: Layout | None,
+        layouts: MutableMapping[str, Layout] | None = None,
+    ) -> None:
+        """``open`` gives the tree whenever it is needed; ``layout`` is that of the tree, if it is known.
+
+        ``layouts`` has those of other splits of the same schema, by the digest of their states.
+        """
         self.info: SplitInfo = info
         self.base = info.seq_base
         self.first, self.last = info.time_min, info.time_max
         self.rows = info.rows
         self._open = open
         self._layout = layout
+        self._layouts = layouts
 
     @property
     def _tree(self) -> TreeReader:
@@ -160,8 +170,17 @@ class SplitPart(TreePart):
     @property
     def layout(self) -> Layout:
         """The layout of the tree."""
-        if self._layout is None:
-            self._layout = self._tree.layout
+        layout = self._known_layout()
+        if layout is None:
+            layout = self._layout = self._tree.layout
+            if self._layouts is not None:
+                self._layouts[self.info.states] = layout
+        return layout
+
+    def _known_layout(self) -> Layout | None:
+        """The layout of the tree, if it is known without a look at its file."""
+        if self._layout is None and self._layouts is not None:
+            self._layout = self._layouts.get(self.info.states)
         return self._layout
 
     @property
@@ -169,23 +188,19 @@ class SplitPart(TreePart):
         """The smallest and the greatest sequence number."""
         return self.info.seq_min, self.info.seq_max
 
-    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
-        """See :meth:`TreePart.states`; of all rows they are in the manifest, and no file is opened."""
-        if (start is None or start <= self.first) and (end is None or self.last < end):
-            found = self._whole_states(wanted)
-            if found is not None:
-                return wanted.shifted(found, self.base) if self.base else found
-        return super().states(start, end, wanted, counters)
-
-    def _whole_states(self, wanted: States) -> Words | None:
-        """The states of all rows, if the manifest knows them."""
-        own, entry = self.layout.states, self.info.entry
-        before = entry_dtype(len(self.layout.kinds)).itemsize
+    def manifest_states(self, wanted: States) -> Words | None:
+        """The states of all rows, a table of one row, if the manifest knows them; opens no file."""
+        layout, entry = self._known_layout(), self.info.entry
+        if layout is None or not layout.states.has_all(wanted):
+            return None
+        own, before = layout.states, entry_dtype(len(layout.kinds)).itemsize
         if len(entry) != before + 8 * own.words:
             return None
         words = np.frombuffer(entry, np.uint64, own.words, before)
-        found = words[own.words_of(wanted)].reshape(1, -1)
-        return None if wanted.is_unknown(found)[0] else found
+        found: Words = words[own.words_of(wanted)].reshape(1, -1)
+        if wanted.is_unknown(found)[0]:
+            return None
+        return wanted.shifted(found, self.base) if self.base else found
 
 
 class MemoryPart:

@@ -38,13 +38,18 @@ def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
     return () if block is None or number >= block[1] else ((max(number, block[0]), block[1]),)
 
 
+def _layouts(site: Site) -> dict[str, Layout]:
+    """Layouts of splits that are known without a look at their files, by the digest of their states."""
+    return {"": site.layout.with_states(()), site.layout.states.digest: site.layout}
+
+
 class Snapshots:
     """Takes snapshots of one stream; keeps trees of closed splits open. May be used from several threads."""
 
     def __init__(self, site: Site, manifests: ManifestLog) -> None:
         self._site = site
         self._manifests = manifests
-        self._plain = site.layout.with_states(())
+        self._layouts = _layouts(site)
         self._lock = threading.Lock()
         self._trees: OrderedDict[str, TreeReader] = OrderedDict()
         self._levels: OrderedDict[str, Reduced] = OrderedDict()
@@ -55,6 +60,7 @@ class Snapshots:
     def renew(self, site: Site) -> None:
         """Go on with a site that has another layout."""
         self._site = site
+        self._layouts.update(_layouts(site))
         self._last = None
 
     def of_tail(self, view: TailView) -> Snapshot:
@@ -173,14 +179,9 @@ class Snapshots:
         view: TailView | None = None,
     ) -> Snapshot:
         layout = self._site.layout
-        # The layouts of most splits are known without a look at their files.
-        known: dict[str, Layout] = {}
-        if len(manifest.schemas) == 1:
-            known = {"": self._plain, layout.states.digest: layout}
+        layouts = self._layouts if len(manifest.schemas) == 1 else None
         parts: list[Part] = [
-            ReducedPart(info, self._reduced)
-            if info.kind == "reduced"
-            else SplitPart(info, self._tree, known.get(info.states))
+            ReducedPart(info, self._reduced) if info.kind == "reduced" else SplitPart(info, self._tree, None, layouts)
             for info in manifest.splits.values()
         ]
         parts += open_parts

@@ -42,6 +42,10 @@ def gather(
     return gathering.result()
 
 
+_REMEMBERED_BYTES: Final = 4 << 20
+"""States of subtrees that a tree remembers, about: many times those of a flank of small states."""
+
+
 class _Gathering:
     def __init__(self, nodes: Nodes, wanted: States, counters: ReadCounters | None) -> None:
         self._nodes = nodes
@@ -62,13 +66,26 @@ class _Gathering:
         if unknown.any():
             self._add(table[~unknown])
             for child in (np.flatnonzero(unknown) + first).tolist():
-                if children.levels[child]:
-                    below = self._nodes.node(children.ids[child], self._counters)
-                    self.take(below, 0, len(below))
-                else:
-                    self.take_leaves([(children.ids[child], None, None)])
+                self._add(self._below(children.ids[child], children.levels[child]))
         else:
             self._add(table)
+
+    def _below(self, id: int, level: int) -> Words:
+        """The states of all rows below an entry that does not know them, as a table of one row; found once."""
+        known, key = self._nodes.found_states, (self._wanted.kept, id)
+        row = known.get(key)
+        if row is None:
+            inner = _Gathering(self._nodes, self._wanted, self._counters)
+            if level:
+                children = self._nodes.node(id, self._counters)
+                inner.take(children, 0, len(children))
+            else:
+                inner.take_leaves([(id, None, None)])
+            row = inner.result()
+            if len(known) * row.nbytes >= _REMEMBERED_BYTES:
+                known.clear()
+            known[key] = row
+        return row
 
     def take_leaves(self, leaves: Sequence[Edge]) -> None:
         """Take in the rows of leaves that are in a time range each."""

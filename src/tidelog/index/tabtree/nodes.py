@@ -8,9 +8,10 @@ from typing import Final
 import pyarrow as pa
 
 from tidelog.index import ids
-from tidelog.index.entries import empty, from_summaries
+from tidelog.index.entries import Words, empty, from_summaries
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children
+from tidelog.index.states import StoredState
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root
@@ -30,7 +31,7 @@ NodeCache = Cache[Children]
 class Nodes:
     """Gives out the children of inner nodes and the columns of leaves. May be used from several threads."""
 
-    __slots__ = ("_cache", "_key", "_time", "layout", "leaves", "reader", "top")
+    __slots__ = ("_cache", "_key", "_time", "found_states", "layout", "leaves", "reader", "top")
 
     def __init__(
         self,
@@ -61,6 +62,9 @@ class Nodes:
         self.leaves = at.leaves
         """How many leaves there are."""
         self._time = [layout.stored.names[layout.time]]
+        self.found_states: dict[tuple[tuple[StoredState, ...], int], Words] = {}
+        """States of user-defined aggregates that entries do not know and that were found below them: by what was asked
+        for, and the id of the child."""
         self.top: Children = self._children_of(at) if isinstance(at, Root) else at.children()
         """The topmost entries."""
 
