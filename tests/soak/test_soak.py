@@ -1,0 +1,120 @@
+"""A stream that is written, deleted from, merged, killed and read all the time: nothing is lost, nothing piles up."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from support import soak_process
+from support.soak_process import KEPT, NAME, OPTIONS, SCHEMA, STEP, look
+from tidelog.engine.store import Store
+
+MEMORY = 400 << 20
+"""What a process may have for itself: some batches, the caches, the libraries."""
+FILES = 1500
+"""Files of the stream, with those that wait for the end of their grace period."""
+BYTES = 200 << 20
+
+
+@contextmanager
+def process(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", soak_process.__file__, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def said(started: subprocess.Popen[str]) -> list[int]:
+    assert started.stdout is not None
+    line = started.stdout.readline().split()
+    assert line, "the process ended; its standard error says why"
+    return [int(word) for word in line if word != "ready"]
+
+
+class Campaign:
+    """Lets writers write, one after the other, and kills each at some moment."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.dice = random.Random(seed)
+        self.batch = -1
+        """The last batch that was acknowledged."""
+        self.kills = 0
+        with Store.open(directory) as store:
+            store.create_stream(NAME, SCHEMA, "ts", **OPTIONS)
+
+    def write_and_kill(self, seconds: float) -> None:
+        with process("write", self.directory, self.batch + 1, self.dice.randrange(1 << 30)) as writer:
+            assert writer.stdout is not None
+            killer = threading.Timer(seconds, writer.kill)
+            for line in writer.stdout:
+                if not killer.is_alive() and not killer.finished.is_set():
+                    killer.start()  # begun with the first batch, however long the process takes to come
+                self.batch, memory = map(int, line.split())
+                assert memory < MEMORY, f"the writer has {memory} bytes of its own"
+                self.check_disk()
+        assert writer.returncode == -9, "the writer failed; its standard error says why"
+        self.kills += 1
+        with Store.open(self.directory) as store:
+            store.remove_orphans(older_than=0)  # nobody writes, so what belongs to nothing is of those killed
+
+    def check_disk(self) -> None:
+        if self.batch % 50 == 0:
+            sizes = []
+            for path in self.directory.rglob("*"):
+                try:
+                    sizes.append(path.stat().st_size)
+                except FileNotFoundError:  # swept up while we looked
+                    continue
+            assert len(sizes) < FILES, f"there are {len(sizes)} files after batch {self.batch}"
+            assert sum(sizes) < BYTES, f"there are {sum(sizes)} bytes after batch {self.batch}"
+
+
+def run(directory: Path, seconds: float, life: tuple[float, float], readers: int, seed: int) -> Campaign:
+    campaign = Campaign(directory, seed)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        attached = [stack.enter_context(process("read", directory)) for _ in range(readers)]
+        for reader in attached:
+            said(reader)
+        while time.monotonic() < began + seconds:
+            campaign.write_and_kill(campaign.dice.uniform(*life))
+        for reader in attached:
+            assert reader.stdin is not None
+            reader.stdin.close()
+            looks, seen, memory = said(reader)
+            assert looks > 1
+            assert seen >= campaign.batch + 1, "what was flushed was not seen"
+            assert memory < MEMORY
+            assert reader.wait() == 0
+    with Store.open(directory) as store:
+        stream = store.stream(NAME)
+        assert look(stream) >= campaign.batch + 1
+        assert store.check() == []
+        stream.delete_before(max(0, campaign.batch * STEP - KEPT))
+        stream.compact()
+        assert store.check() == []
+        assert look(stream) >= campaign.batch + 1
+    return campaign
+
+
+def test_a_short_soak(tmp_path: Path) -> None:
+    campaign = run(tmp_path, 12, (1.0, 4.0), readers=1, seed=1)
+    assert campaign.kills > 1
+    assert campaign.batch > 20
+
+
+@pytest.mark.soak
+def test_soak_for_an_hour(tmp_path: Path) -> None:
+    campaign = run(tmp_path, 3600, (0.2, 60.0), readers=2, seed=2)
+    assert campaign.kills > 20
