@@ -3,7 +3,7 @@
 ``python soak_process.py write DIRECTORY FIRST SEED`` sends batches from number ``FIRST`` on until it is killed, does
 other things in between, and prints after each batch its number and the private memory of the process in bytes.
 ``python soak_process.py read DIRECTORY`` looks at the stream until its standard input ends, and prints how many times
-it looked, the last batch it saw, and its memory.
+it looked, what it saw last (:data:`Seen`), and its memory.
 
 What a batch holds follows from its number, so any state of the stream can be judged (:func:`look`). All batches can be
 sent again without harm. To have the campaign do more, add to :data:`BATCHES` what comes in, to :data:`UPKEEP` what is
@@ -154,8 +154,24 @@ def table(batch: int) -> pa.Table:
     return pa.table([times, [batch] * len(times), rows, texts], schema=SCHEMA)
 
 
-def look(stream: Stream) -> int:
-    """Fail unless a stream has exactly the rows of the first batches that are not deleted; says how many batches."""
+Seen = tuple[int, int]
+"""The numbers behind the last batch that came by the tail, and behind the last one that was loaded beside it."""
+
+
+def all_of(batch: int) -> Seen:
+    """What is there when a batch, and all before it, are."""
+    lasts = [-1, -1]
+    for each in range(max(0, batch - 200), batch + 1):
+        lasts[kind_of(each).is_loaded] = each
+    return lasts[0] + 1, lasts[1] + 1
+
+
+def look(stream: Stream) -> Seen:
+    """Fail unless a stream has exactly the first batches of either way in, but for rows that are deleted.
+
+    A snapshot looks at the tail, then at the manifest: it may have what was loaded just now, and not what was flushed
+    shortly before that.
+    """
     snapshot = stream.snapshot()
     found = stream.scan(as_of=snapshot, seq=True).read_all()
     times, batches, rows, numbers = (found.column(name).to_numpy() for name in ("ts", "batch", "row", "_seq"))
@@ -163,20 +179,23 @@ def look(stream: Stream) -> int:
     assert len(np.unique(numbers)) == len(numbers), "a number is there twice"
     bound = snapshot.manifest.deleted_before
     deleted = -SPREAD if bound is None else bound
-    last = int(batches.max(initial=-1))
+    ends = [0, 0]
+    for batch in np.unique(batches).tolist():
+        ends[kind_of(batch).is_loaded] = batch + 1
     there = sorted(zip(batches.tolist(), rows.tolist(), times.tolist(), strict=True))
     oldest = max(0, (deleted - SPREAD - STEP) // STEP)
     expected = [
         (batch, row, time)
-        for batch in range(oldest, last + 1)
+        for batch in range(oldest, max(ends))
+        if batch < ends[kind_of(batch).is_loaded]
         for row, time in enumerate(times_of(batch))
         if time >= deleted
     ]
-    assert there == expected, f"not the first {last + 1} batches: {sorted(set(there) ^ set(expected))[:5]}"
+    assert there == expected, f"not the first batches up to {ends}: {sorted(set(there) ^ set(expected))[:5]}"
     counted = stream.aggregate(None, None, ["count(*)", "max(batch)", "sum(row)"], as_of=snapshot)
-    total = int(rows.sum()) if len(rows) else None
-    assert counted == {"count(*)": len(rows), "max(batch)": last if len(rows) else None, "sum(row)": total}
-    return last + 1
+    total, last = (int(rows.sum()), max(ends) - 1) if len(rows) else (None, None)
+    assert counted == {"count(*)": len(rows), "max(batch)": last, "sum(row)": total}
+    return ends[0], ends[1]
 
 
 def private_memory() -> int:
@@ -200,7 +219,7 @@ def read(directory: str) -> None:
         sys.stdin.read()
         is_over.set()
 
-    looks = most = 0
+    looks, most = 0, (0, 0)
     with Store.open(directory, read_only=True) as store:
         stream = store.stream(NAME)
         say("ready")
@@ -208,12 +227,12 @@ def read(directory: str) -> None:
         while True:
             is_last = is_over.is_set()
             seen = look(stream)
-            assert seen >= most, f"{most} batches were there, now {seen}"
+            assert all(now >= before for now, before in zip(seen, most, strict=True)), f"{most} was there, now {seen}"
             most = seen
             looks += 1
             if is_last:
                 break
-    say(f"{looks} {most} {private_memory()}")
+    say(f"{looks} {most[0]} {most[1]} {private_memory()}")
 
 
 def main() -> None:
