@@ -380,9 +380,40 @@ def test_what_cannot_be_attached_is_refused() -> None:
             stream.attach("peak(z)")
         with pytest.raises(InputError, match="expected one of 'next_split'"):
             stream.attach("peak(n)", mode="later")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="largest takes columns of numbers"):
+            store.create_stream(
+                "t", pa.schema([*SCHEMA, ("word", pa.string())]), "ts", user_aggregates=["largest(word)"]
+            )
         with pytest.raises(InputError, match="twice"):
             store.create_stream("t", SCHEMA, "ts", user_aggregates=["peak(n)", "peak(n)"])
         assert stream.options.user_aggregates == ()
+
+
+def test_what_is_detached_is_kept_no_longer_and_can_be_asked_for() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["peak(n)", "last(n)", "first(x)"])
+        stream.append(table(ordered(60)))
+        stream.flush()
+        stream.detach("last(n)")
+        stream.attach([], mode="new_split")
+        with without_code():
+            stream.detach(["peak(n)"])
+        with pytest.raises(NotFoundError, match="keeps no last"):
+            stream.detach("last(n)")
+        stream.append(table([(100 + index, 1.0, index) for index in range(60)]))
+        stream.flush()
+        compare(stream, None, None)
+        assert stream.stats()["user_aggregates"] == ["first(x)"]
+        assert "events of 1 of 2 trees" in stream.explain(None, None, ["peak(n)"])
+        assert stream.check() == []
+
+
+def test_stats_tell_what_states_cost() -> None:
+    with Store(MemoryMedium()) as store:
+        plain = store.create_stream("a", SCHEMA, "ts", fanout=8).stats()["node_bytes"]
+        wide = store.create_stream("b", SCHEMA, "ts", fanout=8, user_aggregates=["peak(n)"]).stats()["node_bytes"]
+        assert wide == plain + 8 * 8 * 3
 
 
 # Crashes. ---------------------------------------------------------------------------------------------

@@ -266,8 +266,7 @@ class Stream:
         if mode not in ATTACH_MODES:
             raise InputError(f"found mode {mode!r}; expected one of {', '.join(map(repr, ATTACH_MODES))}")
         self._check_writable()
-        given = [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
-        bindings = read_bindings(given)
+        bindings = read_bindings(_several(aggregates))
         # What cannot be computed is refused before anything is changed.
         States.of(self._site.layout.stored, self.schema.time, bindings)
 
@@ -286,8 +285,36 @@ class Stream:
             return []
         return [info.name for done in rebuild(self._site, self._manifests) for info in done.added]
 
+    def detach(self, aggregates: str | Binding | Sequence[str | Binding]) -> None:
+        """Keep no states of some user-defined aggregates any more, from the next split on.
+
+        A text is the name that ``options.user_aggregates`` tells, or a call such as ``"second_largest(price)"``; of
+        aggregates without code it is the former. They can still be asked for. Raises :class:`NotFoundError` for those
+        that are not kept.
+        """
+        self._check_writable()
+        given = _several(aggregates)
+
+        def change(manifest: Manifest) -> Change:
+            kept = list(manifest.options.user_aggregates)
+            for each in given:
+                names = [binding.name for binding in kept]
+                if isinstance(each, str) and each in names:
+                    del kept[names.index(each)]
+                    continue
+                (binding,) = read_bindings([each])
+                if binding not in kept:
+                    raise NotFoundError(
+                        f"stream {self.name!r} keeps no {binding.name}; {did_you_mean(binding.name, names)}"
+                    )
+                kept.remove(binding)
+            return Change(options=manifest.options.replace(user_aggregates=tuple(kept)))
+
+        with self._mutex:
+            self._renew(self._manifests.commit(change))
+
     def _renew(self, manifest: Manifest) -> None:
-        """Take over aggregates that were attached."""
+        """Take over aggregates that were attached or detached."""
         self._site = renewed(self._site, manifest)
         self.options = self._site.options
         self._snapshots.renew(self._site)
@@ -541,6 +568,10 @@ class Stream:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
+
+
+def _several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:
+    return [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
 
 
 def _texts(aggregates: Sequence[str] | str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 from tidelog.aggregates import Binding
 from tidelog.expr.usercalls import parse_binding
+from tidelog.index.states import States
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, NotFoundError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
@@ -130,6 +131,12 @@ class StreamOptions:
                     schema.index(column)
                 except NotFoundError as error:
                     raise InputError(f"option user_aggregates: {binding.name}: {error}", column=column) from None
+            try:
+                States.of(schema.arrow, schema.time, [binding])
+            except InputError as error:
+                raise InputError(f"option user_aggregates: {binding.name}: {error}") from None
+            except NotFoundError:
+                pass  # its code is not here, and need not be
 
     def split_ticks(self, clock: Clock) -> int | None:
         """The length of a regular split on a clock."""

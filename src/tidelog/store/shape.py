@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidelog.index.entries import empty
+from tidelog.index.node import HEAD_SIZE
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, TreePart
 from tidelog.store.snapshot import Snapshot
@@ -36,6 +38,8 @@ def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any]) ->
         "next_seq": snapshot.next_seq,
         "manifest": snapshot.manifest.number,
         "fanout": snapshot.layout.fanout,
+        "node_bytes": HEAD_SIZE + snapshot.layout.fanout * empty(snapshot.layout, 0).dtype.itemsize,
+        "user_aggregates": [binding.name for binding in site.options.user_aggregates],
         "splits": splits,
         "trees": trees,
         "late": late,
