@@ -222,6 +222,11 @@ class StreamMachine(RuleBasedStateMachine):
         self.flushed = len(self.events)
         self.pinned.clear()
 
+    @rule()
+    def maintain(self) -> None:
+        """Changes nothing that can be seen, for a stream that keeps everything."""
+        self.stream.maintain()
+
     @rule(max_bytes=st.sampled_from([None, None, 50_000]))
     def compact(self, max_bytes: int | None) -> None:
         """Changes nothing that can be seen."""
