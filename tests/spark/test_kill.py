@@ -21,6 +21,8 @@ ROWS_PER_BATCH = 60
 MANY_JOBS = 10_000
 """A driver has work for longer than it lives."""
 WAIT = 120
+NOTICE = 5
+"""Seconds that workers have to notice that their driver is gone."""
 
 
 def create(path: Path) -> None:
@@ -39,14 +41,17 @@ def start(path: Path, rows: int, jobs: int) -> subprocess.Popen[str]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a driver, its Python and its virtual machine, at once; workers notice, and are waited for."""
+    """Kill a driver, its Python and its virtual machine, at once; workers may go on for a moment, until they notice."""
     started = psutil.Process(process.pid).children(recursive=True)
     machines = [each for each in started if each.name() == "java"]
     for each in machines:
         each.kill()
     process.kill()
     process.wait()
-    _, left = psutil.wait_procs(started, WAIT)
+    _, left = psutil.wait_procs(started, NOTICE)
+    for each in left:
+        each.kill()
+    _, left = psutil.wait_procs(left, WAIT)
     assert left == []
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.model.errors import InputError
 from tidelog.spark.java import find_java
+from tidelog.spark.workers import DAEMON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +28,9 @@ SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
 }
 """Settings that a session can be given at any time."""
+
+START_SETTINGS: Final[Mapping[str, str]] = {"spark.python.daemon.module": DAEMON}
+"""Settings that only a new session can be given."""
 
 LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -70,9 +74,11 @@ def session(
     # A new builder each time: the shared one, SparkSession.builder, remembers what it was told before.
     builder = SparkSession.Builder().appName(app_name)
     builder = builder.master(master) if remote is None else builder.remote(remote)
-    for key, value in {**SQL_SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **settings}.items():
+    is_started = own_master.startswith("sc://")
+    starting = {} if is_started else {**START_SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
+    for key, value in {**SQL_SETTINGS, **starting, **settings}.items():
         builder = builder.config(key, value)
-    if remote is not None and remote.startswith("sc://"):
+    if is_started:
         return builder.getOrCreate()
     with _environment(is_local), warnings.catch_warnings():
         if remote is not None:

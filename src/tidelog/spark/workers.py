@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import Final
+
+DAEMON: Final = "tidelog.spark.daemon"
+"""The module of Spark's daemon with tidelog loaded."""
+
+LOADED_EARLY: Final = (
+    "tidelog.spark.provider",
+    "tidelog.spark.sink",
+    "tidelog.spark.source",
+    "tidelog.spark.streamsink",
+    "tidelog.spark.streamsource",
+)
+"""What workers need, with all that it takes in turn."""
 
 _modules_settled = 0
 
@@ -24,4 +37,4 @@ def settle() -> None:
 def is_worker() -> bool:
     """Whether this process was forked by Spark's daemon to run tasks, or to plan queries, one after the other."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == "pyspark.daemon"
+    return spec is not None and spec.name in ("pyspark.daemon", DAEMON)
