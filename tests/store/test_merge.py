@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.profiles import scaled
+from tidelog.store import merge
 from tidelog.store.merge import chained, merged
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.string()), ("_seq", pa.int64())])
@@ -57,6 +59,27 @@ def test_merging_gives_every_row_once_in_order(given_runs: list[list[pa.RecordBa
     expected = sorted((r["ts"], r["_seq"]) for run in given_runs for batch in run for r in batch.to_pylist())
     found = rows_of(batch for batch in merged([iter(run) for run in given_runs], 0, 2) if batch.num_rows)
     assert found == expected
+
+
+@settings(max_examples=scaled(200))
+@given(runs(), st.sampled_from([1, 2, 5]), st.sampled_from([1, 2, 4]))
+def test_few_rows_between_many_are_put_there_one_by_one(
+    given_runs: list[list[pa.RecordBatch]], alone: int, few: int
+) -> None:
+    expected = sorted((r["ts"], r["_seq"]) for run in given_runs for batch in run for r in batch.to_pylist())
+    with mock.patch.multiple(merge, _ALONE=alone, _FEW=few):
+        found = rows_of(batch for batch in merged([iter(run) for run in given_runs], 0, 2) if batch.num_rows)
+    assert found == expected
+
+
+def test_long_stretches_without_other_rows_are_not_copied() -> None:
+    many = batch_of([(2 * time, time) for time in range(50_000)])
+    few = batch_of([(time, 100_000 + time) for time in (5, 6, 60_001)])
+    found = list(merged([iter([many]), iter([few])], 0, 2))
+    assert rows_of(iter(found)) == sorted(rows_of(iter([many, few])))
+    own = {many.column(2).buffers()[1].address}
+    shared = sum(batch.num_rows for batch in found if batch.column(2).buffers()[1].address in own)
+    assert shared > 49_000
 
 
 @settings(max_examples=scaled(100))

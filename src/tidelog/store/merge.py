@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.arrays import integers
+from tidelog.store.gathering import gathered
 from tidelog.store.rows import Ints, sorting
 
 Batches = Iterator[pa.RecordBatch]
@@ -16,6 +17,11 @@ Batches = Iterator[pa.RecordBatch]
 _ALONE: Final = 1024
 """Rows of one run before all others that are passed on as they are. Fewer are sorted together with others: where runs
 interleave row by row, a step for each row would cost more than sorting."""
+
+
+_FEW: Final = 8192
+"""One row in so many, or fewer, that fall between the rows of another part are put there one by one: passing on the
+stretches in between takes less time than sorting, and copying, everything."""
 
 
 class _Run:
@@ -130,13 +136,37 @@ def _step(active: list[_Run], time_index: int, seq_index: int) -> Batches:
     parts = [part for run in active if (part := run.take_before(limit)) is not None]
     if not parts:  # every row at hand of some run has this very time
         parts = [part for run in active for part in run.take_until(limit)]
-    yield in_order(pa.concat_batches(parts), time_index, seq_index)
+    yield from _woven(parts, time_index, seq_index)
+
+
+def _woven(parts: list[pa.RecordBatch], time_index: int, seq_index: int) -> Batches:
+    """Rows that interleave, in order. Long stretches of one part that few rows of others fall into are not copied."""
+    most = max(parts, key=lambda part: part.num_rows)
+    others = [part for part in parts if part is not most]
+    if not others or sum(part.num_rows for part in others) > most.num_rows // _FEW:
+        yield in_order(pa.concat_batches(parts), time_index, seq_index)
+        return
+    few = in_order(pa.concat_batches(others), time_index, seq_index)
+    at, those = integers(most.column(time_index)), integers(few.column(time_index))
+    firsts, lasts = np.searchsorted(at, those), np.searchsorted(at, those, side="right")
+    begins = np.concatenate([[0], np.flatnonzero(firsts[1:] - lasts[:-1] >= _ALONE) + 1])
+    done = 0
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(those)], strict=True):
+        first, last = int(firsts[begin]), int(lasts[end - 1])
+        if done < first:
+            yield most.slice(done, first - done)
+        group = few.slice(begin, end - begin)
+        near = most.slice(first, last - first)
+        yield in_order(pa.concat_batches([near, group]), time_index, seq_index) if near.num_rows else group
+        done = last
+    if done < most.num_rows:
+        yield most.slice(done)
 
 
 def in_order(batch: pa.RecordBatch, time_index: int, seq_index: int) -> pa.RecordBatch:
     """Rows in the order of (time, ``_seq``); fast if they consist of a few sorted stretches."""
     order = sorting(integers(batch.column(time_index)), integers(batch.column(seq_index)))
-    return batch if order is None else batch.take(pa.array(order))
+    return batch if order is None else gathered([batch], order)
 
 
 def chained(parts: Sequence[tuple[int, int, Callable[[], Batches]]], time_index: int, seq_index: int) -> Batches:
