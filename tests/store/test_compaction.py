@@ -13,6 +13,7 @@ import pytest
 from support.crash_medium import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.model import Schema
 from tidelog.model.errors import ConflictError, InputError, ReadOnlyError
 from tidelog.model.interval import Interval
 from tidelog.store import rewriting
@@ -314,6 +315,25 @@ def test_while_a_tail_writes_and_readers_read(medium: RecordingMedium) -> None:
     assert not failures, failures
     assert len(stream) == 60 * 40 + 12 * 40
     assert stream.check() == []
+
+
+def test_columns_that_were_added_meanwhile_are_kept(medium: RecordingMedium) -> None:
+    """By somebody who has opened the stream before that."""
+    stream = create(medium)
+    load(stream, list(range(100)))
+    wider = Schema(SCHEMA.append(pa.field("extra", pa.int64())), "ts")
+    stream.manifests.commit(lambda _: Change(schema=wider))
+    with Store(medium) as store:
+        newer = store.stream("s")
+        with BulkWriter(newer.site) as writer:
+            arrays = [list(range(50, 150)), [1] * 100, ["a"] * 100, list(range(100))]
+            writer.append(pa.record_batch(arrays, schema=wider.arrow))
+            commit_bulk(newer.manifests, writer.finish())
+        before = content(newer)
+        assert stream.compact().splits_after == 1
+        assert content(newer).equals(before)
+        assert newer.aggregate(None, None, ["count(extra)", "sum(extra)"]) == {"count(extra)": 100, "sum(extra)": 4950}
+        assert newer.check() == []
 
 
 def test_reading_stores_do_not_compact(medium: RecordingMedium) -> None:

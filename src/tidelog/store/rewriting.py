@@ -23,7 +23,7 @@ from tidelog.model.errors import ClosedError, ConflictError
 from tidelog.model.interval import Interval
 from tidelog.storage import ContainerReader
 from tidelog.store.manifest import Change, Manifest, ManifestLog
-from tidelog.store.opensplit import OpenSplit, Site, closed_tree
+from tidelog.store.opensplit import OpenSplit, Site, closed_tree, layout_of
 from tidelog.store.parts import SplitPart
 from tidelog.store.retention import give_up, remove_splits
 from tidelog.store.rows import concatenated, times
@@ -67,8 +67,8 @@ def rewrite(
 ) -> Rewritten:
     """Replace closed splits by new ones with the same rows, but for those that are deleted.
 
-    The results have the layout given, else the stream's as ``site`` knows it, and do not overlap; they are cut at the
-    stream's ``split_bytes``, and at multiples of ``width`` ticks of time if that is given. If no row is left there are
+    The results have the layout given, else the stream's, and do not overlap; they are cut at the stream's
+    ``split_bytes``, and at multiples of ``width`` ticks of time if that is given. If no row is left there are
     none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing has changed,
     and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two batches.
     """
@@ -76,6 +76,8 @@ def rewrite(
     missing = [name for name in names if name not in manifest.splits]
     if missing:
         raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
+    if layout is None and site.layout.schema != manifest.schema:
+        layout = layout_of(manifest)  # columns were added since: what is written without them would lose their values
     if layout is not None:
         site = replace(site, layout=layout)
     old = tuple(manifest.splits[name] for name in names)
