@@ -238,6 +238,22 @@ def test_removing_needs_orphans_and_an_age(cli: Cli, trades: list[Any]) -> None:
     assert "older_than" in run.err
 
 
+def test_alter(cli: Cli, trades: list[Any]) -> None:
+    given = ["--add", "venue=string", "--add", "fee=float64", "--rename", "price=amount", "--widen", "volume=float64"]
+    assert cli("alter", "trades", "-s", "events", "--widen", "volume=int8").code == 1
+    assert cli("alter", "trades", "-s", "events", "--add", "venue").code == 2
+    assert cli("alter", "trades", "-s", "events", "--rename", "venue").code == 2
+    assert "no column 'pric'" in cli("alter", "trades", "-s", "events", "--rename", "pric=x").err
+    run = cli("alter", "trades", "-s", "events", "--add", "venue=string", "--rename", "price=amount")
+    assert run.out == (
+        "'trades' has the columns ts timestamp[us], symbol string, amount float64, volume int64, venue string\n"
+    )
+    assert cli("alter", "trades", "-s", "events", *given).code == 1  # some of it was done before
+    found = cli("scan", *trades, "--limit", "1", "-o", "csv").lines
+    assert found[0].replace('"', "") == "ts,symbol,amount,volume,venue"
+    assert cli("aggregate", "max(amount)", "count(venue)", *trades, "-o", "csv").lines[1:] == ["49.75,0"]
+
+
 def test_backup_and_restore(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
     run = cli("backup", "copy", "--store", "events")
     assert run.code == 0, run.err
@@ -275,6 +291,7 @@ def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
         ["drop", "x", "--store", "nowhere", "--yes"],
         ["rename", "x", "y", "--store", "nowhere"],
         ["backup", "x.csv", "--store", "nowhere"],
+        ["alter", "x", "--store", "nowhere", "--rename", "a=b"],
         ["export", "x.csv", "--store", "nowhere", "--stream", "x"],
     ],
 )
@@ -331,7 +348,20 @@ def test_the_store_may_come_from_the_environment(cli: Cli, trades: list[Any], mo
     assert cli("streams").lines == ["trades"]
 
 
-COMMANDS = ["ingest", "scan", "aggregate", "export", "streams", "stats", "check", "drop", "rename", "backup", "restore"]
+COMMANDS = [
+    "ingest",
+    "scan",
+    "aggregate",
+    "export",
+    "streams",
+    "stats",
+    "check",
+    "drop",
+    "rename",
+    "alter",
+    "backup",
+    "restore",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -70,8 +70,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """What reads partitions as tasks do; returns the rows, and what was read from disk for them."""
     sites: list[Site] = []
 
-    def kept(*arguments: Any) -> Site:
-        sites.append(Site(*arguments))
+    def kept(*arguments: Any, **more: Any) -> Site:
+        sites.append(Site(*arguments, **more))
         return sites[-1]
 
     monkeypatch.setattr(pieces, "Site", kept)

@@ -177,7 +177,7 @@ def test_a_crash_leaves_no_backup_or_a_whole_one() -> None:
     found = {True: 0, False: 0}
     crashes = [*power_losses(target, singles=2), *random_power_losses(target, 1, 5), *kills(target)]
     for index, crash in enumerate(crashes):
-        if index % 5 and not crash.marks:
+        if index % 8 and not crash.marks:
             continue
         medium = crash.medium()
         is_complete = medium.exists(MARKER)

@@ -28,6 +28,10 @@ STORED = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("text", pa.stri
 DIRECTORY = "tail"
 
 
+def read_rows(message: pa.Buffer, version: int) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(message, STORED)
+
+
 def rows(*numbers: int) -> pa.RecordBatch:
     columns = [list(numbers), [f"row {n}" if n % 2 else None for n in numbers], list(numbers)]
     return pa.RecordBatch.from_arrays(
@@ -46,7 +50,7 @@ HEAD = Head({"ä.tide": (3, 17)}, 12, {"producer ü": 5}, True)
 
 @pytest.mark.parametrize("batch", [None, rows(), rows(1), rows(*range(100)), rows(*range(50)).slice(7, 20)])
 def test_records_come_back_as_they_were(batch: pa.RecordBatch | None) -> None:
-    entry = unpack(pack(HEAD, message_of(batch)), STORED)
+    entry = unpack(pack(HEAD, message_of(batch)), read_rows)
     assert entry.head == HEAD
     expected = batch if batch is not None and batch.num_rows else None
     assert entry.rows == expected if expected is None else entry.rows.equals(expected)
@@ -55,12 +59,12 @@ def test_records_come_back_as_they_were(batch: pa.RecordBatch | None) -> None:
 @pytest.mark.parametrize("payload", [b"", b"1234567", b"\0" * 16, pack(HEAD, None)[:20], b"\xff" * 40])
 def test_other_bytes_are_refused(payload: bytes) -> None:
     with pytest.raises(CorruptionError, match="journal"):
-        unpack(payload, STORED)
+        unpack(payload, read_rows)
 
 
 def test_rows_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(CorruptionError, match="rows"):
-        unpack(pack(HEAD, message_of(rows(1)))[:-24], STORED)
+        unpack(pack(HEAD, message_of(rows(1)))[:-24], read_rows)
 
 
 def test_a_journal_is_replaced_by_one_that_starts_with_a_base() -> None:
@@ -68,10 +72,10 @@ def test_a_journal_is_replaced_by_one_that_starts_with_a_base() -> None:
     journal = TailJournal(files, DIRECTORY, Head({}, 0, {}, True), None, 1)
     journal.append(Head({"a": (1, 1)}, 2, {"p": 7}), message_of(rows(0, 1)))
     journal.sync()
-    assert [entry.head.next_seq for entry in read_entries(files, journal.name, STORED)] == [0, 2]
-    assert read_entries(files, journal.name, STORED, 1)[-1].head.next_seq == 0
+    assert [entry.head.next_seq for entry in read_entries(files, journal.name, read_rows)] == [0, 2]
+    assert read_entries(files, journal.name, read_rows, 1)[-1].head.next_seq == 0
     with pytest.raises(CorruptionError, match="has 2 records, 3 were published"):
-        read_entries(files, journal.name, STORED, 3)
+        read_entries(files, journal.name, read_rows, 3)
     before = journal.bytes
     journal.replace(Head({"a": (1, 1)}, 2, {"p": 7}, True), rows(1))
     assert (journal.number, journal.records) == (2, 1)
@@ -80,7 +84,7 @@ def test_a_journal_is_replaced_by_one_that_starts_with_a_base() -> None:
     journal.remove_older()
     assert journal_numbers(files, DIRECTORY) == [2]
     journal.close()
-    number, entries = newest_entries(files, DIRECTORY, STORED) or (0, [])
+    number, entries = newest_entries(files, DIRECTORY, read_rows) or (0, [])
     assert (number, producers_of(entries)) == (2, {"p": 7})
     assert [head.next_seq for head in read_heads(files, journal.name)] == [2]
 
@@ -89,10 +93,10 @@ def test_a_journal_without_a_base_does_not_count_and_is_not_in_the_way() -> None
     files = medium()
     TailJournal(files, DIRECTORY, Head({}, 5, {}, True), None, 1).close()
     Journal.create(files, journal_name(DIRECTORY, 2)).close()
-    number, entries = newest_entries(files, DIRECTORY, STORED) or (0, [])
+    number, entries = newest_entries(files, DIRECTORY, read_rows) or (0, [])
     assert (number, entries[0].head.next_seq) == (1, 5)
     TailJournal(files, DIRECTORY, Head({}, 6, {}, True), None, 2).close()
-    assert (newest_entries(files, DIRECTORY, STORED) or (0, []))[0] == 2
+    assert (newest_entries(files, DIRECTORY, read_rows) or (0, []))[0] == 2
 
 
 def test_a_first_record_that_is_no_base_is_corruption() -> None:
@@ -100,11 +104,11 @@ def test_a_first_record_that_is_no_base_is_corruption() -> None:
     with Journal.create(files, journal_name(DIRECTORY, 1)) as journal:
         journal.append(pack(Head({}, 1), None))
     with pytest.raises(CorruptionError, match="not a base"):
-        read_entries(files, journal_name(DIRECTORY, 1), STORED)
+        read_entries(files, journal_name(DIRECTORY, 1), read_rows)
 
 
 def test_no_journals() -> None:
-    assert newest_entries(medium(), DIRECTORY, STORED) is None
+    assert newest_entries(medium(), DIRECTORY, read_rows) is None
 
 
 def test_records_count_together_with_their_commits() -> None:

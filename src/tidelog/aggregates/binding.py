@@ -46,6 +46,10 @@ class Binding:
         values = [repr(value) if isinstance(value, str) else json.dumps(value) for _, value in self.parameters]
         return f"{function}({', '.join([*map(_identifier, self.columns), *values])})"
 
+    def renamed(self, names: Mapping[str, str]) -> Binding:
+        """The same aggregate of columns that have new names, given by their old ones."""
+        return Binding(self.id, tuple(names.get(column, column) for column in self.columns), self.parameters)
+
     def to_dict(self) -> dict[str, Any]:
         """The binding as JSON values."""
         return {"id": self.id, "columns": list(self.columns), "parameters": dict(self.parameters), "name": self.name}

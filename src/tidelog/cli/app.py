@@ -263,12 +263,15 @@ def stats(
     stream: Annotated[
         str | None, typer.Option("--stream", "-n", metavar="NAME", help="One stream only.", show_default=False)
     ] = None,
+    columns: Annotated[
+        bool, typer.Option("--columns", "-c", help="With nulls, bounds and temporal correlation of columns, by split.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """What streams consist of: rows, bytes, times, splits and the shape of their trees."""
     from tidelog.cli import manage
 
-    manage.stats(store, stream, as_json=json)
+    manage.stats(store, stream, columns=columns, as_json=json)
 
 
 @app.command()
@@ -341,6 +344,44 @@ def coarsen(
     if not (yes or sys.stdin.isatty()):
         raise typer.BadParameter("nobody is there to be asked; say --yes to reduce events", param_hint="--yes")
     upkeep.coarsen(store, stream, time_of(before), grain, is_sure=yes)
+
+
+@app.command()
+@reported
+def alter(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    store: StorePath,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="COLUMN=TYPE", help="A new column; may be repeated.")
+    ] = None,
+    widen: Annotated[
+        list[str] | None, typer.Option("--widen", metavar="COLUMN=TYPE", help="A wider type for a column; repeatable.")
+    ] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="A new name for a column; repeatable.")
+    ] = None,
+    loosen: Annotated[
+        list[str] | None, typer.Option("--loosen", metavar="COLUMN", help="Nulls from now on; may be repeated.")
+    ] = None,
+) -> None:
+    """Change the columns of a stream; events from before are read through the new schema.
+
+    Names are those from before. The stream must not be written by another
+    process at the same time.
+    """
+    from tidelog.cli import manage
+    from tidelog.cli.reading.typed import parsed_types
+
+    given = {}
+    for name, texts in (("--add", add), ("--widen", widen)):
+        try:
+            given[name] = parsed_types(texts or [])
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=name) from error
+    names = dict(text.partition("=")[::2] for text in rename or [])
+    if not all(old and new for old, new in names.items()):
+        raise typer.BadParameter(f"found {rename}; expected OLD=NEW, such as price=amount", param_hint="--rename")
+    manage.alter(store, stream, add=given["--add"], widen=given["--widen"], rename=names, loosen=loosen or [])
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The streams of a store: what ``streams``, ``stats``, ``check``, ``drop`` and ``rename`` do."""
+"""The streams of a store: what ``alter``, ``streams``, ``stats``, ``check``, ``drop`` and ``rename`` do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import typer
 
 import tidelog
@@ -33,17 +34,35 @@ def streams(store_path: Path, *, details: bool, as_json: bool) -> None:
             typer.echo(name)
 
 
-def stats(store_path: Path, stream: str | None, *, as_json: bool) -> None:
-    """Print what streams consist of: all, or one."""
+def stats(store_path: Path, stream: str | None, *, columns: bool, as_json: bool) -> None:
+    """Print what streams consist of: all, or one; with what is known of the ``columns`` of each split."""
     with tidelog.open(store_path, read_only=True) as store:
         found = {name: store.stream(name).stats() for name in (store.streams() if stream is None else [stream])}
     if as_json:
         _print_json(found if stream is None else found[stream])
         return
     for index, values in enumerate(found.values()):
+        if not columns:
+            values.pop("statistics", None)
         if index:
             typer.echo()
         _print_facts(values)
+
+
+def alter(
+    store_path: Path,
+    stream: str,
+    *,
+    add: Mapping[str, pa.DataType],
+    widen: Mapping[str, pa.DataType],
+    rename: Mapping[str, str],
+    loosen: Sequence[str],
+) -> None:
+    """Change the columns of a stream, and print what they are now."""
+    with existing(store_path, read_only=False) as store:
+        schema = store.stream(stream).evolve(add=add, widen=widen, rename=rename, loosen=loosen)
+    columns = (f"{field.name} {type_name(field.type)}" for field in schema)
+    typer.echo(f"{stream!r} has the columns {', '.join(columns)}")
 
 
 def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:

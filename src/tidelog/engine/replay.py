@@ -17,11 +17,11 @@ from tidelog.store.rows import Ints
 class _Cursor:
     """The events of one stream, and how far they were taken."""
 
-    def __init__(self, stream: Stream, batches: Iterator[pa.RecordBatch], order: int) -> None:
+    def __init__(self, stream: Stream, batches: pa.RecordBatchReader, order: int) -> None:
         self.name = stream.name
         self.order = order
-        self._time = stream.schema.time_index
-        self._batches = batches
+        self._time = batches.schema.get_field_index(stream.schema.time)
+        self._batches = iter(batches)
         self._rest: pa.RecordBatch | None = None
         self.times: Ints
         self.advance()
@@ -69,13 +69,11 @@ def replay(
     if len(set(units.values())) > 1:
         told = ", ".join(f"{name!r}: {unit or 'plain integers'}" for name, unit in units.items())
         raise InputError(f"streams with clocks of different units cannot be merged by time; found {told}")
-    readers = [iter(stream.scan(start, end, where=where)) for stream in streams]
+    readers = [stream.scan(start, end, where=where) for stream in streams]
     return _merged(streams, readers)
 
 
-def _merged(
-    streams: Sequence[Stream], readers: Sequence[Iterator[pa.RecordBatch]]
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _merged(streams: Sequence[Stream], readers: Sequence[pa.RecordBatchReader]) -> Iterator[tuple[str, pa.RecordBatch]]:
     cursors = [
         _Cursor(stream, batches, order) for order, (stream, batches) in enumerate(zip(streams, readers, strict=True))
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -15,9 +15,20 @@ from tidelog.aggregates import Binding, find
 from tidelog.engine.maintainer import Account
 from tidelog.engine.toolate import AsideNeeded, Gate
 from tidelog.expr import Predicate, parse_aggregate, predicate
+from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.model import to_batches
-from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, did_you_mean
+from tidelog.model.errors import (
+    ClosedError,
+    ConflictError,
+    InputError,
+    LockedError,
+    NotFoundError,
+    ReadOnlyError,
+    SchemaError,
+    did_you_mean,
+)
+from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.check import Finding
@@ -57,6 +68,21 @@ _EVENT_TIMES: Final = frozenset(
 """What the time of a single event is; a dict with anything else there is left to the conversion of columns."""
 
 
+class _Texts:
+    """What texts of questions mean for a layout. The same are asked again and again, and reading takes longest."""
+
+    def __init__(self, layout: Layout, options: StreamOptions) -> None:
+        self.layout = layout
+        bindings = options.user_aggregates
+        self._absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
+        self.question = lru_cache(_KNOWN_TEXTS)(self._read_question)
+        self.condition = lru_cache(_KNOWN_TEXTS)(partial(predicate, schema=layout.stored))
+
+    def _read_question(self, texts: tuple[str, ...]) -> Question:
+        stored, time = self.layout.stored, self.layout.schema.time
+        return Question(self.layout, [parse_aggregate(text, stored, time, self._absent) for text in texts])
+
+
 class Stream:
     """A stream of a store. May be used from several threads; made by ``Store.stream`` and ``Store.create_stream``.
 
@@ -83,20 +109,14 @@ class Stream:
         self._read_only = read_only
         self._closed = False
         self._mutex = threading.RLock()
-        self._site = Site.of(manifests)
-        layout = self._site.layout
-        self.schema: Schema = layout.schema
-        self.options: StreamOptions = self._site.options
-        self._snapshots = Snapshots(self._site, manifests)
+        site = Site.of(manifests)
+        self._snapshots = Snapshots(site, manifests)
         self._tail: Tail | None = None
         self._on_writing = on_writing
-        self._maintenance = Maintenance(self._site, manifests)
         self._maintaining = threading.Lock()
         self.account = Account()
         """What automatic maintenance has done."""
-        self._row_reader = RowReader(self.schema)
-        self._read_plain = self._row_reader.read_plain
-        self._time = self.schema.time
+        self._adopt(site)
         self._is_committed = self.options.durability == "batch"
         """Whether every append is."""
         self._is_gated = self.options.too_late != "accept"
@@ -107,9 +127,18 @@ class Stream:
         """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
         """How many of them are gathered: one as long as the tail is not open, so that the first one opens it."""
-        # The same questions are asked again and again, and reading them takes longer than answering them.
-        self._question = functools.lru_cache(_KNOWN_TEXTS)(self._read_question)
-        self._condition = functools.lru_cache(_KNOWN_TEXTS)(functools.partial(predicate, schema=layout.stored))
+
+    def _adopt(self, site: Site) -> None:
+        """Go on with a version of the schema."""
+        self._site = site
+        self.schema: Schema = site.layout.schema
+        """The newest that is known here: every query looks for a newer one, and so does what opens the tail."""
+        self.options: StreamOptions = site.options
+        self._row_reader = RowReader(self.schema)
+        self._read_plain = self._row_reader.read_plain
+        self._time = self.schema.time
+        self._texts = _Texts(site.layout, site.options)
+        self._maintenance = Maintenance(site, self._manifests)
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}: {', '.join(self.schema.names)}>"
@@ -126,12 +155,19 @@ class Stream:
         A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
         """
+        if self._tail is None:
+            with self._mutex:
+                self._writer()  # with the newest schema, which then stays
+        site = self._site
         if type(data) is dict and producer is None and not self._is_gated:
             row = self._read_plain(data)
             if row is None and type(data.get(self._time)) in _EVENT_TIMES:
                 row = self._row_reader.read(data)
             if row is not None:
                 with self._mutex:
+                    if self._site is not site:  # another thread has changed the schema
+                        self.append(data)
+                        return
                     self._rows.append(row)
                     if len(self._rows) >= self._gathering:
                         self._append_rows()
@@ -141,25 +177,31 @@ class Stream:
                 return
         if (producer is None) != (number is None):
             raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
-        batches: Iterable[pa.RecordBatch] = to_batches(data, self.schema)
+        batches: Iterable[pa.RecordBatch] = to_batches(data, site.layout.schema)
         if _may_change(data):
             batches = [owned(batch) for batch in batches]
         if self._is_gated:
-            tail = self._append_gated(batches, producer, number)
+            tail = self._append_gated(batches, producer, number, site)
         else:
             with self._mutex:
                 tail = self._writer()
+                if self._site is not site:  # another thread has changed the schema
+                    batches = self._brought(batches, site)
                 self._append_rows()
                 tail.append(batches, producer=producer, number=number)
         if self._is_committed:
             tail.commit()  # without the lock: threads that come together share a sync
 
-    def _append_gated(self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None) -> Tail:
+    def _append_gated(
+        self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None, site: Site
+    ) -> Tail:
         """Append rows that are not too late, and do with others what the stream's options say."""
         with self._mutex:
             tail = self._writer()
             gate = self._gate
             assert gate is not None
+            if self._site is not site:  # another thread has changed the schema
+                batches = self._brought(batches, site)
         if not isinstance(batches, list):  # which cannot be looked at twice
             gate.open_aside()
         while True:
@@ -177,6 +219,13 @@ class Stream:
                         gate.flush()
                     return tail
             gate.open_aside()
+
+    def _brought(self, batches: Iterable[pa.RecordBatch], site: Site) -> Iterable[pa.RecordBatch]:
+        """Batches of the schema of a site as batches of the schema now."""
+        history = self._site.history
+        assert history is not None
+        brought = (history.brought(batch, site.version) for batch in batches)
+        return list(brought) if isinstance(batches, list) else brought
 
     def _append_rows(self) -> None:
         """Hand gathered events to the tail."""
@@ -315,11 +364,77 @@ class Stream:
 
     def _renew(self, manifest: Manifest) -> None:
         """Take over aggregates that were attached or detached."""
-        self._site = renewed(self._site, manifest)
-        self.options = self._site.options
+        self._adopt(renewed(self._site, manifest))
         self._snapshots.renew(self._site)
-        self._maintenance = Maintenance(self._site, self._manifests)
-        self._question.cache_clear()
+
+    def evolve(
+        self,
+        schema: pa.Schema | Schema | None = None,
+        *,
+        add: pa.Schema | Mapping[str, pa.DataType] | Sequence[Any] = (),
+        widen: Mapping[str, pa.DataType] | None = None,
+        rename: Mapping[str, str] | None = None,
+        loosen: Sequence[str] = (),
+    ) -> Schema:
+        """Change the schema, at once and durably, for all who open the stream or ask it next; returns the new one.
+
+        ``add`` new nullable columns (what ``pyarrow.schema`` takes), ``widen`` types (``{"x": pa.int64()}``),
+        ``rename`` columns (``{"old": "new"}``), and ``loosen`` those that may have nulls from now on; names are those
+        from before. Or give the new ``schema`` as a whole, in which nothing may have another name. Events from before
+        are read through the new schema; snapshots keep theirs.
+
+        Takes the tail lock: raises :class:`LockedError` while another process writes the stream. Raises
+        :class:`SchemaError`, with nothing changed, for what events from before cannot be read through.
+        """
+        if self.options.too_late == "aside":
+            raise SchemaError(
+                f"stream {self.name!r} sets late events aside, in a stream with the same columns, which cannot change"
+            )
+        with self._mutex:
+            was_open = self._tail is not None
+            try:
+                tail = self._writer()
+            except LockedError as error:
+                raise LockedError(
+                    f"the schema of stream {self.name!r} cannot change while another process writes it ({error}); let "
+                    "that one do it, or close it there first"
+                ) from error
+            try:
+                self._append_rows()
+                wanted, renames = self._wanted(schema, add=add, widen=widen, rename=rename, loosen=loosen)
+                if wanted != self.schema or renames:
+                    options = self.options.with_renamed(dict(renames))
+                    # What could not be computed of the new columns is refused before anything is changed.
+                    States.of(
+                        Layout(wanted).stored,
+                        wanted.time,
+                        [each for each in options.user_aggregates if find(each.id) is not None],
+                    )
+                    lock = tail.evolve(partial(_evolution, wanted, renames))
+                    self._tail = None
+                    self._adopt(self._site.at(self._manifests.load()))
+                    if not was_open:
+                        lock.release()
+                        self._gathering = 1
+                        return self.schema
+                    self._tail = Tail(self._site, self._manifests, lock)
+                    if self._is_gated:
+                        self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
+            finally:
+                if not was_open and self._tail is not None:  # who does not write must not keep others from it
+                    self._tail.close()
+                    self._tail = None
+                    self._gathering = 1
+            return self.schema
+
+    def _wanted(self, schema: pa.Schema | Schema | None, **changes: Any) -> tuple[Schema, Renames]:
+        if schema is None:
+            return evolved(self.schema, **changes)
+        if any(changes.values()):
+            raise SchemaError("found a whole schema and changes of the one there is; give one of them")
+        wanted = schema if isinstance(schema, Schema) else Schema(schema, self.schema.time)
+        check_evolution(self.schema, wanted)
+        return wanted, ()
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.
@@ -340,8 +455,14 @@ class Stream:
 
     def _writer(self) -> Tail:
         self._check_writable()
-        if self._tail is None:
-            self._tail = Tail(self._site, self._manifests)
+        while self._tail is None:
+            self._adopt_newest()
+            try:
+                self._tail = Tail(self._site, self._manifests)
+            except ConflictError:
+                if self._site.at(self._manifests.load()) is self._site:
+                    raise
+                continue  # somebody has changed the schema just now
             if self._is_gated:
                 self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
             self._on_writing()
@@ -352,6 +473,11 @@ class Stream:
     def is_closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
+
+    def _adopt_newest(self) -> None:
+        site = self._site.at(self._manifests.load())
+        if site is not self._site:
+            self._adopt(site)
 
     def close(self) -> None:
         """Flush and free everything. Scans under way go on; other calls are refused from now on."""
@@ -382,13 +508,14 @@ class Stream:
         """Where the stream's splits are, and how they are laid out."""
         return self._site
 
-    def published(self) -> Snapshot:
+    def published(self, version: int | None = None) -> Snapshot:
         """The stream as any process can see it: everything flushed, even if this one writes it and has more.
 
-        What queries that are to survive this process go by, such as the offsets of a streaming query.
+        What queries that are to survive this process go by, such as the offsets of a streaming query. ``version`` is
+        that of the schema it is presented under, the newest unless said otherwise.
         """
         self._check_open()
-        return self._snapshots.newest()
+        return self._snapshots.newest() if version is None else self._snapshots.under(version)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -400,7 +527,10 @@ class Stream:
         with self._mutex:
             self._check_open()
             if self._tail is None:
-                return self._snapshots.newest()
+                snapshot = self._snapshots.newest()
+                if self._snapshots.site.version != self._site.version:
+                    self._adopt(self._snapshots.site)
+                return snapshot
             self._append_rows()
             return self._snapshots.of_tail(self._tail.view())
 
@@ -420,13 +550,14 @@ class Stream:
         such a number: then only events with smaller ones count. It may also be a set of them
         (:class:`tidelog.store.seqset.SeqSet`). Lazy, with bounded memory.
         """
-        interval = self.schema.clock.interval(start, end)
-        names = self._columns(columns, seq)
-        condition = self._predicate(where)
         snapshot, numbers = self._as_of(as_of)
+        layout = snapshot.layout
+        interval = layout.schema.clock.interval(start, end)
+        names = self._columns(columns, seq, layout.schema)
+        condition = self._predicate(where, layout)
         readable(snapshot, interval.start, interval.end, numbers)  # else what cannot be read is found by the first read
         batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
-        stored = self._site.layout.stored
+        stored = layout.stored
         return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)
 
     def aggregate(
@@ -467,17 +598,11 @@ class Stream:
     def _aggregate(
         self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Snapshot | SeqSet | int | None
     ) -> Answers:
-        interval = self.schema.clock.interval(start, end)
-        question, condition = self._question(texts), self._predicate(where)
         snapshot, numbers = self._as_of(as_of)
+        layout = snapshot.layout
+        interval = layout.schema.clock.interval(start, end)
+        question, condition = self._read(layout).question(texts), self._predicate(where, layout)
         return aggregate(snapshot, interval.start, interval.end, question, condition, numbers)
-
-    def _read_question(self, texts: tuple[str, ...]) -> Question:
-        stored = self._site.layout.stored
-        bindings = self.options.user_aggregates
-        absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
-        calls = [parse_aggregate(text, stored, self.schema.time, absent) for text in texts]
-        return Question(self._site.layout, calls)
 
     def aggregate_all(
         self,
@@ -494,8 +619,9 @@ class Stream:
         """
         texts = _texts(aggregates)
         ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
-        question, condition = self._question(texts), self._predicate(where)
         snapshot, numbers = self._as_of(as_of)
+        layout = snapshot.layout
+        question, condition = self._read(layout).question(texts), self._predicate(where, layout)
         found = aggregate_all(snapshot, ranges, question, condition, numbers)
         return [dict(zip(texts, answers.values, strict=True)) for answers in found]
 
@@ -506,8 +632,9 @@ class Stream:
 
     def nth(self, index: int, columns: Sequence[str] | None = None, *, as_of: Snapshot | None = None) -> dict[str, Any]:
         """Event number ``index`` in the order of (time, arrival), from 0; negative numbers count from the end."""
-        names = self._columns(columns, False)
-        row: dict[str, Any] = nth(self.snapshot() if as_of is None else as_of, index, names).to_pylist()[0]
+        snapshot = self.snapshot() if as_of is None else as_of
+        names = self._columns(columns, False, snapshot.layout.schema)
+        row: dict[str, Any] = nth(snapshot, index, names).to_pylist()[0]
         return row
 
     def __len__(self) -> int:
@@ -532,13 +659,13 @@ class Stream:
 
     # -- checking arguments ---------------------------------------------------------------------------------------
 
-    def _columns(self, columns: Sequence[str] | None, seq: bool) -> list[str]:
-        names = list(self.schema.names) if columns is None else list(columns)
+    def _columns(self, columns: Sequence[str] | None, seq: bool, schema: Schema) -> list[str]:
+        names = list(schema.names) if columns is None else list(columns)
         if isinstance(columns, str):
             raise InputError(f"columns is the text {columns!r}; expected a list of names such as [{columns!r}]")
         if seq and SEQUENCE_COLUMN not in names:
             names.append(SEQUENCE_COLUMN)
-        known = (*self.schema.names, SEQUENCE_COLUMN)
+        known = (*schema.names, SEQUENCE_COLUMN)
         for index, name in enumerate(names):
             if name not in known:
                 raise NotFoundError(f"no column {name!r} in stream {self.name!r}; {did_you_mean(str(name), known)}")
@@ -546,8 +673,17 @@ class Stream:
                 raise InputError(f"column {name!r} was asked for twice; name it once")
         return names
 
-    def _predicate(self, where: str | None) -> Predicate | None:
-        return None if where is None else self._condition(where)
+    def _predicate(self, where: str | None, layout: Layout) -> Predicate | None:
+        return None if where is None else self._read(layout).condition(where)
+
+    def _read(self, layout: Layout) -> _Texts:
+        """What reads the texts of questions about snapshots with a layout."""
+        texts = self._texts
+        if texts.layout is not layout:
+            texts = _Texts(layout, self.options)
+            if layout.schema == self.schema:
+                self._texts = texts
+        return texts
 
     def _as_of(self, as_of: Snapshot | SeqSet | int | None) -> tuple[Snapshot, SeqSet | None]:
         if as_of is None:
@@ -572,6 +708,11 @@ class Stream:
 
 def _several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:
     return [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
+
+
+def _evolution(schema: Schema, renames: Renames, manifest: Manifest) -> Change:
+    """What changes of a manifest with its schema: options that name columns follow, those attached just now too."""
+    return Change(schema=schema, renames=renames, options=manifest.options.with_renamed(dict(renames)))
 
 
 def _texts(aggregates: Sequence[str] | str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -87,6 +88,16 @@ class Layout:
         """The position of a stored column. Raises :class:`NotFoundError` for an unknown name."""
         position = self._positions.get(name)
         return self.schema.index(name) if position is None else position
+
+    def renamed(self, names: Sequence[str]) -> Layout:
+        """The same layout with other names for the columns of the schema, given for all of them in their order."""
+        kept: str | list[str] = "all"
+        if self.aggregates is not None:
+            pairs = zip(self.schema.names, names, strict=True)
+            kept = [new for old, new in pairs if old in self.aggregates]
+        moved = dict(zip(self.schema.names, names, strict=True))
+        states = [replace(each, binding=each.binding.renamed(moved)) for each in self.states.kept]
+        return Layout(self.schema.renamed(names), self.fanout, kept, states)
 
     def check_container(self, stored: pa.Schema) -> None:
         """Raise :class:`SchemaError` unless leaves of ``stored`` are leaves of such a tree."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.errors import SchemaError
+from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.model.types import type_name
+
+Renames: TypeAlias = tuple[tuple[str, str], ...]
+"""Old and new names of columns, all renamed at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,8 @@ def check_evolution(old: Schema, new: Schema) -> Evolution:
     for name in old.names:
         if name not in new:
             raise SchemaError(
-                f"column {name!r} is missing from the new schema; columns cannot be removed or renamed: keep it, "
-                "and append nulls if it is nullable"
+                f"column {name!r} is missing from the new schema; columns cannot be removed: keep it, and append "
+                "nulls if it is nullable. To give it another name, say which (rename)"
             )
     added, widened, loosened = [], [], []
     for field in new:
@@ -64,6 +69,44 @@ def check_evolution(old: Schema, new: Schema) -> Evolution:
         loosened=tuple(loosened),
         reordered=tuple(name for name in new.names if name in old) != old.names,
     )
+
+
+def evolved(
+    schema: Schema,
+    *,
+    add: pa.Schema | Mapping[str, pa.DataType] | Sequence[Any] = (),
+    widen: Mapping[str, pa.DataType] | None = None,
+    rename: Mapping[str, str] | None = None,
+    loosen: Iterable[str] = (),
+) -> tuple[Schema, Renames]:
+    """The schema after some changes, and the columns that are renamed, as (old name, new name).
+
+    ``add`` are new nullable columns, whatever ``pyarrow.schema`` takes, behind all others; ``widen`` says new types,
+    ``rename`` new names (also in a circle), ``loosen`` which columns may have nulls from now on. Names are those of
+    ``schema``. Raises :class:`SchemaError` for what events written before cannot be read through.
+    """
+    widen, moved, loose = dict(widen or {}), dict(rename or {}), list(loosen)
+    if isinstance(loosen, str):
+        raise SchemaError(f"loosen is the text {loosen!r}; expected a list of names such as [{loosen!r}]")
+    for what, names in (("widen", widen), ("rename", moved), ("loosen", loose)):
+        for name in names:
+            if name not in schema:
+                raise SchemaError(f"{what}: there is no column {name!r}; {did_you_mean(str(name), schema.names)}")
+    if schema.time in loose:
+        raise SchemaError(f"loosen: every event has a time; column {schema.time!r} cannot have nulls")
+    fields = []
+    for field in schema:
+        changed = field.with_type(widen.get(field.name, field.type))
+        fields.append(changed.with_nullable(field.nullable or field.name in loose))
+    try:
+        new = list(pa.schema(add))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SchemaError(f"add is {add!r}; expected columns such as [('x', pyarrow.float64())] ({error})") from error
+    names = [moved.get(name, name) for name in schema.names]
+    wanted = [field.with_name(name) for field, name in zip(fields, names, strict=True)]
+    result = Schema(pa.schema([*wanted, *new]), moved.get(schema.time, schema.time))
+    check_evolution(schema.renamed(names), result)
+    return result, tuple((old, name) for old, name in moved.items() if old != name)
 
 
 def _check_added(field: pa.Field) -> None:

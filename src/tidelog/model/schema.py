@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
 import pyarrow as pa
@@ -111,6 +111,15 @@ class Schema:
     def field(self, name: str) -> pa.Field:
         """The Arrow field of a column. Raises :class:`NotFoundError` for an unknown name."""
         return self._arrow.field(self.index(name))
+
+    def renamed(self, names: Sequence[str]) -> Schema:
+        """The same columns under other names, given for all of them in their order."""
+        if tuple(names) == self.names:
+            return self
+        fields = [field.with_name(name) for field, name in zip(self, names, strict=True)]
+        schema = object.__new__(Schema)  # zones are taken as they are, see from_dict
+        schema._set(pa.schema(fields), names[self.time_index])
+        return schema
 
     def __contains__(self, name: object) -> bool:
         return name in self._positions

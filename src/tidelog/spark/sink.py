@@ -27,6 +27,7 @@ from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
 from tidelog.spark.workers import settle
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo
+from tidelog.store.opensplit import Site
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,9 @@ class TidelogWriter(DataSourceArrowWriter):
         options.check_mode(overwrite)
         self._options = options
         with Store.open(options.path) as store:
-            schema = _find_or_create(store, options, brought).schema
+            stream = _find_or_create(store, options, brought)
+            schema = stream.schema
+            self._version = stream.site.version
         self._convert = FromSpark(schema, brought)
         self._overwrite: Interval | Literal["all"] | None = None
         if overwrite:
@@ -68,7 +71,8 @@ class TidelogWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into closed, durable splits of its own."""
         with Store.open(self._options.path) as store:
-            site = store.stream(self._options.stream).site
+            # The schema that the rows were planned for, whatever it has become.
+            site = Site.of(store.stream(self._options.stream).manifests, self._version)
             with BulkWriter(site) as writer:
                 for batch in iterator:
                     for rows in self._convert.convert(batch):

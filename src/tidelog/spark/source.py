@@ -62,6 +62,8 @@ class TidelogReader(DataSourceReader):
             stream = store.stream(options.stream)
             self._schema = stream.schema
             self._stored: pa.Schema = stream.site.layout.stored
+            self.version = stream.site.version
+            """Of the schema that the query was planned with, and keeps."""
         check_declared(declared, self._schema, options.ns)
         self.interval: Interval = self._schema.clock.interval(as_time(options.start), as_time(options.end))
         self._numbers = _numbers(options.as_of)
@@ -85,7 +87,9 @@ class TidelogReader(DataSourceReader):
             stream = store.stream(self._options.stream)
             low, high = interval.start, interval.end
             size = self._options.partition_size or PARTITION_ROWS
-            pieces = plan(stream.published(), low, high, self.condition(), self._numbers, rows_per_piece=size)
+            pieces = plan(
+                stream.published(self.version), low, high, self.condition(), self._numbers, rows_per_piece=size
+            )
             return [PiecePartition(stream.site.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -142,7 +142,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         with Store.open(self._options.path, read_only=True) as store:
             stream = store.stream(self._options.stream)
-            snapshot = stream.published()
+            snapshot = stream.published(self._batches.version)
             self._check_loss(snapshot, new)
             wanted = self._batches.interval
             found = self._planned(snapshot, new - last.skipped, wanted, stream.site.directory)

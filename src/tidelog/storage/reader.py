@@ -138,6 +138,11 @@ class ContainerReader:
         """Let a meter count what is read from now on."""
         self._source.meter = meter
 
+    def rename(self, names: Sequence[str]) -> None:
+        """Call the columns of leaves something else, for all in their order; before anything was read."""
+        fields = [field.with_name(name) for field, name in zip(self.schema, names, strict=True)]
+        self.schema = self._source.schema = pa.schema(fields)
+
     @property
     def description(self) -> Mapping[str, Any]:
         """What the creator of the container wrote into its preface."""
@@ -164,6 +169,13 @@ class ContainerReader:
         for id in (int(ids[0]), int(ids[-1])):
             self._existing(id)
         return self._source.read_leaves(ids)
+
+    def heads(self, ids: Ints, columns: Sequence[str], vectors: int) -> tuple[pa.RecordBatch, Ints]:
+        """The first rows of leaves, given by rising ids, as one batch; where each begins, and the end.
+
+        Of each at most so many vectors, which are 1,024 rows.
+        """
+        return self._source.heads(ids, columns, vectors)
 
     def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
         """Columns of a few leaves, by position, with the rows of all of them, and how many each has.

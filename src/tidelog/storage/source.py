@@ -75,7 +75,7 @@ class BlockSource:
         """
         self._frames = FrameSource(file, addresses, limit, address)
         self._is_mapped = file.maps
-        self._schema = schema
+        self.schema = schema
         self._cache = cache
         self._selections: dict[tuple[int, ...], Selection | None] = {}
         """Columns that :meth:`numbers` was asked for; None for those that are not all numbers."""
@@ -92,11 +92,11 @@ class BlockSource:
     def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
         """The positions of named columns in the schema; all for None."""
         if columns is None:
-            return list(range(len(self._schema)))
-        indexes = [self._schema.get_field_index(name) for name in columns]
+            return list(range(len(self.schema)))
+        indexes = [self.schema.get_field_index(name) for name in columns]
         for name, index in zip(columns, indexes, strict=True):
             if index < 0:
-                raise NotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self._schema.names))}")
+                raise NotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.schema.names))}")
         return indexes
 
     def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
@@ -114,6 +114,15 @@ class BlockSource:
         last = min(count, -(-stop // VECTOR) * VECTOR)
         decoded = self._decode(leaf, indexes, first, last)
         return self._batch([each.slice(start - first, stop - start) for each in decoded], indexes, stop - start)
+
+    def heads(self, ids: Ints, columns: Sequence[str], vectors: int) -> tuple[pa.RecordBatch, Ints]:
+        """The first rows of leaves, so many vectors at the most, as one batch; where each begins, and the end."""
+        indexes = self.column_indexes(columns)
+        frames = self._frames.open(ids)
+        stops = np.minimum(frames.rows, vectors * VECTOR)
+        arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), stops)
+        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops)])
+        return self._batch(arrays, indexes, int(cuts[-1])), cuts
 
     def _whole_columns(self, id: int, indexes: list[int]) -> list[pa.Array]:
         """Columns of a leaf from the cache; what is not there is decoded together and put there."""
@@ -134,7 +143,7 @@ class BlockSource:
             node = int(ids[int(np.argmin(frames.rows))])
             raise InputError(f"block {node} is a node, not a leaf with columns; use read_node")
         indexes = self.column_indexes(None)
-        arrays = block.decode_leaves(frames, self._schema, indexes, np.zeros(len(ids), np.int64), frames.rows)
+        arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), frames.rows)
         cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames.rows)])
         return self._batch(arrays, indexes, int(cuts[-1])), cuts
 
@@ -146,7 +155,7 @@ class BlockSource:
 
     def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
-        return block.decode_leaves(leaf, self._schema, indexes, *bounds) if indexes else []
+        return block.decode_leaves(leaf, self.schema, indexes, *bounds) if indexes else []
 
     def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
         """Columns of a few leaves, given by their positions, and the rows of each leaf.
@@ -158,7 +167,7 @@ class BlockSource:
         if selection is None:
             if columns in self._selections or not self._is_mapped:
                 return None
-            types = [self._schema.types[column] for column in columns]
+            types = [self.schema.types[column] for column in columns]
             selection = Selection(columns, types) if are_numbers(types) else None
             self._selections[columns] = selection
             if selection is None:
@@ -184,7 +193,7 @@ class BlockSource:
         """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored."""
         if not commit.next_id:
             return 1
-        types = [self._schema.types[index] for index in self.column_indexes(columns)]
+        types = [self.schema.types[index] for index in self.column_indexes(columns)]
         width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
@@ -249,7 +258,7 @@ class BlockSource:
     def _count_run(self, ids: Ints, chosen: _Selection, most: int) -> int:
         assert chosen.wanted is not None
         frames = self._frames.open(ids)
-        count, left = block.find_in_leaves(frames, self._schema, chosen.tested[0], chosen.wanted, _NO_PLACES)
+        count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, _NO_PLACES)
         for start in range(0, len(left), most):
             count += int(self._mask(frames.some(left[start : start + most]), chosen)[0].sum())
         return count
@@ -257,7 +266,7 @@ class BlockSource:
     def _mask(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[npt.NDArray[np.bool_], dict[int, pa.Array]]:
         """Which rows of leaves pass, and the columns that this was told from."""
         starts = np.zeros(len(frames.rows), np.int64)
-        arrays = block.decode_leaves(frames, self._schema, chosen.tested, starts, frames.rows)
+        arrays = block.decode_leaves(frames, self.schema, chosen.tested, starts, frames.rows)
         mask = chosen.test(self._batch(arrays, chosen.tested, int(frames.rows.sum())))
         return mask, dict(zip(chosen.tested, arrays, strict=True))
 
@@ -269,7 +278,7 @@ class BlockSource:
         room = int(frames.rows.sum()) // _EXPECTED_SHARE
         while True:
             places = np.empty(room, np.int64)
-            count, left = block.find_in_leaves(frames, self._schema, chosen.tested[0], chosen.wanted, places)
+            count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, places)
             if count <= room:
                 break
             room = count
@@ -290,10 +299,10 @@ class BlockSource:
                 return []
             taken = pa.array(places)
             result = {index: found[index].take(taken) for index in indexes if index in found}
-            for rest in _numbers_and_texts([index for index in indexes if index not in found], self._schema):
-                around = _around(frames, places, VECTOR if is_text(self._schema.types[rest[0]]) else 0)
+            for rest in _numbers_and_texts([index for index in indexes if index not in found], self.schema):
+                around = _around(frames, places, VECTOR if is_text(self.schema.types[rest[0]]) else 0)
                 others = block.decode_leaves(
-                    around.frames, self._schema, rest, around.starts, around.stops, around.leaves
+                    around.frames, self.schema, rest, around.starts, around.stops, around.leaves
                 )
                 taken = pa.array(around.places)
                 result |= {index: array.take(taken) for index, array in zip(rest, others, strict=True)}
@@ -316,7 +325,7 @@ class BlockSource:
             rows.append(frames.rows[leaves])
             tables.extend(frames.summaries(int(i)) for i in leaves)
         empty = np.empty(0, np.int64)
-        table = np.stack(tables) if tables else np.empty((0, len(self._schema)), SUMMARY)
+        table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
 
     def stored_size(self, id: int) -> int:
@@ -337,7 +346,7 @@ class BlockSource:
             frames = frames.some(leaves)
         starts = np.zeros(len(leaves), np.int64)
         try:
-            arrays = block.decode_leaves(frames, self._schema, indexes, starts, frames.rows)
+            arrays = block.decode_leaves(frames, self.schema, indexes, starts, frames.rows)
         except TextOverflowError:
             middle = int(frames.ids[len(leaves) // 2])
             if middle == first:
@@ -346,7 +355,7 @@ class BlockSource:
         return [self._batch(arrays, indexes, int(frames.rows.sum()))]
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
-        fields = [self._schema.field(index) for index in indexes]
+        fields = [self.schema.field(index) for index in indexes]
         if not fields:  # Arrow cannot say how many rows a batch without columns has, except through a struct
             rowless = pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
             return pa.RecordBatch.from_struct_array(rowless)

@@ -18,7 +18,6 @@ from typing import Final, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model.errors import CorruptionError, ExistsError, NotFoundError, StorageError
@@ -34,8 +33,9 @@ from tidelog.store.marker import begin_copy, end_copy
 from tidelog.store.memory import MemoryRows
 from tidelog.store.merge import chained
 from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.parts import Part, SplitPart
+from tidelog.store.parts import Part, TreePart
 from tidelog.store.rows import times
+from tidelog.store.schemas import SchemaHistory
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.split_info import SplitInfo, SplitKind
@@ -243,11 +243,8 @@ class _StreamCopy:
 
     def _write_tail(self) -> list[SplitInfo]:
         """Closed splits of what the tail had flushed, and a journal of what else it must not forget."""
-        open_parts = [part for part in self._snapshot.parts if not isinstance(part, SplitPart)]
-        infos: list[SplitInfo] = []
-        for layout in dict.fromkeys(part.layout for part in open_parts):
-            parts = [part for part in open_parts if part.layout == layout]
-            infos += _split_rows(self._site(layout), self._snapshot.manifest, parts)
+        parts = [part for part in self._snapshot.parts if not (isinstance(part, TreePart) and part.info)]
+        infos = _split_rows(self._site(), self._snapshot.manifest, parts)
         head = self._snapshot.head
         if head is not None:
             directory = tail_path(self._directory)
@@ -256,9 +253,17 @@ class _StreamCopy:
             self._target.sync_names(directory)
         return infos
 
-    def _site(self, layout: Layout) -> Site:
-        options = self._snapshot.manifest.options
-        return Site(self._target, self._directory, layout, options, self._manifests.clock, NodeCache(NODE_CACHE_BYTES))
+    def _site(self) -> Site:
+        manifest = self._snapshot.manifest
+        return Site(
+            medium=self._target,
+            directory=self._directory,
+            layout=self._snapshot.layout,
+            options=manifest.options,
+            now=self._manifests.clock,
+            nodes=NodeCache(NODE_CACHE_BYTES),
+            history=SchemaHistory(manifest),
+        )
 
     def _commit(self, infos: Sequence[SplitInfo]) -> None:
         """Add the splits of the tail; forget files that left, which were not copied."""
@@ -280,7 +285,7 @@ class _StreamCopy:
 
 
 def _split_rows(site: Site, manifest: Manifest, parts: Sequence[Part]) -> list[SplitInfo]:
-    """The rows of parts of one layout as closed splits, cut as the tail would have done it.
+    """The rows of parts as closed splits, cut as the tail would have done it.
 
     Rows older than what closed splits of the tail have are late, and become splits of their own.
     """

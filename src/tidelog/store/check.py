@@ -130,7 +130,7 @@ def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
     """No row may be in two places."""
     seen: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     for part in Snapshots(site, manifests).newest().parts:
-        if isinstance(part, ReducedPart):
+        if isinstance(part.original, ReducedPart):
             continue
         name = part.layout.stored.names[part.layout.sequence]
         seen += [seqs(batch).copy() for batch in part.scan(None, None, [name], None, ReadCounters())]

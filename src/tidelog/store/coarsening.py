@@ -94,6 +94,7 @@ def _is_touched(manifest: Manifest, split: SplitInfo) -> bool:
 
 def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | None) -> SplitInfo | None:
     """Put the entries of a split in its place; None if it has left."""
+    site = site.at(manifests.load())  # which knows the version of the schema that the split has
     try:
         tree, reader = closed_tree(site, old)
     except NotFoundError:
@@ -105,6 +106,8 @@ def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | Non
             if higher.widest > grain or len(higher.entries) == len(chosen.entries):
                 break
             chosen = higher
+    if site.history is not None:  # under the names that the columns have in the split's version of the schema
+        chosen = replace(chosen, layout=chosen.layout.renamed(site.history.schemas[old.schema].names))
     name = new_file_name(site.now(), SUFFIX)
     size = write_reduced(site.medium, site.path(name), chosen)
     number = manifests.load().number

@@ -57,7 +57,7 @@ class EntryQuestion:
         return dict(self._results(snapshot.index.aggregate(start, end, self._columns, counters)))
 
     def _can_ask(self, snapshot: Snapshot) -> bool:
-        return bool(self._calls) and snapshot.is_uniform and not (self._asks_numbers and snapshot.is_shifted)
+        return bool(self._calls) and not (self._asks_numbers and snapshot.is_shifted)
 
     def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
         """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the tree."""

@@ -81,8 +81,6 @@ class StateQuestion:
 
         Functions of SQL are left out as long as no split in the range keeps their states.
         """
-        if not snapshot.is_uniform:
-            return {}
         start, parts = snapshot.in_range(start, end)
         trees = Counter(part.layout.states for part in parts if isinstance(part, TreePart))
         asks = [ask for ask in self._asks if not ask.is_usual or any(kept.has_all(ask.needs) for kept in trees)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tidelog.model.errors import ConflictError, InputError, NotFoundError
-from tidelog.model.evolution import check_evolution
+from tidelog.model.evolution import Renames, check_evolution
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
 from tidelog.model.time import INT64_MAX
@@ -103,6 +103,8 @@ class Change:
     """Removed files that are no longer on disk."""
     schema: Schema | None = None
     """The next version of the schema, which must have evolved from the last."""
+    renames: Renames = ()
+    """With ``schema``: columns of the last version that have other names in it."""
     options: StreamOptions | None = None
     deleted_before: int | None = None
     """Events before this instant are deleted, those still to come too. Never moves back: a smaller one is ignored."""
@@ -138,6 +140,8 @@ class Manifest:
     """When it was committed, in seconds since 1970."""
     schemas: tuple[Schema, ...] = ()
     """All versions of the schema, the current one last."""
+    renames: tuple[Renames, ...] = ()
+    """For each version but the first, the columns that were called something else in the one before."""
     options: StreamOptions = field(default_factory=StreamOptions)
     splits: Mapping[str, SplitInfo] = field(default_factory=dict)
     """Closed splits by name, in the order they were added in."""
@@ -199,12 +203,14 @@ class Manifest:
             splits[split.name] = split
         numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
         block, tail_seq = self._tail_after(change)
+        schemas, renames = self._schemas_with(change.schema, change.renames)
         if block is not None:
             numbers.append(block[1])
         return Manifest(
             number=number,
             at=at,
-            schemas=self._schemas_with(change.schema),
+            schemas=schemas,
+            renames=renames,
             options=self.options if change.options is None else change.options,
             splits=splits,
             deleted_before=_later(self.deleted_before, change.deleted_before),
@@ -218,12 +224,14 @@ class Manifest:
             removed=removed,
         )
 
-    def _schemas_with(self, schema: Schema | None) -> tuple[Schema, ...]:
-        if schema is None or (self.schemas and schema == self.schema):
-            return self.schemas
-        if self.schemas:
-            check_evolution(self.schema, schema)
-        return (*self.schemas, schema)
+    def _schemas_with(self, schema: Schema | None, renames: Renames) -> tuple[tuple[Schema, ...], tuple[Renames, ...]]:
+        if schema is None or (self.schemas and schema == self.schema and not renames):
+            return self.schemas, self.renames
+        if not self.schemas:
+            return (schema,), ()
+        moved = dict(renames)
+        check_evolution(self.schema.renamed([moved.get(name, name) for name in self.schema.names]), schema)
+        return (*self.schemas, schema), (*self.renames, renames)
 
     def _deleted_seen_after(self, change: Change) -> SeqSet:
         if change.deleted_before is None or _later(self.deleted_before, change.deleted_before) == self.deleted_before:
@@ -262,6 +270,10 @@ class Manifest:
 
 def _later(old: int | None, new: int | None) -> int | None:
     return max((each for each in (old, new) if each is not None), default=None)
+
+
+def _pairs(values: Iterable[Iterable[str]]) -> Renames:
+    return tuple((old, new) for old, new in values)
 
 
 def _span(values: Sequence[int] | None) -> Span | None:
@@ -365,6 +377,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             "condemn": list(change.condemn),
             "forget": list(change.forget),
             "schema": None if change.schema is None else change.schema.to_dict(),
+            "renames": [list(pair) for pair in change.renames],
             "options": None if change.options is None else change.options.to_dict(),
             "deleted_before": change.deleted_before,
             "gone": change.gone.to_list(),
@@ -387,6 +400,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             condemn=tuple(values.get("condemn", ())),
             forget=tuple(values.get("forget", ())),
             schema=None if schema is None else Schema.from_dict(schema),
+            renames=_pairs(values.get("renames", ())),
             options=None if options is None else StreamOptions.from_dict(options),
             deleted_before=values.get("deleted_before"),
             deleted_seen=None if seen is None else SeqSet.from_list(seen),
@@ -402,6 +416,7 @@ class _ManifestLedger(Ledger[Manifest, Change]):
         return {
             "at": state.at,
             "schemas": [schema.to_dict() for schema in state.schemas],
+            "renames": [[list(pair) for pair in step] for step in state.renames],
             "options": state.options.to_dict(),
             "splits": [split.to_dict() for split in state.splits.values()],
             "deleted_before": state.deleted_before,
@@ -421,6 +436,8 @@ class _ManifestLedger(Ledger[Manifest, Change]):
             number=number,
             at=values["at"],
             schemas=tuple(map(Schema.from_dict, values["schemas"])),
+            # What was written before columns could be renamed does not mention it.
+            renames=tuple(map(_pairs, values.get("renames", [[]] * (len(values["schemas"]) - 1)))),
             options=StreamOptions.from_dict(values["options"]),
             splits={split.name: split for split in splits},
             deleted_before=values["deleted_before"],

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.index.states import available
 from tidelog.index.tabtree.merging import Shares
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
@@ -24,6 +23,8 @@ from tidelog.storage.numbered import Rows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
+from tidelog.store.schemas import SchemaHistory, version_in, version_notes
+from tidelog.store.statistics import measure
 
 _BOUNDARY = "boundary"
 
@@ -40,48 +41,75 @@ class Site:
     nodes: NodeCache
     meter: ReadMeter = field(default_factory=ReadMeter)
     """Counts what is read of all splits."""
+    history: SchemaHistory | None = None
+    """The versions of the schema; None stands for one, that of the layout."""
 
     @classmethod
-    def of(cls, manifests: ManifestLog) -> Site:
-        """The place of a stream as its newest manifest describes it."""
+    def of(cls, manifests: ManifestLog, version: int | None = None) -> Site:
+        """The place of a stream as its newest manifest describes it, under the newest or another schema."""
         manifest = manifests.load()
         options = manifest.options
+        history = SchemaHistory(manifest, version)
         return cls(
             medium=manifests.medium if options.durability != "none" else manifests.medium.unsynced(),
             directory=manifests.directory,
-            layout=layout_of(manifest),
+            layout=history.layout,
             options=options,
             now=manifests.clock,
             nodes=NodeCache(NODE_CACHE_BYTES),
+            history=history,
         )
+
+    def at(self, manifest: Manifest, version: int | None = None) -> Site:
+        """The same place under the newest schema of a manifest, or another version of it."""
+        wanted = len(manifest.schemas) - 1 if version is None else version
+        history = self.history
+        is_same = history is not None and len(history.schemas) == len(manifest.schemas) and self.version == wanted
+        if is_same and self.options.user_aggregates == manifest.options.user_aggregates:
+            return self
+        history = SchemaHistory(manifest, version)
+        return replace(self, layout=history.layout, options=manifest.options, history=history)
+
+    @property
+    def version(self) -> int:
+        """The version of the schema that the layout is of."""
+        return 0 if self.history is None else self.history.version
+
+    def known_layout(self, info: SplitInfo) -> Layout | None:
+        """The layout of the tree of a closed split, with the names of this schema; None if only its file knows."""
+        if info.schema == self.version and info.states == self.layout.states.digest:
+            return self.layout
+        return None if info.states or self.history is None else self.history.layout_of(info.schema)
+
+    def read_rows(self, message: pa.Buffer, version: int) -> pa.RecordBatch:
+        """Stored rows in an Arrow IPC message written under a version of the schema, as rows of this one."""
+        if self.history is None:
+            return pa.ipc.read_record_batch(message, self.layout.stored)
+        return self.history.read_rows(message, version)
+
+    def read_layout(self, reader: ContainerReader) -> Layout:
+        """The layout of the tree in a container, whose columns are called what they are called here."""
+        layout = Layout.of(reader.description)
+        if self.history is not None:
+            layout = self.history.renamed(layout, version_in(reader.description))
+            reader.rename(layout.stored.names)
+        return layout
 
     def path(self, name: str) -> str:
         """The name of a split's file on the medium."""
         return split_path(self.directory, name)
 
 
-def layout_of(manifest: Manifest) -> Layout:
-    """How new splits of a stream are laid out; without user-defined aggregates whose code is not here."""
-    options = manifest.options
-    layout = Layout(manifest.schema, options.fanout, options.aggregates)
-    if not options.user_aggregates:
-        return layout
-    return layout.with_states(available(layout.stored, manifest.schema.time, options.user_aggregates).kept)
-
-
 def renewed(site: Site, manifest: Manifest) -> Site:
-    """The place of a stream after user-defined aggregates were attached to it: new splits keep these too."""
-    wanted = manifest.options.user_aggregates
-    if site.options.user_aggregates == wanted:
-        return site
-    return replace(site, layout=layout_of(manifest), options=site.options.replace(user_aggregates=wanted))
+    """The place of a stream after its schema has changed, or aggregates were attached: new splits follow."""
+    return site.at(manifest)
 
 
 class OpenSplit:
     """Takes sorted rows at its end. The caller sees to it that calls take turns."""
 
     def __init__(
-        self, site: Site, name: str, container: Container, tree: TreeWriter, boundary: Interval | None
+        self, site: Site, name: str, container: Container, tree: TreeWriter, boundary: Interval | None, version: int
     ) -> None:
         """Use :meth:`create` or :meth:`open`."""
         self._site = site
@@ -91,19 +119,20 @@ class OpenSplit:
         self.boundary = boundary
         self._key = object()
         """Names the tree in the cache of nodes: another one after each merge, for nodes have other entries then."""
+        self._version = version
 
     @classmethod
     def create(cls, site: Site, boundary: Interval | None) -> OpenSplit:
         """A new split without rows, for times in ``boundary`` if given."""
         name = new_file_name(site.now())
-        notes: dict[str, Any] = site.layout.to_notes()
+        notes: dict[str, Any] = site.layout.to_notes() | version_notes(site.version)
         if boundary is not None:
             notes[_BOUNDARY] = [boundary.start, boundary.end]
         container = Container.create(
             site.medium, site.path(name), site.layout.stored, Options(leaf_rows=site.options.leaf_rows), notes
         )
         try:
-            return cls(site, name, container, TreeWriter(container, site.layout), boundary)
+            return cls(site, name, container, TreeWriter(container, site.layout), boundary, site.version)
         except BaseException:
             container.close()
             raise
@@ -119,10 +148,11 @@ class OpenSplit:
             else Container.open_at(site.medium, path, *at, options)
         )
         try:
-            notes = container.snapshot().description["notes"]
-            bounds = notes.get(_BOUNDARY)
+            description = container.snapshot().description
+            bounds = description["notes"].get(_BOUNDARY)
             boundary = None if bounds is None else Interval(*bounds)
-            return cls(site, name, container, TreeWriter.resume(container, Layout.of({"notes": notes})), boundary)
+            tree = TreeWriter.resume(container, Layout.of(description))
+            return cls(site, name, container, tree, boundary, version_in(description))
         except BaseException:
             container.close()
             raise
@@ -213,6 +243,8 @@ class OpenSplit:
             entry=whole.entry.tobytes(),
             states=self.layout.states.digest,
             created_at=self._site.now(),
+            schema=self._version,
+            statistics=measure(self._container.view(), self.layout, root, whole),
         )
         self._container.close()
         return info
@@ -227,7 +259,7 @@ def closed_tree(site: Site, info: SplitInfo) -> tuple[TreeReader, ContainerReade
     reader = ContainerReader.open(site.medium, site.path(info.name))
     reader.measure(site.meter)
     try:
-        layout = Layout.of(reader.description)
+        layout = site.read_layout(reader)
         return TreeReader(reader, layout, Root.from_bytes(info.root), site.nodes, info.name), reader
     except BaseException:
         reader.close()

@@ -158,6 +158,14 @@ class StreamOptions:
         """These options with some changed; refuses unknown names."""
         return self.from_dict({**self._values(), **changes})
 
+    def with_renamed(self, names: Mapping[str, str]) -> StreamOptions:
+        """These options for columns that have new names, given by their old ones."""
+        kept = self.aggregates
+        return self.replace(
+            aggregates=kept if kept == "all" else [names.get(name, name) for name in kept],
+            user_aggregates=[each.renamed(names) for each in self.user_aggregates],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON values, all of them: what a stream was created with does not follow new defaults."""
         values = self._values()

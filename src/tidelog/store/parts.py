@@ -50,6 +50,11 @@ class TreePart:
         self.rows = tree.rows
 
     @property
+    def original(self) -> TreePart:
+        """The part as it was written, but for the names of its columns."""
+        return self
+
+    @property
     def _tree(self) -> TreeReader:
         return self._known
 
@@ -188,6 +193,12 @@ class SplitPart(TreePart):
         """The smallest and the greatest sequence number."""
         return self.info.seq_min, self.info.seq_max
 
+    def whole(self) -> Aggregate | None:
+        """The aggregates of all rows, as the manifest knows them: of sequence numbers, those in the file."""
+        dtype = entry_dtype(len(self.layout.kinds))
+        entry = self.info.entry
+        return Aggregate(self.layout, entry=np.frombuffer(entry, dtype, 1)) if len(entry) >= dtype.itemsize else None
+
     def manifest_states(self, wanted: States) -> Words | None:
         """The states of all rows, a table of one row, if the manifest knows them; opens no file."""
         layout, entry = self._known_layout(), self.info.entry
@@ -205,6 +216,8 @@ class SplitPart(TreePart):
 
 class MemoryPart:
     """Sorted rows in memory, at least one."""
+
+    original: None = None
 
     info: SplitInfo | None = None
     base = 0

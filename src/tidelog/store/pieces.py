@@ -8,16 +8,15 @@ changes nothing. Files that leave the manifest stay for the stream's grace perio
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.expr import Predicate
-from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
@@ -25,11 +24,13 @@ from tidelog.model.errors import InputError
 from tidelog.model.interval import Interval
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
+from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.rows import Ints, times
 from tidelog.store.scan import pruning, readable, scan
+from tidelog.store.schemas import SchemaHistory
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
 
@@ -57,8 +58,8 @@ class Piece:
     """Rows that are in no file, as the Arrow IPC message of a batch of stored rows."""
     numbers: SeqSet | None = None
     """The sequence numbers that were asked for; None if all were."""
-    notes: Mapping[str, Any]
-    """The layout of the stream's trees, as JSON values."""
+    version: int = 0
+    """The version of the schema that the snapshot was presented under."""
 
 
 def plan(
@@ -193,7 +194,6 @@ def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numb
             memory = rows.serialize().to_pybytes() if rows.num_rows else b""
     manifest = replace(
         snapshot.manifest,
-        schemas=(snapshot.layout.schema,),
         splits={part.info.name: part.info for part in trees if part.info is not None},
         deletions=tuple(snapshot.deletions(start, end)),
         deleted_seen=EMPTY,
@@ -208,7 +208,7 @@ def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numb
         opened=tuple(part.opened for part in trees if part.opened is not None),
         memory=memory,
         numbers=numbers,
-        notes=snapshot.layout.to_notes(),
+        version=snapshot.version,
     )
 
 
@@ -218,20 +218,21 @@ def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | 
     ``directory`` is the stream's. ``nodes`` may be shared with other pieces of the same stream. Raises
     :class:`NotFoundError` if a file has gone: the grace period was over.
     """
-    layout = Layout.of({"notes": piece.notes})
     cache = NodeCache(NODE_CACHE_BYTES) if nodes is None else nodes
-    site = Site(medium, directory, layout, piece.manifest.options, time.time, cache)
+    history = SchemaHistory(piece.manifest, piece.version)
+    layout = history.layout
+    site = Site(medium, directory, layout, piece.manifest.options, time.time, cache, history=history)
     parts: list[Part] = []
     for info in piece.manifest.splits.values():
         tree, _ = closed_tree(site, info)
-        parts.append(SplitPart(info, lambda _, tree=tree: tree, tree.layout))  # type: ignore[misc]
+        parts.append(under(SplitPart(info, lambda _, tree=tree: tree, tree.layout), layout))  # type: ignore[misc]
     for name, at in piece.opened:
         reader = ContainerReader.open(medium, site.path(name), at=at)
         reader.measure(site.meter)
-        parts.append(TreePart(TreeReader(reader, Layout.of(reader.description)), (name, at)))
+        parts.append(under(TreePart(TreeReader(reader, site.read_layout(reader)), (name, at)), layout))
     if piece.memory:
         parts.append(MemoryPart(layout, pa.ipc.read_record_batch(pa.py_buffer(piece.memory), layout.stored)))
-    return Snapshot(piece.manifest, layout, tuple(parts), piece.manifest.next_seq)
+    return Snapshot(piece.manifest, layout, tuple(parts), piece.manifest.next_seq, version=piece.version)
 
 
 def scan_piece(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -15,8 +16,9 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import GrainError
 from tidelog.model.time import INT64_MAX, INT64_MIN
+from tidelog.store.opensplit import Site
 from tidelog.store.parts import SplitPart
-from tidelog.store.reduced import Reduced
+from tidelog.store.reduced import Reduced, read_reduced
 from tidelog.store.rows import Ints
 from tidelog.store.split_info import SplitInfo
 
@@ -112,3 +114,11 @@ class ReducedPart(SplitPart):
 
     def _no_tree(self, _: SplitInfo) -> TreeReader:
         self.refuse_rows()
+
+
+def reduced_split(site: Site, info: SplitInfo) -> Reduced:
+    """The entries of a reduced split, under the names that its columns have now."""
+    found = read_reduced(site.medium, site.path(info.name))
+    if site.history is None:
+        return found
+    return replace(found, layout=site.history.renamed(found.layout, info.schema))

@@ -22,9 +22,10 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, ConflictError
 from tidelog.model.interval import Interval
 from tidelog.storage import ContainerReader
+from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Change, Manifest, ManifestLog
-from tidelog.store.opensplit import OpenSplit, Site, closed_tree, layout_of
-from tidelog.store.parts import SplitPart
+from tidelog.store.opensplit import OpenSplit, Site, closed_tree
+from tidelog.store.parts import SplitPart, TreePart
 from tidelog.store.retention import give_up, remove_splits
 from tidelog.store.rows import concatenated, times
 from tidelog.store.scan import scan
@@ -76,13 +77,11 @@ def rewrite(
     missing = [name for name in names if name not in manifest.splits]
     if missing:
         raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
-    if layout is None and site.layout.schema != manifest.schema:
-        layout = layout_of(manifest)  # columns were added since: what is written without them would lose their values
+    site = site.at(manifest)
     if layout is not None:
         site = replace(site, layout=layout)
     old = tuple(manifest.splits[name] for name in names)
-    known = site.layout if len(manifest.schemas) == 1 else None
-    parts = tuple(_Input(site, info, known) for info in old)
+    parts = tuple(under(_Input(site, info, site.known_layout(info)), site.layout) for info in old)
     snapshot = Snapshot(
         replace(manifest, splits={info.name: info for info in old}), site.layout, parts, manifest.next_seq
     )
@@ -145,7 +144,7 @@ class _Input(SplitPart):
             self._close()
 
 
-def _leaving(snapshot: Snapshot, parts: Sequence[_Input]) -> SeqSet:
+def _leaving(snapshot: Snapshot, parts: Sequence[TreePart]) -> SeqSet:
     """The numbers of rows that could be seen and leave because of ``deleted_before``.
 
     If they are in very many pieces, all from the smallest to the greatest of these; see ``Manifest.gone``.

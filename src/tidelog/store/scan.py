@@ -57,9 +57,8 @@ def scan(
     is_merged = _overlap(parts)
     if is_merged:
         names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
-    target = pa.schema([snapshot.layout.stored.field(name) for name in names])
     opened: list[tuple[int, int, Callable[[], Iterator[pa.RecordBatch]]]] = [
-        (part.first, part.last, partial(_read, part, start, end, snapshot.layout, target, choice, counters))
+        (part.first, part.last, partial(_read, part, start, end, snapshot.layout, names, choice, counters))
         for part in parts
     ]
     if is_merged:
@@ -83,8 +82,8 @@ def readable(
     if numbers is not None:
         parts = [part for part in parts if numbers.overlaps(*part.numbers)]
     for part in parts:
-        if isinstance(part, ReducedPart):
-            part.refuse_rows()
+        if isinstance(part.original, ReducedPart):
+            part.original.refuse_rows()
     return start, parts
 
 
@@ -150,12 +149,11 @@ def _read(
     start: int | None,
     end: int | None,
     layout: Layout,
-    target: pa.Schema,
+    names: Sequence[str],
     choice: _Choice | None,
     counters: ReadCounters,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part that count, under the names and types of the stream as it is now."""
-    names = target.names
+    """The rows of a part that count, under the names and types of the snapshot."""
     choice = None if choice is None else choice.of(part)
     if choice is None:
         tested: list[str] = []
@@ -163,28 +161,14 @@ def _read(
     else:
         tested = choice.columns
         test = pruning(part.layout, choice.where, choice.numbers, part.base)
-        if isinstance(part, TreePart) and (tested or names) and part.layout.schema == layout.schema:
+        if isinstance(part, TreePart) and (tested or names):
             values = choice.value_range(layout.stored, part.base)
             yield from part.select(start, end, names, tested, choice.mask, test, counters, values)
             return
     wanted = list(dict.fromkeys((*names, *tested)))
-    known = [name for name in wanted if name in part.layout.stored.names]
-    full = pa.schema([layout.stored.field(name) for name in wanted])
-    for batch in part.scan(start, end, known, test, counters):
-        rows = batch if batch.schema.equals(full) else _evolved(batch, full)
-        if choice is not None:
-            rows = rows.filter(pa.array(choice.mask(rows)))
+    for batch in part.scan(start, end, wanted, test, counters):
+        rows = batch if choice is None else batch.filter(pa.array(choice.mask(batch)))
         yield rows.select(names) if tested else rows
-
-
-def _evolved(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Rows of an older version of the schema: new columns are null, widened ones are cast."""
-    arrays = []
-    for field in target:
-        index = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
-        arrays.append(column if column.type == field.type else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def pruning(layout: Layout, where: Predicate | None, numbers: SeqSet | None, base: int = 0) -> Test | None:
@@ -241,8 +225,6 @@ def count(
     if snapshot.is_shifted and wanted.column == SEQUENCE_COLUMN:
         return None
     start, parts = snapshot.in_range(start, end)
-    if any(part.layout.schema != snapshot.layout.schema for part in parts):
-        return None
     total = 0
     for part in parts:
         may_hold = pruning(part.layout, where, None)

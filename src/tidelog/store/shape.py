@@ -7,7 +7,7 @@ from typing import Any
 from tidelog.index.entries import empty
 from tidelog.index.node import HEAD_SIZE
 from tidelog.store.opensplit import Site
-from tidelog.store.parts import MemoryPart, TreePart
+from tidelog.store.parts import MemoryPart, SplitPart, TreePart
 from tidelog.store.snapshot import Snapshot
 
 
@@ -43,7 +43,31 @@ def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any]) ->
         "splits": splits,
         "trees": trees,
         "late": late,
+        "statistics": [each for part in snapshot.parts if isinstance(part, TreePart) for each in _statistics(part)],
         "nodes_cached": site.nodes.statistics().entries,
         "blocks_read": site.meter.blocks,
         "bytes_read": site.meter.bytes,
     }
+
+
+def _statistics(part: TreePart) -> list[dict[str, Any]]:
+    """What the manifest knows of each column of a closed split, under the names that columns have now."""
+    own = part.original
+    if not isinstance(own, SplitPart):
+        return []
+    whole, measured = own.whole(), own.info.statistics
+    found = []
+    for index, name in enumerate(own.layout.schema.names):
+        values: dict[str, Any] = {"split": own.info.name, "column": name}
+        if whole is not None:
+            known = whole.at(index)
+            low, high = (known.minimum(), known.maximum()) if known.knows_bounds else (None, None)
+            values |= {"nulls": known.nulls, "min": _plain(low), "max": _plain(high)}
+        if measured is not None:
+            values |= {"correlation": measured.correlation[index], "sampled": measured.sampled}
+        found.append(values)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -39,17 +39,14 @@ class Snapshot:
     """What it was taken of, in the process that writes the tail."""
     head: Head | None = None
     """What a journal says that goes on from here without open splits; of what was flushed, if the tail ever wrote."""
+    version: int = 0
+    """The version of the schema that it is presented under."""
     index: PartIndex = field(init=False)
     """Finds parts by their times."""
-    is_uniform: bool = field(init=False)
-    """Whether all parts have the schema of the stream as it is now."""
     is_shifted: bool = field(init=False)
     """Whether there are parts whose sequence numbers are not those in their trees."""
 
     def __post_init__(self) -> None:
-        schema = self.layout.schema
-        uniform = len(self.manifest.schemas) == 1 or all(part.layout.schema == schema for part in self.parts)
-        object.__setattr__(self, "is_uniform", uniform)
         object.__setattr__(self, "index", PartIndex(self.layout, self.parts))
         object.__setattr__(self, "is_shifted", any(part.base for part in self.parts))
 
@@ -87,13 +84,13 @@ class Snapshot:
             return EMPTY
         result = numbers & self.manifest.gone
         for part in self.parts:
-            if result.overlaps(*part.numbers) and not isinstance(part, ReducedPart):
+            if result.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart):
                 result -= _set_of(numbers_in(part, None, result))
         seen = numbers & self.manifest.deleted_seen
         cut = [
             part
             for part in self.parts
-            if part.first < bound and seen.overlaps(*part.numbers) and not isinstance(part, ReducedPart)
+            if part.first < bound and seen.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart)
         ]
         for part in cut:
             result |= _set_of(numbers_in(part, bound, seen, self.manifest.deletions))

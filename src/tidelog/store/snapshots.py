@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
 from tidelog.storage import ContainerReader
 from tidelog.store.entrytests import tree_numbers
+from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.published import Publications, TailRecord
-from tidelog.store.reduced import Reduced, read_reduced
-from tidelog.store.reducedpart import ReducedPart
+from tidelog.store.reduced import Reduced
+from tidelog.store.reducedpart import ReducedPart, reduced_split
 from tidelog.store.rows import seqs, sorted_rows
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
@@ -43,16 +45,24 @@ def _layouts(site: Site) -> dict[str, Layout]:
     return {"": site.layout.with_states(()), site.layout.states.digest: site.layout}
 
 
+def _key(site: Site, info: SplitInfo) -> tuple[str, int]:
+    """What a split is kept under: with the names that its columns have as of a version of the schema."""
+    return info.name, 0 if site.history is None else len(site.history.schemas)
+
+
 class Snapshots:
     """Takes snapshots of one stream; keeps trees of closed splits open. May be used from several threads."""
 
-    def __init__(self, site: Site, manifests: ManifestLog) -> None:
+    def __init__(self, site: Site, manifests: ManifestLog, version: int | None = None) -> None:
+        """Snapshots have the newest schema of the stream, or another ``version`` of it."""
         self._site = site
+        self._version = version
         self._manifests = manifests
         self._layouts = _layouts(site)
         self._lock = threading.Lock()
-        self._trees: OrderedDict[str, TreeReader] = OrderedDict()
-        self._levels: OrderedDict[str, Reduced] = OrderedDict()
+        self._trees: OrderedDict[tuple[str, int], TreeReader] = OrderedDict()
+        """By the names of their splits and the number of versions of the schema, under whose names they are read."""
+        self._levels: OrderedDict[tuple[str, int], Reduced] = OrderedDict()
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
@@ -72,8 +82,27 @@ class Snapshots:
             # The key stays right for as long as it is used: the view is kept with it.
             unseen = _rest(manifest.tail_block, view.next_seq)
             parts = [TreePart(tree) for tree in view.trees]
-            last = self._last = (key, self._snapshot(manifest, parts, view.rows, view.next_seq, unseen, view))
+            site = self._at(manifest)
+            last = self._last = (key, self._snapshot(site, manifest, parts, view.rows, view.next_seq, unseen, view))
         return last[1]
+
+    @property
+    def site(self) -> Site:
+        """Where the stream is, under the schema of the last snapshot."""
+        return self._site
+
+    def under(self, version: int) -> Snapshot:
+        """:meth:`newest`, presented under a version of the schema, which may be older than the stream's."""
+        if version == len(self._manifests.load().schemas) - 1:
+            return self.newest()
+        return Snapshots(self._site, self._manifests, version).newest()
+
+    def _at(self, manifest: Manifest) -> Site:
+        """The site under the schema that snapshots of a manifest have."""
+        site = self._site.at(manifest, self._version)
+        if site is not self._site:
+            self._site, self._layouts = site, _layouts(site)
+        return site
 
     def newest(self) -> Snapshot:
         """Everything that was flushed, as any process can see it.
@@ -105,11 +134,15 @@ class Snapshots:
         key = (number, self._manifests.load().number)
         if is_locked and record is not None:
             snapshot = self._published(record)
+            if snapshot is None:
+                return None
             # Rows of later flushes that have moved to the manifest already would be seen without the others.
             manifest = snapshot.manifest
             is_certain = manifest.tail_block == record.block and manifest.tail_seq <= record.next_seq
         else:
             snapshot = self._left_behind()
+            if snapshot is None:
+                return None
             is_certain = False
         if not is_certain:  # nobody may have changed anything meanwhile
             now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
@@ -118,19 +151,24 @@ class Snapshots:
         self._last = (key, snapshot) if snapshot.manifest.number == key[1] else None
         return snapshot
 
-    def _published(self, record: TailRecord) -> Snapshot:
-        """The state that a writer at work has published."""
-        entries = read_entries(self._site.medium, record.journal, self._site.layout.stored, record.records)
+    def _published(self, record: TailRecord) -> Snapshot | None:
+        """The state that a writer at work has published; None if the schema changed meanwhile."""
+        site = self._at(self._manifests.load())  # knows the version of every record that was published
+        entries = read_entries(site.medium, record.journal, site.read_rows, record.records)
         manifest = self._manifests.load()
-        return self._of_state(state_of(0, entries, manifest), manifest, record)
+        if self._at(manifest) is not site:
+            return None
+        return self._of_state(site, state_of(0, entries, manifest), manifest, record)
 
-    def _left_behind(self) -> Snapshot:
-        """The state that a writer which has gone has left."""
+    def _left_behind(self) -> Snapshot | None:
+        """The state that a writer which has gone has left; None if the schema changed meanwhile."""
         manifest = self._manifests.load()
-        state = read_state(self._site, manifest)
-        return self._of_state(state, self._manifests.load(), None)
+        site = self._at(manifest)
+        state = read_state(site, manifest)
+        manifest = self._manifests.load()
+        return None if self._at(manifest) is not site else self._of_state(site, state, manifest, None)
 
-    def _of_state(self, state: TailState, manifest: Manifest, record: TailRecord | None) -> Snapshot:
+    def _of_state(self, site: Site, state: TailState, manifest: Manifest, record: TailRecord | None) -> Snapshot:
         splits = state.splits if record is None else record.splits
         trees: list[TreeReader] = []
         opened: list[Opened] = []
@@ -138,21 +176,21 @@ class Snapshots:
             if is_closed(name, manifest):  # by the manifest's newer account; what was overwritten has left it
                 continue
             exact = at if record is not None or state.producers else None
-            reader = ContainerReader.open(self._site.medium, self._site.path(name), at=exact)
-            reader.measure(self._site.meter)
-            tree = TreeReader(reader, Layout.of(reader.description))
+            reader = ContainerReader.open(site.medium, site.path(name), at=exact)
+            reader.measure(site.meter)
+            tree = TreeReader(reader, site.read_layout(reader))
             if tree.rows:
                 trees.append(tree)
                 opened.append((name, (reader.commit.number, reader.commit.position)))
-        rows = state.rows(self._site.layout.stored)
+        rows = state.rows(site.layout.stored)
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in trees)]
         journaled: tuple[Span, ...] = ()
         if rows.num_rows:
             journaled = ((int(seqs(rows).min()), int(seqs(rows).max()) + 1),)
             numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
-            rows = not_in([self._tree(info) for info in tail_splits(manifest, rows)], rows)
-        rows = sorted_rows([rows], self._site.layout.schema)
+            rows = not_in([self._tree(site, info) for info in tail_splits(manifest, rows)], rows)
+        rows = sorted_rows([rows], site.layout.schema)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
             if manifest.tail_block is not None and manifest.tail_block != record.block:
@@ -166,11 +204,12 @@ class Snapshots:
         if state.entries:
             last = state.entries[-1].head
             head = replace(last, splits={}, next_seq=next_seq, producers=dict(state.producers), base=True)
-        snapshot = self._snapshot(manifest, open_parts, memory, next_seq, unseen)
+        snapshot = self._snapshot(site, manifest, open_parts, memory, next_seq, unseen)
         return replace(snapshot, journaled=journaled, head=head)
 
     def _snapshot(
         self,
+        site: Site,
         manifest: Manifest,
         open_parts: Sequence[TreePart],
         rows: Sequence[pa.RecordBatch],
@@ -178,34 +217,43 @@ class Snapshots:
         unseen: tuple[Span, ...],
         view: TailView | None = None,
     ) -> Snapshot:
-        layout = self._site.layout
-        layouts = self._layouts if len(manifest.schemas) == 1 else None
-        parts: list[Part] = [
-            ReducedPart(info, self._reduced) if info.kind == "reduced" else SplitPart(info, self._tree, None, layouts)
-            for info in manifest.splits.values()
-        ]
-        parts += open_parts
-        parts += [MemoryPart(layout, batch) for batch in rows]
-        return Snapshot(manifest, layout, tuple(parts), max(next_seq, manifest.next_seq), unseen, view=view)
+        layout = site.layout
+        tree, reduced = partial(self._tree, site), partial(self._reduced, site)
 
-    def _reduced(self, info: SplitInfo) -> Reduced:
+        def split(info: SplitInfo) -> SplitPart:
+            layouts = self._layouts if info.schema == site.version else None
+            return SplitPart(info, tree, site.known_layout(info), layouts)
+
+        trees: list[TreePart] = [
+            ReducedPart(info, reduced) if info.kind == "reduced" else split(info) for info in manifest.splits.values()
+        ]
+        parts: list[Part] = [*trees, *open_parts]
+        if len(manifest.schemas) > 1:
+            parts = [under(part, layout) for part in (*trees, *open_parts)]
+        parts += [MemoryPart(layout, batch) for batch in rows]
+        given_out = max(next_seq, manifest.next_seq)
+        return Snapshot(manifest, layout, tuple(parts), given_out, unseen, view=view, version=site.version)
+
+    def _reduced(self, site: Site, info: SplitInfo) -> Reduced:
+        key = _key(site, info)
         with self._lock:
-            found = self._levels.get(info.name)
+            found = self._levels.get(key)
             if found is None:
-                found = self._levels[info.name] = read_reduced(self._site.medium, self._site.path(info.name))
+                found = self._levels[key] = reduced_split(site, info)
                 while len(self._levels) > _OPEN_TREES:
                     self._levels.popitem(last=False)
-            self._levels.move_to_end(info.name)
+            self._levels.move_to_end(key)
             return found
 
-    def _tree(self, info: SplitInfo) -> TreeReader:
+    def _tree(self, site: Site, info: SplitInfo) -> TreeReader:
+        key = _key(site, info)
         with self._lock:
-            tree = self._trees.get(info.name)
+            tree = self._trees.get(key)
             if tree is None:
                 # Not closed by anyone: scans under way go on with the trees they have.
-                tree, _ = closed_tree(self._site, info)
-                self._trees[info.name] = tree
+                tree, _ = closed_tree(site, info)
+                self._trees[key] = tree
                 while len(self._trees) > _OPEN_TREES:
                     self._trees.popitem(last=False)
-            self._trees.move_to_end(info.name)
+            self._trees.move_to_end(key)
             return tree

@@ -19,6 +19,25 @@ Bytes: TypeAlias = bytes  # the class has a field of that name
 SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "reduced")
 
 
+@dataclass(frozen=True, slots=True)
+class SplitStatistics:
+    """What is known of the columns of a closed split besides what its entry says (:mod:`tidelog.store.statistics`)."""
+
+    sampled: int
+    """Rows that were looked at; all rows of the split if the figures are exact."""
+    correlation: tuple[float | None, ...]
+    """Of each column of the split's schema, in their order; None for those that are no numbers, or hardly have any."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"sampled": self.sampled, "correlation": list(self.correlation)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SplitStatistics:
+        """What :meth:`to_dict` described."""
+        return cls(values["sampled"], tuple(values["correlation"]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitInfo:
     """A closed split: its file, what is in it, where to begin reading. Bounds of times and numbers are inclusive."""
@@ -49,6 +68,10 @@ class SplitInfo:
     """Seconds since 1970."""
     clean_at: int = 0
     """Rows that deletions of the manifest of this number, or of one before, apply to were left out of it."""
+    schema: int = 0
+    """The version of the stream's schema that it was written under."""
+    statistics: SplitStatistics | None = None
+    """None for splits written before there were any."""
 
     def __post_init__(self) -> None:
         check_plain_name(self.name)
@@ -100,6 +123,10 @@ class SplitInfo:
             values["clean_at"] = self.clean_at
         if self.states:
             values["states"] = self.states
+        if self.schema:
+            values["schema"] = self.schema
+        if self.statistics is not None:
+            values["statistics"] = self.statistics.to_dict()
         if self.boundary is not None:
             values["boundary"] = [self.boundary.start, self.boundary.end]
         for name, content in (("root", self.root), ("entry", self.entry)):
@@ -112,7 +139,7 @@ class SplitInfo:
         """The split that :meth:`to_dict` described."""
         time_min, time_max = values["time"]
         seq_min, seq_max = values["seq"]
-        boundary = values.get("boundary")
+        boundary, statistics = values.get("boundary"), values.get("statistics")
         return cls(
             name=values["name"],
             rows=values["rows"],
@@ -129,4 +156,6 @@ class SplitInfo:
             states=values.get("states", ""),
             created_at=values["created_at"],
             clean_at=values.get("clean_at", 0),
+            schema=values.get("schema", 0),
+            statistics=None if statistics is None else SplitStatistics.from_dict(statistics),
         )

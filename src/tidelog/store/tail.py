@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import ClosedError, InputError, StorageError
+from tidelog.model.errors import ClosedError, ConflictError, InputError, StorageError
 from tidelog.model.rows import Row
 from tidelog.model.time import INT64_MIN
 from tidelog.storage.media import Lock
@@ -100,7 +100,11 @@ class Tail:
     and open it again.
     """
 
-    def __init__(self, site: Site, manifests: ManifestLog) -> None:
+    def __init__(self, site: Site, manifests: ManifestLog, lock: Lock | None = None) -> None:
+        """With a ``lock`` that is held already, as :meth:`evolve` leaves it; given up if this fails.
+
+        Raises :class:`ConflictError` if the stream has another schema than the site says.
+        """
         self._site = site
         self._manifests = manifests
         self._schema = site.layout.schema
@@ -124,7 +128,7 @@ class Tail:
         self._kept = (0, 0)
         """Rows, and their bytes, that were left to wait for late ones when some were sealed the last time."""
         site.medium.make_directory(tail_path(site.directory))
-        self._lock: Lock = site.medium.lock(lock_path(site.directory))
+        self._lock: Lock = site.medium.lock(lock_path(site.directory)) if lock is None else lock
         try:
             self._recover()
         except BaseException:
@@ -140,6 +144,8 @@ class Tail:
         # What was published before says less than what is durable, if the machine has failed since.
         self._publisher.withdraw()
         manifest = self._manifests.load()
+        if len(manifest.schemas) - 1 != self._site.version:
+            raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._site, manifest)
         self._producers = dict(state.producers)
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
@@ -225,6 +231,45 @@ class Tail:
                 resources.callback(self._journal.close)
                 if self._failure is None:
                     self._flush()
+
+    def evolve(self, change: Callable[[Manifest], Change]) -> Lock:
+        """Commit a change of the schema and give up the tail, but for its lock, with which another one can go on.
+
+        All rows are in closed splits before, and the journal has none: so whatever the tail writes has one schema, the
+        newest. Raises, with nothing changed, if the change does not fit.
+        """
+        with self._mutex:
+            self._check_open()
+            manifest = self._manifests.load()
+            manifest.changed(change(manifest), manifest.number, manifest.at)
+            try:
+                self._flush()
+                self._hand_over()
+                self._manifests.commit(change)
+            except BaseException as error:
+                self._failure = error
+                raise
+            self._closed = True
+            with ExitStack() as resources:
+                resources.callback(self._publisher.close)
+                resources.callback(self._splits.abandon)
+                resources.callback(self._journal.close)
+            return self._lock
+
+    def _hand_over(self) -> None:
+        """Close all splits, with the rows that are in memory; what was flushed is in the journal until that is done."""
+        self._view = None
+        self._take_waiting()
+        if self._fresh.rows:
+            self._splits.extend(self._fresh.take())
+        self._splits.finish_all()
+        self._close_finished()
+        if self._late.is_merging:
+            self._late.end()
+        self._spill_late()
+        self._journal.replace(self._head(base=True), None)
+        self._publish()
+        self._journal.remove_older()
 
     # -- appending ------------------------------------------------------------------------------------------------
 
@@ -598,7 +643,7 @@ class Tail:
 
     def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
         known = self._producers if base else producers or {}
-        return Head(dict(self._splits.committed), self._next_seq, dict(known), base)
+        return Head(dict(self._splits.committed), self._next_seq, dict(known), base, self._site.version)
 
     def _memory(self) -> pa.RecordBatch:
         self._take_waiting()

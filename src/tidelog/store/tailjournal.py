@@ -14,19 +14,22 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, NotFoundError
+from tidelog.model.errors import CorruptionError, NotFoundError, SchemaError
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
 from tidelog.store.published import splits_text
 
 Message: TypeAlias = bytes | pa.Buffer
 """An Arrow IPC message."""
+
+RowsReader: TypeAlias = Callable[[pa.Buffer, int], pa.RecordBatch]
+"""Makes stored rows of an Arrow IPC message and the version of the schema that it was written under."""
 
 _LENGTH = struct.Struct("<II")
 _PREFIX = "journal-"
@@ -45,6 +48,8 @@ class Head:
     producers: Mapping[str, int] = field(default_factory=dict)
     """The last append of each producer; those that changed, in a base all."""
     base: bool = False
+    schema: int = 0
+    """The version of the stream's schema that the rows have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,11 @@ class Entry:
 
 def pack(head: Head, message: Message | None) -> bytes:
     """The payload of a record; ``message`` is the Arrow IPC message of its rows."""
+    version = f', "schema": {head.schema}' if head.schema else ""
     text = (
         f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
         f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
-        f'"base": {"true" if head.base else "false"}}}'
+        f'"base": {"true" if head.base else "false"}{version}}}'
     ).encode()
     text += b" " * (-len(text) % 8)
     return b"".join((_LENGTH.pack(len(text), 0), text, message or b""))
@@ -83,11 +89,13 @@ def unpack_head(payload: bytes) -> tuple[Head, int]:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
 
 
-def unpack(payload: bytes, stored: pa.Schema) -> Entry:
+def unpack(payload: bytes, read_rows: RowsReader) -> Entry:
     """A record as it was packed."""
     head, start = unpack_head(payload)
     try:
-        rows = pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], stored) if start < len(payload) else None
+        rows = read_rows(pa.py_buffer(payload)[start:], head.schema) if start < len(payload) else None
+    except SchemaError:  # values that do not fit the version that was asked for
+        raise
     except (ValueError, OSError, pa.ArrowException) as error:
         raise CorruptionError(f"the rows of a record of the tail's journal cannot be read: {error}") from error
     return Entry(head, rows)
@@ -110,14 +118,14 @@ def journal_numbers(medium: Medium, directory: str) -> list[int]:
     return sorted(int(name[len(prefix) :]) for name in medium.names(prefix) if name[len(prefix) :].isdigit())
 
 
-def read_entries(medium: Medium, name: str, stored: pa.Schema, records: int | None = None) -> list[Entry]:
+def read_entries(medium: Medium, name: str, read_rows: RowsReader, records: int | None = None) -> list[Entry]:
     """The entries of a journal, of its first ``records`` records only if given; none if it has no base."""
     with read_journal(medium, name) as journal:
         entries: list[Entry] = []
         for record in journal.records():
             if records is not None and record.number > records:
                 break
-            entry = unpack(record.payload, stored)
+            entry = unpack(record.payload, read_rows)
             if not entries and not entry.head.base:
                 raise CorruptionError(f"{name}: the first record is not a base")
             entries.append(entry)
@@ -126,13 +134,13 @@ def read_entries(medium: Medium, name: str, stored: pa.Schema, records: int | No
     return entries
 
 
-def newest_entries(medium: Medium, directory: str, stored: pa.Schema) -> tuple[int, list[Entry]] | None:
+def newest_entries(medium: Medium, directory: str, read_rows: RowsReader) -> tuple[int, list[Entry]] | None:
     """The number and entries of the newest journal that has a base; None if there is none."""
     for number in reversed(journal_numbers(medium, directory)):
         try:
-            entries = read_entries(medium, journal_name(directory, number), stored)
+            entries = read_entries(medium, journal_name(directory, number), read_rows)
         except NotFoundError:  # replaced while we were looking
-            return newest_entries(medium, directory, stored)
+            return newest_entries(medium, directory, read_rows)
         if entries:
             return number, entries
     return None

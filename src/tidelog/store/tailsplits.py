@@ -110,6 +110,10 @@ class TailSplits:
         if self._is_last_open and self._splits[-1].rows:
             self._finish()
 
+    def finish_all(self) -> None:
+        """No split takes more rows, not even one without any: :meth:`close_finished` leaves none."""
+        self._is_last_open = False
+
     def _finish(self) -> None:
         """The newest split takes no more rows.
 

@@ -74,7 +74,7 @@ def _reached(manifest: Manifest) -> int:
 
 def read_state(site: Site, manifest: Manifest) -> TailState:
     """The state after the writer has gone: what was acknowledged, and more if it is whole. Changes nothing."""
-    found = newest_entries(site.medium, tail_path(site.directory), site.layout.stored)
+    found = newest_entries(site.medium, tail_path(site.directory), site.read_rows)
     if found is None:
         return TailState(next_seq=_reached(manifest))
     number, entries = found
