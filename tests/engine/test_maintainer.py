@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +135,21 @@ def test_a_store_that_is_forgotten_is_not_kept_alive(tmp_path: Path) -> None:
     del stream
     gc.collect()
     until(lambda: threads() == 0)
+
+
+def test_a_program_that_closes_nothing_ends_in_peace(tmp_path: Path) -> None:
+    script = """
+import sys, tidelog, pyarrow as pa
+from tidelog.engine import maintainer
+maintainer.Maintainer.__init__.__kwdefaults__["every"] = 0.001
+schema = pa.schema([pa.field("ts", pa.int64(), nullable=False)])
+stream = tidelog.open(sys.argv[1]).create_stream("s", schema, "ts", split=10, leaf_rows=8)
+for first in range(0, 400, 5):
+    stream.append({"ts": range(first, first + 5)})
+    stream.flush()
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script, str(tmp_path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Store.open(tmp_path) as store:
+        assert len(store.stream("s")) == 400
+        assert store.check() == []

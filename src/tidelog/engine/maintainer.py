@@ -81,14 +81,16 @@ class Maintainer:
             if self._thread is None and not self._over.is_set():
                 self._thread = threading.Thread(target=self._run, name="tidelog maintenance", daemon=True)
                 self._thread.start()
+                # A store that was not closed: when the interpreter ends, so does a merge, before it is torn down.
+                weakref.finalize(self, _end, self._over, self._thread)
 
     def stop(self) -> None:
         """End; a merge that is under way is given up."""
         self._over.set()
         with self._mutex:
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
-            thread.join()
+        if thread is not None:
+            _end(self._over, thread)
 
     def _run(self) -> None:
         with suppress(AttributeError, OSError):  # Linux: of this thread alone
@@ -126,3 +128,10 @@ class Maintainer:
         account.bytes_read += done.compacted.bytes_read
         account.files_removed += done.files_removed
         return done.compacted.merges > 0
+
+
+def _end(over: threading.Event, thread: threading.Thread) -> None:
+    """Have a thread end, and wait for it."""
+    over.set()
+    if thread is not threading.current_thread() and thread.is_alive():
+        thread.join()
