@@ -11,8 +11,6 @@ from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from tidelog.aggregates import Binding
-from tidelog.expr.usercalls import parse_binding
-from tidelog.index.states import States
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, NotFoundError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
@@ -131,12 +129,7 @@ class StreamOptions:
                     schema.index(column)
                 except NotFoundError as error:
                     raise InputError(f"option user_aggregates: {binding.name}: {error}", column=column) from None
-            try:
-                States.of(schema.arrow, schema.time, [binding])
-            except InputError as error:
-                raise InputError(f"option user_aggregates: {binding.name}: {error}") from None
-            except NotFoundError:
-                pass  # its code is not here, and need not be
+            _check_computable(binding, schema)
 
     def split_ticks(self, clock: Clock) -> int | None:
         """The length of a regular split on a clock."""
@@ -276,6 +269,8 @@ def read_bindings(values: object) -> tuple[Binding, ...]:
         if isinstance(value, Binding):
             binding = value
         elif isinstance(value, str):
+            from tidelog.expr.usercalls import parse_binding  # with sqlglot
+
             binding = parse_binding(value)
         else:
             binding = Binding.from_dict(value)
@@ -283,6 +278,18 @@ def read_bindings(values: object) -> tuple[Binding, ...]:
             raise InputError(f"option user_aggregates: found {binding.name} twice; name it once")
         found.append(binding)
     return tuple(found)
+
+
+def _check_computable(binding: Binding, schema: Schema) -> None:
+    """Raise :class:`InputError` if an aggregate cannot be applied to its columns; its code need not be here."""
+    from tidelog.index.states import States  # with all of the index, which few who read options need
+
+    try:
+        States.of(schema.arrow, schema.time, [binding])
+    except InputError as error:
+        raise InputError(f"option user_aggregates: {binding.name}: {error}") from None
+    except NotFoundError:
+        pass
 
 
 def _check_integer(name: str, value: object, smallest: int, largest: int | None = None) -> None:
