@@ -83,7 +83,7 @@ def read_manifest(medium: MemoryMedium, directory: str) -> State:
 
 def lived(medium: MemoryMedium, seed: int) -> Stream:
     dice = random.Random(seed)
-    stream = Store(medium).create_stream("s", SCHEMA, "ts", **{**SMALL, "grace": 0})
+    stream = Store(medium).create_stream("s", SCHEMA, "ts", **{**SMALL, "grace": 0, "late_merge": "never"})
     now = 0
     for step in range(40):
         rows = [(now + index // 2, step * 100 + index) for index in range(dice.choice([1, 20, 60]))]
