@@ -91,7 +91,7 @@ def lived(medium: MemoryMedium, seed: int) -> Stream:
         kind = dice.choice("aaalod")
         if kind == "a":
             stream.append(table(rows))
-            stream.append(table([(now - dice.randrange(40), step * 100 + 90 + index) for index in range(9)]))
+            stream.append(table([(now - dice.randrange(400), step * 100 + 90 + index) for index in range(9)]))
             stream.flush()
         elif kind == "d":
             stream.delete_before(now - 300)
