@@ -160,6 +160,21 @@ class TestAnswers:
         assert stream.aggregate(48, 96, "count(*)") == {"count(*)": 18}
         assert len(reduced_of(stream)) == 1
 
+    def test_columns_added_later_are_null_in_reduced_events(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        stream.evolve(SCHEMA.append(pa.field("extra", pa.int64())))
+        stream.append({"ts": [5000], "n": [1], "x": [0.5], "extra": [7]})
+        stream.flush()
+        found = stream.aggregate(None, None, ["count(*)", "sum(n)", "count(extra)", "sum(extra)"])
+        known = expected(TIMES, None, None)
+        assert found == {"count(*)": ROWS + 1, "sum(n)": known["sum(n)"] + 1, "count(extra)": 1, "sum(extra)": 7}
+        assert stream.nth(-1, ["ts"]) == stream.nth(ROWS, ["ts"]) == {"ts": 5000}
+        assert stream.scan(2000).read_all()["extra"].to_pylist() == [7]
+        with pytest.raises(GrainError):
+            stream.scan()
+        assert stream.check() == []
+
 
 class TestWhichSplits:
     def test_only_whole_splits_before_the_time(self, medium: RecordingMedium) -> None:

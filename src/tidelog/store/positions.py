@@ -38,7 +38,7 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
     if not 0 <= place < rows:
         raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
     low, high = min(part.first for part in parts), last
-    reduced = [part for part in parts if isinstance(part, ReducedPart)]
+    reduced = [part.original for part in parts if isinstance(part.original, ReducedPart)]
     if reduced:  # ranks are known between their entries alone
         low = max(part.last for part in reduced) + 1
         if place < rank(snapshot, low, counters):
