@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.profiles import scaled
 from tidelog.aggregates import bind
 from tidelog.index.states import States
 
@@ -84,6 +85,7 @@ def same(found: Any, expected: Any) -> bool:
     return bool(found == expected and type(found) is type(expected)) or (isinstance(found, dict) and found == expected)
 
 
+@settings(max_examples=scaled(40))
 @given(rows, st.data())
 @pytest.mark.parametrize("what", EXPECTED)
 def test_any_cuts_and_merges_give_the_result(what: str, some: list[Row], data: st.DataObject) -> None:

@@ -431,7 +431,7 @@ def test_crashes_while_splits_are_rebuilt_leave_the_stream_right() -> None:
         medium.mark("rebuilt")
     crashes: list[Crash] = [crash for crash in [*kills(medium), *power_losses(medium)] if "flushed" in crash.marks]
     assert crashes
-    for crash in crashes[:: max(1, len(crashes) // scaled(60))]:
+    for crash in crashes[:: max(1, len(crashes) // scaled(40))]:
         with Store(crash.medium()) as store:
             stream = store.stream("s")
             assert sorted(rows_of(stream), key=str) == sorted(rows, key=str), crash
@@ -521,4 +521,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=scaled(15), stateful_step_count=12)
+TestMachine.settings = settings(max_examples=scaled(10), stateful_step_count=12)
