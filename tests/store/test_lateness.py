@@ -27,7 +27,7 @@ def test_delays_are_those_behind_the_newest_row_before(times: list[int], newest:
 def test_most_late_rows_come_within_the_time_that_is_waited(delays: list[int]) -> None:
     statistic = DelayStatistic(0)
     statistic.observe(np.array(delays, np.int64), 1000)
-    patience = statistic.patience(1000)
+    patience = statistic.patience(1000, 1 << 62)
     quantile = sorted(delays)[int(0.99 * len(delays)) - 1]
     assert quantile <= patience <= 1.1 * max(delays) + 2
 
@@ -35,12 +35,12 @@ def test_most_late_rows_come_within_the_time_that_is_waited(delays: list[int]) -
 def test_nothing_waits_when_few_rows_are_late_or_all_of_that_is_long_ago() -> None:
     statistic = DelayStatistic(0)
     statistic.observe(np.full(500, 10), 1_000_000)
-    assert statistic.patience(1_000_000) == 0
+    assert statistic.patience(1_000_000, 1 << 62) == 0
     statistic.observe(np.full(50_000, 10), 1_100_000)
-    assert 10 <= statistic.patience(1_100_000) <= 13
-    assert statistic.patience(20_000_000) == 0
+    assert 10 <= statistic.patience(1_100_000, 1 << 62) <= 13
+    assert statistic.patience(20_000_000, 1 << 62) == 0
     statistic.observe(np.full(500_000, LARGEST), 21_000_000)
-    assert statistic.patience(21_000_000) == 1 << 62
+    assert statistic.patience(21_000_000, 1 << 62) == 1 << 62
 
 
 def test_counters_tell_the_largest_and_the_mean_delay() -> None:
@@ -50,3 +50,12 @@ def test_counters_tell_the_largest_and_the_mean_delay() -> None:
     counters.observe(np.array([], np.int64))
     found = counters.to_dict(7)
     assert (found["rows"], found["largest"], found["mean"], found["queued"]) == (3, 9, 4, 7)
+
+
+def test_nothing_waits_for_rows_that_come_later_than_anybody_can_wait() -> None:
+    statistic = DelayStatistic(0)
+    statistic.observe(np.arange(1, 1001), 2000)
+    assert 980 <= statistic.patience(2000, 5000) <= 1100
+    assert statistic.patience(2000, 700) == 700
+    assert statistic.patience(2000, 300) == 0
+    assert statistic.patience(2000, 0) == 0

@@ -399,6 +399,18 @@ class TestWaitingForLateRows:
         store.close()
         assert ids(medium) == [id for _, id in sorted(rows)]
 
+    def test_counters_are_kept_with_the_stream(self) -> None:
+        medium, store, stream, _ = self.appended(400)
+        stream.flush()
+        known = stream.stats()["late"]
+        with Store(medium, read_only=True) as other:
+            assert other.stream(NAME).stats()["late"] == {**known, "queued": None}
+        store.close()
+        with Store(medium) as store:
+            store.stream(NAME).append(table([(1, 1)] * 2000))
+            store.flush()
+            assert store.stream(NAME).stats()["late"]["rows"] == known["rows"] + 2000
+
     def test_memory_stays_bounded_however_late_rows_come(self) -> None:
         _, store, stream, _ = self.appended(1500)
         kept = stream._tail._fresh.rows if stream._tail else 0

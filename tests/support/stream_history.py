@@ -119,7 +119,7 @@ class History:
         self._close()
 
     def _close(self) -> None:
-        self.merged += self.stream.stats()["late"]["merged"]
+        self.merged = self.stream.stats()["late"]["merged"]
         self.store.close()
 
     def _next(self, times: list[int]) -> Append:

@@ -643,13 +643,13 @@ class Stream:
     def stats(self) -> dict[str, Any]:
         """Rows, bytes and the shape of the trees, as plain values.
 
-        ``late`` has what became of rows that came late since this process began to append: how many, where they went,
-        and by how many ticks they were late (:class:`~tidelog.store.lateness.LateCounters`). ``maintenance`` has what
-        automatic maintenance has done in this process, and its last failure.
+        ``late`` has what became of rows that came late: how many, where they went, and by how many ticks they were late
+        (:class:`~tidelog.store.lateness.LateCounters`), as of the last flush if another process appends.
+        ``maintenance`` has what automatic maintenance has done in this process, and its last failure.
         """
-        tail = self._tail
-        late = LateCounters().to_dict(0) if tail is None else tail.late()
-        described = describe(self.name, self.snapshot(), self._site, late)
+        tail, snapshot = self._tail, self.snapshot()
+        late = LateCounters.read(snapshot.late).to_dict(None) if tail is None else tail.late()
+        described = describe(self.name, snapshot, self._site, late)
         return described | {"maintenance": self.account.to_dict()}
 
     def check(self) -> list[Finding]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +25,13 @@ _RARE: Final = 1e-3
 _PLACED: Final = 0.99
 """The share of late rows that are to find their place in memory."""
 
+_WORTH_WAITING: Final = 0.5
+"""The share that must find it at least, where there is not enough room to wait for more."""
+
 
 @dataclass(slots=True)
 class LateCounters:
-    """What has become of late rows since the tail was opened. A row is late if one with a later time came before it."""
+    """What has become of late rows, by all writers of a tail. A row is late if one with a later time came before it."""
 
     placed: int = 0
     """Found their place among rows in memory."""
@@ -51,8 +56,19 @@ class LateCounters:
         self.largest = max(self.largest, int(delays.max(initial=0)))
         self.total += float(delays.sum(dtype=np.float64))
 
-    def to_dict(self, queued: int) -> dict[str, Any]:
-        """The counters as plain values; ``queued`` rows wait to be merged."""
+    def saved(self) -> dict[str, float]:
+        """The counters as they are kept in the tail's journal; empty if nothing was late."""
+        values = asdict(self)
+        return values if any(values.values()) else {}
+
+    @classmethod
+    def read(cls, saved: Mapping[str, float]) -> LateCounters:
+        """The counters that were :meth:`saved`; those that are not known are left out."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in saved.items() if name in known})  # type: ignore[arg-type]
+
+    def to_dict(self, queued: int | None) -> dict[str, Any]:
+        """The counters as plain values; ``queued`` rows wait to be merged, None if that is not known."""
         return {
             "rows": self.rows,
             "placed": self.placed,
@@ -88,14 +104,22 @@ class DelayStatistic:
         self._classes *= factor
         self._rows = self._rows * factor + rows
 
-    def patience(self, next_seq: int) -> int:
-        """How many ticks to wait for most late rows, judged by the rows up to a number; 0 if few are late."""
+    def patience(self, next_seq: int, reach: int) -> int:
+        """How many ticks to wait for most late rows, judged by the rows up to a number; 0 if it is not worth it.
+
+        It is not if few rows are late, or if most of them come later than after ``reach`` ticks, the longest possible.
+        """
         self._forget(next_seq)
         late = float(self._classes.sum())
         if late < _RARE * self._rows or not late:
             return 0
-        index = int(np.searchsorted(np.cumsum(self._classes), _PLACED * late))
-        return min(int(2 ** ((index + 1) / _OCTAVE)) + 1, 1 << 62)
+        within = np.cumsum(self._classes)
+        index = int(np.searchsorted(within, _PLACED * late))
+        wanted = min(int(2 ** ((index + 1) / _OCTAVE)) + 1, 1 << 62)
+        if wanted <= reach:
+            return wanted
+        reached = float(within[int(math.log2(max(reach, 1)) * _OCTAVE)])
+        return reach if reached >= _WORTH_WAITING * late else 0
 
 
 def delays_of(at: Ints, newest: int | None) -> Ints:

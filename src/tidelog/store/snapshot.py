@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,8 @@ class Snapshot:
     """Those reserved for rows of the tail that are not in this snapshot."""
     journaled: tuple[Span, ...] = ()
     """The numbers of rows in the tail's journal, some of which may be in splits too."""
+    late: Mapping[str, float] = field(default_factory=dict)
+    """What the tail's journal says has become of late rows (:class:`~tidelog.store.lateness.LateCounters`)."""
     view: TailView | None = None
     """What it was taken of, in the process that writes the tail."""
     head: Head | None = None

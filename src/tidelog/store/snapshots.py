@@ -205,7 +205,7 @@ class Snapshots:
             last = state.entries[-1].head
             head = replace(last, splits={}, next_seq=next_seq, producers=dict(state.producers), base=True)
         snapshot = self._snapshot(site, manifest, open_parts, memory, next_seq, unseen)
-        return replace(snapshot, journaled=journaled, head=head)
+        return replace(snapshot, journaled=journaled, head=head, late=state.late)
 
     def _snapshot(
         self,

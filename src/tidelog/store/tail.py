@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -122,7 +122,7 @@ class Tail:
         self._is_taken = False
         """Whether rows that are not in the journal have left off waiting."""
         self._view: TailView | None = None
-        self._counters = LateCounters()
+        self._counters = self._saved_counters = LateCounters()
         self._delays: DelayStatistic | None = None
         """How late rows come; None as long as none does."""
         self._kept = (0, 0)
@@ -148,6 +148,8 @@ class Tail:
             raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._site, manifest)
         self._producers = dict(state.producers)
+        self._counters = LateCounters.read(state.late)
+        self._saved_counters = replace(self._counters)
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
         self._splits.take_over(state.splits, manifest, exactly=bool(state.producers))
         rows = self._new_rows(state, manifest)
@@ -402,11 +404,14 @@ class Tail:
 
         The others are those that 99 of 100 late rows come not before, by what was seen lately, within limits.
         """
-        patience = 0 if self._delays is None else self._delays.patience(self._next_seq)
-        if not patience or not len(at):
+        if self._delays is None or not len(at):
             return len(at)
-        old = int(np.searchsorted(at, max(int(at[-1]) - patience, INT64_MIN)))
-        return max(old, len(at) - _WINDOW * self._options.leaf_rows)
+        most, newest = _WINDOW * self._options.leaf_rows, int(at[-1])
+        reach = (newest - int(at[0])) * most // len(at) if len(at) < most else newest - int(at[-most])
+        patience = self._delays.patience(self._next_seq, min(reach, 1 << 62))
+        if not patience:
+            return len(at)
+        return max(int(np.searchsorted(at, max(newest - patience, INT64_MIN))), len(at) - most)
 
     def _is_much_new(self) -> bool:
         """Whether so many rows have come since some were sealed that it is time to seal more."""
@@ -643,7 +648,11 @@ class Tail:
 
     def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
         known = self._producers if base else producers or {}
-        return Head(dict(self._splits.committed), self._next_seq, dict(known), base, self._site.version)
+        late = {}
+        if base or self._counters != self._saved_counters:
+            self._saved_counters = replace(self._counters)
+            late = self._counters.saved()
+        return Head(dict(self._splits.committed), self._next_seq, dict(known), base, self._site.version, late)
 
     def _memory(self) -> pa.RecordBatch:
         self._take_waiting()
@@ -688,7 +697,7 @@ class Tail:
             self._counters.rejected += rejected
 
     def late(self) -> dict[str, Any]:
-        """What has become of late rows since this tail was opened, see :class:`LateCounters`."""
+        """What has become of late rows, see :class:`LateCounters`."""
         with self._mutex:
             return self._counters.to_dict(self._late.rows)
 

@@ -50,6 +50,8 @@ class Head:
     base: bool = False
     schema: int = 0
     """The version of the stream's schema that the rows have."""
+    late: Mapping[str, float] = field(default_factory=dict)
+    """What has become of late rows (:class:`~tidelog.store.lateness.LateCounters`), in a base and when it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,14 @@ def pack(head: Head, message: Message | None) -> bytes:
     text = (
         f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
         f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
-        f'"base": {"true" if head.base else "false"}{version}}}'
+        f'"base": {"true" if head.base else "false"}{version}{_late_text(head.late)}}}'
     ).encode()
     text += b" " * (-len(text) % 8)
     return b"".join((_LENGTH.pack(len(text), 0), text, message or b""))
+
+
+def _late_text(late: Mapping[str, float]) -> str:
+    return f', "late": {json.dumps(dict(late))}' if late else ""
 
 
 def message_of(rows: pa.RecordBatch | None) -> pa.Buffer | None:
@@ -231,6 +237,14 @@ def producers_of(entries: Iterable[Entry]) -> dict[str, int]:
     for entry in entries:
         result.update(entry.head.producers)
     return result
+
+
+def late_of(entries: Iterable[Entry]) -> Mapping[str, float]:
+    """What the last entry that tells of late rows says; empty if none does."""
+    found: Mapping[str, float] = {}
+    for entry in entries:
+        found = entry.head.late or found
+    return found
 
 
 def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:

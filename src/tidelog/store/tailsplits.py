@@ -157,7 +157,7 @@ class TailSplits:
         for split in self._splits:
             if not split.rows or split.last_time is None:
                 continue
-            if not split.is_closing:
+            if not split.is_closing and split.layout.stored.equals(self._site.layout.stored):
                 gap = INT64_MIN if before is None else before + 1
                 begin = None if split.boundary is None else split.boundary.start
                 start = gap if begin is None else max(gap, begin)

@@ -28,6 +28,7 @@ from tidelog.store.tailjournal import (
     counted,
     journal_name,
     journal_numbers,
+    late_of,
     newest_entries,
     producers_of,
     read_heads,
@@ -52,6 +53,8 @@ class TailState:
     splits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Splits being written, each with number and position of the commit that was acknowledged last."""
     producers: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, float] = field(default_factory=dict)
+    """What has become of late rows."""
     next_seq: int = 0
     """No row in the journal or in a split that the tail has closed has this number, or a greater one of the tail's."""
 
@@ -64,7 +67,8 @@ def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState
     """What entries say, all of which count. Splits that the manifest has, or had, are closed."""
     head = entries[-1].head
     splits = {name: at for name, at in head.splits.items() if not is_closed(name, manifest)}
-    return TailState(number, entries, splits, producers_of(entries), max(head.next_seq, _reached(manifest)))
+    next_seq = max(head.next_seq, _reached(manifest))
+    return TailState(number, entries, splits, producers_of(entries), late_of(entries), next_seq)
 
 
 def _reached(manifest: Manifest) -> int:
