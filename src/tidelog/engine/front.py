@@ -136,7 +136,6 @@ class Front:
     ) -> None:
         _check_settings(capacity_rows, policy, timeout, append_rows)
         self._stream = stream
-        self._schema = stream.schema
         self._capacity = capacity_rows
         self._policy = policy
         self._timeout = timeout
@@ -174,7 +173,7 @@ class Front:
         :class:`FrontError` after a failure of the stream; nothing of the rows is in the stream then.
         """
         self._check_process()
-        batches = to_batches(data, self._schema)
+        batches = to_batches(data, self._stream.schema)
         if not isinstance(batches, list):
             return sum(self._put([batch]) for batch in batches)
         if not isinstance(data, pa.RecordBatch | pa.Table | list):
