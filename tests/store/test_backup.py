@@ -56,6 +56,7 @@ def test_a_backup_is_the_stream_and_goes_on_like_it(seed: int) -> None:
         assert stream.published().visible == published.visible
         assert stream.published().manifest.transactions == published.manifest.transactions
         assert stream.published().manifest.schemas == published.manifest.schemas
+        assert stream.published().late == published.late
         assert report.streams[0].next_seq == stream.published().next_seq
         assert report.rows == sum(part.rows for part in published.parts)
         # What was sent before is passed over, what is new is not.
