@@ -378,7 +378,7 @@ def test_memory_stays_bounded_while_writing(medium: FileMedium) -> None:
         batch = rows(0, 65_536)
         for _ in range(30):
             container.extend(batch)
-            assert container._line.running <= workers.THREADS + 1
+            assert container._line.running <= workers.THREADS + RUNS_AHEAD
         assert len(container._line._spare_words) <= workers.THREADS + 1
 
 

@@ -17,7 +17,7 @@ from tidelog.storage.numbered import Rows
 RUN_ROWS = 1 << 18
 """Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
 
-_AHEAD = 3
+RUNS_AHEAD = 3
 """Runs that wait for a thread, so that none is idle while the caller is busy with something else."""
 
 _RUN_BYTES = 16 << 20
@@ -116,7 +116,7 @@ class EncodingLine:
 
     def _submit(self, job: Callable[[], block.Frames]) -> None:
         self._running.append(workers.submit(job))
-        while len(self._running) > workers.THREADS + _AHEAD:
+        while len(self._running) > workers.THREADS + RUNS_AHEAD:
             self._deliver_next()
 
     def _deliver_next(self) -> None:
