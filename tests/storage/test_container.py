@@ -33,6 +33,7 @@ from tidelog.model.errors import (
 )
 from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, workers
 from tidelog.storage.codec.text import TextOverflowError
+from tidelog.storage.encoding import RUNS_AHEAD
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:
