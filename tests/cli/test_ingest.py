@@ -129,6 +129,15 @@ def test_a_producer_goes_on_where_it_stopped(cli: Cli, tmp_path: Path) -> None:
     assert len(times()) == 95
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts are what they usually are, even where the tests run in the background and none can come."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_what_was_stored(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_csv(tmp_path / "a.csv", 0, 30)
     append = tidelog.engine.stream.Stream.append
@@ -293,6 +302,7 @@ def test_the_same_rows_from_every_format(cli: Cli, tmp_path: Path, trades: list[
     assert rows == [row for row in TRADES.to_pylist() for _ in names]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupts_wait_for_the_end_of_a_block() -> None:
     done: list[str] = []
 

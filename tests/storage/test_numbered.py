@@ -40,7 +40,6 @@ def test_leaves_are_the_same(rows: int) -> None:
 
 def test_slices_keep_their_numbers() -> None:
     rows = NumberedRows(plain(100), 50)
-    assert rows.nbytes == numbered(rows.batch, 50).nbytes
     for part, first, count in ((rows.slice(10), 60, 90), (rows.slice(10, 5), 60, 5), (rows.slice(200), 150, 0)):
         assert (part.first, part.num_rows) == (first, count)
     assert rows.slice(30, 2).batch.column(0).to_pylist() == [210, 217]
