@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -43,14 +44,16 @@ def start(path: Path, rows: int, jobs: int) -> subprocess.Popen[str]:
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill a driver, its Python and its virtual machine, at once; workers may go on for a moment, until they notice."""
     started = psutil.Process(process.pid).children(recursive=True)
-    machines = [each for each in started if each.name() == "java"]
-    for each in machines:
-        each.kill()
+    for each in started:
+        with suppress(psutil.NoSuchProcess):  # workers come and go
+            if each.name() == "java":
+                each.kill()
     process.kill()
     process.wait()
     _, left = psutil.wait_procs(started, NOTICE)
     for each in left:
-        each.kill()
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
     _, left = psutil.wait_procs(left, WAIT)
     assert left == []
 
