@@ -43,8 +43,8 @@ class _Unsynced(Medium):
     def link(self, source: str, target: str) -> bool:
         return self._medium.link(source, target)
 
-    def make_directory(self, name: str) -> None:
-        self._medium.make_directory(name)
+    def make_directory(self, *names: str) -> None:
+        self._medium.make_directory(*names)
 
     def lock(self, name: str) -> Lock:
         return self._medium.lock(name)

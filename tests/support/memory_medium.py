@@ -143,17 +143,18 @@ class MemoryMedium(Medium):
                 raise NotFoundError(f"cannot sync directory {directory!r}: it does not exist")
             self._record(SyncNames(directory, covers))
 
-    def make_directory(self, name: str) -> None:
-        self._admit("make_directory", name)
-        with self._mutex:
-            parts = check_name(name).split("/") if name else []
-            for depth in range(1, len(parts) + 1):
-                directory = "/".join(parts[:depth])
-                if directory in self._names:
-                    raise ExistsError(f"cannot make directory {directory}: a file of that name exists")
-                if directory not in self._directories:
-                    self._directories.add(directory)
-                    self._record(MakeDirectory(directory))
+    def make_directory(self, *names: str) -> None:
+        for name in names:
+            self._admit("make_directory", name)
+            with self._mutex:
+                parts = check_name(name).split("/") if name else []
+                for depth in range(1, len(parts) + 1):
+                    directory = "/".join(parts[:depth])
+                    if directory in self._names:
+                        raise ExistsError(f"cannot make directory {directory}: a file of that name exists")
+                    if directory not in self._directories:
+                        self._directories.add(directory)
+                        self._record(MakeDirectory(directory))
 
     def lock(self, name: str) -> Lock:
         with self._mutex:

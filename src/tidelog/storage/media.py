@@ -65,8 +65,8 @@ class Medium(ABC):
         """Make creations, links and removals made before this call directly in ``directory`` durable."""
 
     @abstractmethod
-    def make_directory(self, name: str) -> None:
-        """Create a directory and those above it, durably; they may exist. ``""`` is the root itself."""
+    def make_directory(self, *names: str) -> None:
+        """Create directories and those above them, durably; they may exist. ``""`` is the root itself."""
 
     @abstractmethod
     def lock(self, name: str) -> Lock:
@@ -234,22 +234,26 @@ class FileMedium(Medium):
         if self.synced:
             _sync_directory(self._directory(directory))
 
-    def make_directory(self, name: str) -> None:
-        """Create a directory and those above it, durably; they may exist. ``""`` is the root itself."""
-        missing = []
-        path = self._directory(name)
-        while not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for path in reversed(missing):
-            try:
-                os.mkdir(path)
-            except FileExistsError as error:
-                if not os.path.isdir(path):
-                    raise ExistsError(f"cannot make directory {path}: a file of that name exists") from error
-            except OSError as error:
-                raise storage_error(f"make directory {path}", error) from error
-            _sync_directory(os.path.dirname(path))
+    def make_directory(self, *names: str) -> None:
+        """Create directories and those above them, durably; they may exist. ``""`` is the root itself."""
+        grown: dict[str, None] = {}
+        for name in names:
+            missing = []
+            path = self._directory(name)
+            while not os.path.isdir(path):
+                missing.append(path)
+                path = os.path.dirname(path)
+            for path in reversed(missing):
+                try:
+                    os.mkdir(path)
+                except FileExistsError as error:
+                    if not os.path.isdir(path):
+                        raise ExistsError(f"cannot make directory {path}: a file of that name exists") from error
+                except OSError as error:
+                    raise storage_error(f"make directory {path}", error) from error
+                grown[os.path.dirname(path)] = None
+        for path in grown:
+            _sync_directory(path)
 
     def lock(self, name: str) -> Lock:
         """Take the lock called ``name`` or raise :class:`LockedError` at once."""

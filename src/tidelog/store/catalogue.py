@@ -150,8 +150,7 @@ class Catalogue:
         catalogue = cls(medium, clock=clock)
         if not medium.exists(MARKER):
             refuse_incomplete(medium)
-            for name in ("", STREAMS, CATALOGUE):
-                medium.make_directory(name)
+            medium.make_directory(STREAMS, CATALOGUE)
             try:
                 catalogue._log.create(CatalogueChange())
             except ExistsError:
@@ -167,8 +166,7 @@ class Catalogue:
         See :func:`tidelog.store.marker.end_copy`.
         """
         catalogue = cls(medium, clock=clock)
-        for name in (STREAMS, CATALOGUE):
-            medium.make_directory(name)
+        medium.make_directory(STREAMS, CATALOGUE)
         catalogue._log.create(CatalogueChange(add=tuple(entries)))
         return catalogue
 

@@ -29,6 +29,7 @@ __all__ = ["Change", "Deletion", "Manifest", "ManifestLog", "SplitInfo", "SplitK
 
 MANIFESTS: Final = "manifest"
 SPLITS: Final = "splits"
+TAIL: Final = "tail"
 
 
 def split_path(directory: str, name: str) -> str:
@@ -299,8 +300,7 @@ class ManifestLog:
         """
         options = StreamOptions() if options is None else options
         options.check(schema)
-        for name in (SPLITS, MANIFESTS):
-            self.medium.make_directory(join(self.directory, name))
+        self.medium.make_directory(*(join(self.directory, name) for name in (SPLITS, MANIFESTS, TAIL)))
         return self._log.create(Change(schema=schema, options=options))
 
     def exists(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.entrytests import with_numbers, with_times
 from tidelog.store.filenames import join
-from tidelog.store.manifest import Manifest, SplitInfo
+from tidelog.store.manifest import TAIL, Manifest, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.rows import Ints, concatenated, seqs, without
 from tidelog.store.seqset import SeqSet
@@ -34,8 +33,6 @@ from tidelog.store.tailjournal import (
     read_heads,
     rows_of,
 )
-
-TAIL: Final = "tail"
 
 
 def tail_path(directory: str, name: str = "") -> str:
