@@ -63,6 +63,11 @@ class LateQueue:
         return self._arriving.bytes + int(self._left_rows * self._row_bytes)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do: no rows, and no bulk that is being merged."""
+        return not self._arriving.rows and self._bulk is None
+
+    @property
     def is_merging(self) -> bool:
         """Whether a bulk is being merged."""
         return self._bulk is not None

@@ -120,6 +120,8 @@ class OpenSplit:
         self._key = object()
         """Names the tree in the cache of nodes: another one after each merge, for nodes have other entries then."""
         self._version = version
+        self._next_commit: tuple[int, int] | None = None
+        """What :meth:`next_commit` has said; None if rows came since."""
 
     @classmethod
     def create(cls, site: Site, boundary: Interval | None) -> OpenSplit:
@@ -188,6 +190,7 @@ class OpenSplit:
 
     def extend(self, batch: Rows, *, in_order: bool = False) -> None:
         """Append sorted rows, none of which is before the last one; see :meth:`TreeWriter.extend`."""
+        self._next_commit = None
         self._tree.extend(batch, in_order=in_order)
 
     @property
@@ -206,11 +209,14 @@ class OpenSplit:
     def merge(self, rows: pa.RecordBatch) -> int:
         """Put sorted late rows where they belong, with effect from the next flush; see :meth:`TreeWriter.merge`."""
         self._key = object()
+        self._next_commit = None
         return self._tree.merge(rows)
 
     def next_commit(self) -> tuple[int, int]:
-        """Number and position of the commit that :meth:`flush` would make."""
-        return self._container.next_commit()
+        """Number and position of the commit that :meth:`flush` would make, or has made if nothing came since."""
+        if self._next_commit is None:  # every flush of a single event asks, and most find nothing new
+            self._next_commit = self._container.next_commit()
+        return self._next_commit
 
     def flush(self) -> None:
         """Make all rows durable."""

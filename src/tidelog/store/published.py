@@ -50,6 +50,9 @@ def splits_text(splits: Mapping[str, tuple[int, int]]) -> str:
     return _splits_text(tuple(splits.items())) if splits else "{}"
 
 
+_name_text = functools.lru_cache(16)(json.dumps)
+
+
 @functools.lru_cache(16)
 def _splits_text(splits: tuple[tuple[str, tuple[int, int]], ...]) -> str:
     return json.dumps(dict(splits))
@@ -67,7 +70,7 @@ class Publisher:
         """Let readers see a state that is durable."""
         block = "null" if record.block is None else f"[{record.block[0]}, {record.block[1]}]"
         self._write(
-            f'{{"journal": {json.dumps(record.journal)}, "records": {record.records}, '
+            f'{{"journal": {_name_text(record.journal)}, "records": {record.records}, '
             f'"splits": {splits_text(record.splits)}, "next_seq": {record.next_seq}, "block": {block}}}'.encode()
         )
 

@@ -465,7 +465,7 @@ class Tail:
 
     def _settle_late(self) -> None:
         """Flush if that would do something about late rows."""
-        if self._has_many_late(1) or self._late.is_merging:
+        if not self._late.is_empty and (self._has_many_late(1) or self._late.is_merging):
             self._flush_or_fail()
 
     def _has_many_late(self, factor: float) -> bool:
@@ -604,7 +604,8 @@ class Tail:
             self._take_waiting()
             if self._has_new_leaf():
                 self._seal_old(all_leaves=True)
-        self._merge_late()
+        if not self._late.is_empty:
+            self._merge_late()
         commits = self._splits.commits()
         message = self._unjournaled()
         is_changed = commits != self._splits.committed
@@ -627,7 +628,7 @@ class Tail:
         self._is_taken = False
         self._publish()
         self._close_finished()
-        if self._has_many_late(1) and not self._late.is_merging:
+        if not (self._late.is_empty or self._late.is_merging) and self._has_many_late(1):
             self._spill_late()
         if self._is_journal_long():
             self._journal.replace(self._head(base=True), self._memory())
