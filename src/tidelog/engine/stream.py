@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates import Binding, find
+from tidelog.engine.altering import attachment, detachment, evolution, several, wanted_schema
 from tidelog.engine.maintainer import Account
+from tidelog.engine.questions import Moment, Questions, column_names, moment, texts_of
 from tidelog.engine.toolate import AsideNeeded, Gate
-from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.model import to_batches
@@ -23,16 +24,13 @@ from tidelog.model.errors import (
     ConflictError,
     InputError,
     LockedError,
-    NotFoundError,
     ReadOnlyError,
     SchemaError,
-    did_you_mean,
 )
-from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.rows import Row, RowReader
-from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
-from tidelog.store.aggregation import Answers, Question, aggregate, aggregate_all
+from tidelog.store.aggregation import Answers, aggregate, aggregate_all
 from tidelog.store.check import check_stream
 from tidelog.store.coarsening import Coarsened, coarsen, refuse_cut
 from tidelog.store.compaction import Compacted, compact
@@ -60,27 +58,10 @@ _GATHERED_ROWS: Final = 4096
 """Single events are gathered up to this number before they become a batch."""
 
 
-_KNOWN_TEXTS: Final = 256
-
 _EVENT_TIMES: Final = frozenset(
     {int, str, datetime.datetime, datetime.date, np.int64, np.datetime64, np.int32, np.uint64, np.uint32}
 )
 """What the time of a single event is; a dict with anything else there is left to the conversion of columns."""
-
-
-class _Texts:
-    """What texts of questions mean for a layout. The same are asked again and again, and reading takes longest."""
-
-    def __init__(self, layout: Layout, options: StreamOptions) -> None:
-        self.layout = layout
-        bindings = options.user_aggregates
-        self._absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
-        self.question = lru_cache(_KNOWN_TEXTS)(self._read_question)
-        self.condition = lru_cache(_KNOWN_TEXTS)(partial(predicate, schema=layout.stored))
-
-    def _read_question(self, texts: tuple[str, ...]) -> Question:
-        stored, time = self.layout.stored, self.layout.schema.time
-        return Question(self.layout, [parse_aggregate(text, stored, time, self._absent) for text in texts])
 
 
 class Stream:
@@ -137,7 +118,7 @@ class Stream:
         self._row_reader = RowReader(self.schema)
         self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
-        self._texts = _Texts(site.layout, site.options)
+        self._questions = Questions(site.layout, site.options)
         self._maintenance = Maintenance(site, self._manifests)
 
     def __repr__(self) -> str:
@@ -315,17 +296,11 @@ class Stream:
         if mode not in ATTACH_MODES:
             raise InputError(f"found mode {mode!r}; expected one of {', '.join(map(repr, ATTACH_MODES))}")
         self._check_writable()
-        bindings = read_bindings(_several(aggregates))
+        bindings = read_bindings(several(aggregates))
         # What cannot be computed is refused before anything is changed.
         States.of(self._site.layout.stored, self.schema.time, bindings)
-
-        def change(manifest: Manifest) -> Change | None:
-            known = manifest.options.user_aggregates
-            new = tuple(each for each in bindings if each not in known)
-            return Change(options=manifest.options.replace(user_aggregates=(*known, *new))) if new else None
-
         with self._mutex:
-            self._renew(self._manifests.commit(change))
+            self._renew(self._manifests.commit(partial(attachment, bindings)))
             if mode != "next_split":
                 tail = self._writer()
                 self._append_rows()
@@ -342,25 +317,8 @@ class Stream:
         that are not kept.
         """
         self._check_writable()
-        given = _several(aggregates)
-
-        def change(manifest: Manifest) -> Change:
-            kept = list(manifest.options.user_aggregates)
-            for each in given:
-                names = [binding.name for binding in kept]
-                if isinstance(each, str) and each in names:
-                    del kept[names.index(each)]
-                    continue
-                (binding,) = read_bindings([each])
-                if binding not in kept:
-                    raise NotFoundError(
-                        f"stream {self.name!r} keeps no {binding.name}; {did_you_mean(binding.name, names)}"
-                    )
-                kept.remove(binding)
-            return Change(options=manifest.options.replace(user_aggregates=tuple(kept)))
-
         with self._mutex:
-            self._renew(self._manifests.commit(change))
+            self._renew(self._manifests.commit(partial(detachment, several(aggregates), self.name)))
 
     def _renew(self, manifest: Manifest) -> None:
         """Take over aggregates that were attached or detached."""
@@ -401,7 +359,7 @@ class Stream:
                 ) from error
             try:
                 self._append_rows()
-                wanted, renames = self._wanted(schema, add=add, widen=widen, rename=rename, loosen=loosen)
+                wanted, renames = wanted_schema(self.schema, schema, add=add, widen=widen, rename=rename, loosen=loosen)
                 if wanted != self.schema or renames:
                     options = self.options.with_renamed(dict(renames))
                     # What could not be computed of the new columns is refused before anything is changed.
@@ -410,7 +368,7 @@ class Stream:
                         wanted.time,
                         [each for each in options.user_aggregates if find(each.id) is not None],
                     )
-                    lock = tail.evolve(partial(_evolution, wanted, renames))
+                    lock = tail.evolve(partial(evolution, wanted, renames))
                     self._tail = None
                     self._adopt(self._site.at(self._manifests.load()))
                     if not was_open:
@@ -426,15 +384,6 @@ class Stream:
                     self._tail = None
                     self._gathering = 1
             return self.schema
-
-    def _wanted(self, schema: pa.Schema | Schema | None, **changes: Any) -> tuple[Schema, Renames]:
-        if schema is None:
-            return evolved(self.schema, **changes)
-        if any(changes.values()):
-            raise SchemaError("found a whole schema and changes of the one there is; give one of them")
-        wanted = schema if isinstance(schema, Schema) else Schema(schema, self.schema.time)
-        check_evolution(self.schema, wanted)
-        return wanted, ()
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.
@@ -541,7 +490,7 @@ class Stream:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         *,
-        as_of: Snapshot | SeqSet | int | None = None,
+        as_of: Moment = None,
         seq: bool = False,
     ) -> pa.RecordBatchReader:
         """The events of a time range that satisfy ``where`` (a SQL condition), ordered by time, then by arrival.
@@ -550,11 +499,11 @@ class Stream:
         such a number: then only events with smaller ones count. It may also be a set of them
         (:class:`tidelog.store.seqset.SeqSet`). Lazy, with bounded memory.
         """
-        snapshot, numbers = self._as_of(as_of)
+        snapshot, numbers = moment(as_of, self.snapshot)
         layout = snapshot.layout
         interval = layout.schema.clock.interval(start, end)
-        names = self._columns(columns, seq, layout.schema)
-        condition = self._predicate(where, layout)
+        names = column_names(columns, seq, layout.schema, self.name)
+        condition = self._asked(layout).condition(where)
         readable(snapshot, interval.start, interval.end, numbers)  # else what cannot be read is found by the first read
         batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
         stored = layout.stored
@@ -567,7 +516,7 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | SeqSet | int | None = None,
+        as_of: Moment = None,
     ) -> dict[str, Any]:
         """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
 
@@ -575,7 +524,7 @@ class Stream:
         of the range, as are user-defined aggregates (docs/aggregates.md) that the stream keeps; see :meth:`explain`.
         Raises :class:`NotFoundError` for a user-defined one whose code is not here.
         """
-        texts = _texts(aggregates)
+        texts = texts_of(aggregates)
         return dict(zip(texts, self._aggregate(start, end, texts, where, as_of).values, strict=True))
 
     def explain(
@@ -585,23 +534,22 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | SeqSet | int | None = None,
+        as_of: Moment = None,
     ) -> str:
         """How :meth:`aggregate` comes to its results, and what it reads."""
-        texts = _texts(aggregates)
+        texts = texts_of(aggregates)
         answers = self._aggregate(start, end, texts, where, as_of)
         lines = [f"{text}: from {source}" for text, source in zip(texts, answers.sources, strict=True)]
         counters = answers.counters
         lines.append(f"visited {counters.nodes} nodes ({counters.node_reads} read), {counters.leaves} leaves")
         return "\n".join(lines)
 
-    def _aggregate(
-        self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Snapshot | SeqSet | int | None
-    ) -> Answers:
-        snapshot, numbers = self._as_of(as_of)
+    def _aggregate(self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Moment) -> Answers:
+        snapshot, numbers = moment(as_of, self.snapshot)
         layout = snapshot.layout
         interval = layout.schema.clock.interval(start, end)
-        question, condition = self._read(layout).question(texts), self._predicate(where, layout)
+        asked = self._asked(layout)
+        question, condition = asked.question(texts), asked.condition(where)
         return aggregate(snapshot, interval.start, interval.end, question, condition, numbers)
 
     def aggregate_all(
@@ -610,18 +558,19 @@ class Stream:
         aggregates: Sequence[str] | str,
         where: str | None = None,
         *,
-        as_of: Snapshot | SeqSet | int | None = None,
+        as_of: Moment = None,
     ) -> list[dict[str, Any]]:
         """:meth:`aggregate` of many time ranges, each a pair of start and end, of one moment of the stream.
 
         What the index knows is taken from it in one pass, so that even many overlapping ranges cost little more than
         the leaves they end in. Everything else takes a scan of each range.
         """
-        texts = _texts(aggregates)
+        texts = texts_of(aggregates)
         ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
-        snapshot, numbers = self._as_of(as_of)
+        snapshot, numbers = moment(as_of, self.snapshot)
         layout = snapshot.layout
-        question, condition = self._read(layout).question(texts), self._predicate(where, layout)
+        asked = self._asked(layout)
+        question, condition = asked.question(texts), asked.condition(where)
         found = aggregate_all(snapshot, ranges, question, condition, numbers)
         return [dict(zip(texts, answers.values, strict=True)) for answers in found]
 
@@ -633,7 +582,7 @@ class Stream:
     def nth(self, index: int, columns: Sequence[str] | None = None, *, as_of: Snapshot | None = None) -> dict[str, Any]:
         """Event number ``index`` in the order of (time, arrival), from 0; negative numbers count from the end."""
         snapshot = self.snapshot() if as_of is None else as_of
-        names = self._columns(columns, False, snapshot.layout.schema)
+        names = column_names(columns, False, snapshot.layout.schema, self.name)
         row: dict[str, Any] = nth(snapshot, index, names).to_pylist()[0]
         return row
 
@@ -657,44 +606,14 @@ class Stream:
         self.flush()
         return check_stream(self._site, self._manifests)
 
-    # -- checking arguments ---------------------------------------------------------------------------------------
-
-    def _columns(self, columns: Sequence[str] | None, seq: bool, schema: Schema) -> list[str]:
-        names = list(schema.names) if columns is None else list(columns)
-        if isinstance(columns, str):
-            raise InputError(f"columns is the text {columns!r}; expected a list of names such as [{columns!r}]")
-        if seq and SEQUENCE_COLUMN not in names:
-            names.append(SEQUENCE_COLUMN)
-        known = (*schema.names, SEQUENCE_COLUMN)
-        for index, name in enumerate(names):
-            if name not in known:
-                raise NotFoundError(f"no column {name!r} in stream {self.name!r}; {did_you_mean(str(name), known)}")
-            if name in names[:index]:
-                raise InputError(f"column {name!r} was asked for twice; name it once")
-        return names
-
-    def _predicate(self, where: str | None, layout: Layout) -> Predicate | None:
-        return None if where is None else self._read(layout).condition(where)
-
-    def _read(self, layout: Layout) -> _Texts:
+    def _asked(self, layout: Layout) -> Questions:
         """What reads the texts of questions about snapshots with a layout."""
-        texts = self._texts
-        if texts.layout is not layout:
-            texts = _Texts(layout, self.options)
+        questions = self._questions
+        if questions.layout is not layout:
+            questions = Questions(layout, self.options)
             if layout.schema == self.schema:
-                self._texts = texts
-        return texts
-
-    def _as_of(self, as_of: Snapshot | SeqSet | int | None) -> tuple[Snapshot, SeqSet | None]:
-        if as_of is None:
-            return self.snapshot(), None
-        if isinstance(as_of, Snapshot):
-            return as_of, None
-        if isinstance(as_of, SeqSet):
-            return self.snapshot(), as_of
-        if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
-            raise InputError(f"as_of is {as_of!r}; expected a snapshot, a sequence number from 0, or a set of them")
-        return self.snapshot(), SeqSet.below(as_of)
+                self._questions = questions
+        return questions
 
     def _check_open(self) -> None:
         if self._closed:
@@ -704,19 +623,6 @@ class Stream:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
-
-
-def _several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:
-    return [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
-
-
-def _evolution(schema: Schema, renames: Renames, manifest: Manifest) -> Change:
-    """What changes of a manifest with its schema: options that name columns follow, those attached just now too."""
-    return Change(schema=schema, renames=renames, options=manifest.options.with_renamed(dict(renames)))
-
-
-def _texts(aggregates: Sequence[str] | str) -> tuple[str, ...]:
-    return (aggregates,) if isinstance(aggregates, str) else tuple(aggregates)
 
 
 def _may_change(data: Any) -> bool:

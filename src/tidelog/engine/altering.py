@@ -1,0 +1,64 @@
+"""What changes of a manifest when aggregates are attached or detached, or the schema evolves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidelog.aggregates import Binding
+from tidelog.model.errors import NotFoundError, SchemaError, did_you_mean
+from tidelog.model.evolution import Renames, check_evolution, evolved
+from tidelog.model.schema import Schema
+from tidelog.store.manifest import Change, Manifest
+from tidelog.store.options import read_bindings
+
+
+def several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:
+    """One or several aggregates as a list."""
+    return [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
+
+
+def attachment(bindings: Sequence[Binding], manifest: Manifest) -> Change | None:
+    """Aggregates are kept from now on; None if all of them are already."""
+    known = manifest.options.user_aggregates
+    new = tuple(each for each in bindings if each not in known)
+    return Change(options=manifest.options.replace(user_aggregates=(*known, *new))) if new else None
+
+
+def detachment(aggregates: Sequence[str | Binding], stream: str, manifest: Manifest) -> Change:
+    """Aggregates, given by the names they have or by calls, are not kept any more.
+
+    Raises :class:`NotFoundError` for one that is not kept.
+    """
+    kept = list(manifest.options.user_aggregates)
+    for each in aggregates:
+        names = [binding.name for binding in kept]
+        if isinstance(each, str) and each in names:
+            del kept[names.index(each)]
+            continue
+        (binding,) = read_bindings([each])
+        if binding not in kept:
+            raise NotFoundError(f"stream {stream!r} keeps no {binding.name}; {did_you_mean(binding.name, names)}")
+        kept.remove(binding)
+    return Change(options=manifest.options.replace(user_aggregates=tuple(kept)))
+
+
+def evolution(schema: Schema, renames: Renames, manifest: Manifest) -> Change:
+    """The schema changes, and with it options that name columns; those attached just now too."""
+    return Change(schema=schema, renames=renames, options=manifest.options.with_renamed(dict(renames)))
+
+
+def wanted_schema(current: Schema, whole: pa.Schema | Schema | None, **changes: Any) -> tuple[Schema, Renames]:
+    """The schema that is wanted, given as a whole or by changes of the current one, and which columns it renames.
+
+    Raises :class:`SchemaError` for what events from before cannot be read through.
+    """
+    if whole is None:
+        return evolved(current, **changes)
+    if any(changes.values()):
+        raise SchemaError("found a whole schema and changes of the one there is; give one of them")
+    wanted = whole if isinstance(whole, Schema) else Schema(whole, current.time)
+    check_evolution(current, wanted)
+    return wanted, ()

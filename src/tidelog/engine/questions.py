@@ -1,0 +1,82 @@
+"""What users ask of a stream, read and checked: texts of aggregates and conditions, names of columns, moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Final, TypeAlias
+
+from tidelog.aggregates import find
+from tidelog.expr import Predicate, parse_aggregate, predicate
+from tidelog.index.layout import Layout
+from tidelog.model.errors import InputError, NotFoundError, did_you_mean
+from tidelog.model.schema import SEQUENCE_COLUMN, Schema
+from tidelog.store.aggregation import Question
+from tidelog.store.options import StreamOptions
+from tidelog.store.seqset import SeqSet
+from tidelog.store.snapshot import Snapshot
+
+_KNOWN_TEXTS: Final = 256
+
+Moment: TypeAlias = Snapshot | SeqSet | int | None
+"""What ``as_of`` may be: a snapshot, a sequence number that only smaller ones count before, a set of them, or now."""
+
+
+class Questions:
+    """What texts mean for a layout. The same are asked again and again, and reading takes longest."""
+
+    def __init__(self, layout: Layout, options: StreamOptions) -> None:
+        self.layout = layout
+        bindings = options.user_aggregates
+        self._absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
+        self._question = lru_cache(_KNOWN_TEXTS)(self._read_question)
+        self._condition = lru_cache(_KNOWN_TEXTS)(partial(predicate, schema=layout.stored))
+
+    def question(self, texts: tuple[str, ...]) -> Question:
+        """Aggregates, given by their texts."""
+        return self._question(texts)
+
+    def condition(self, where: str | None) -> Predicate | None:
+        """A condition, if one is given."""
+        return None if where is None else self._condition(where)
+
+    def _read_question(self, texts: tuple[str, ...]) -> Question:
+        stored, time = self.layout.stored, self.layout.schema.time
+        return Question(self.layout, [parse_aggregate(text, stored, time, self._absent) for text in texts])
+
+
+def texts_of(aggregates: Sequence[str] | str) -> tuple[str, ...]:
+    """The texts of one or several aggregates."""
+    return (aggregates,) if isinstance(aggregates, str) else tuple(aggregates)
+
+
+def column_names(columns: Sequence[str] | None, seq: bool, schema: Schema, stream: str) -> list[str]:
+    """The columns that were asked for, all if None, and ``_seq`` if wanted.
+
+    Raises :class:`NotFoundError` for those that the stream does not have, :class:`InputError` if one comes twice.
+    """
+    names = list(schema.names) if columns is None else list(columns)
+    if isinstance(columns, str):
+        raise InputError(f"columns is the text {columns!r}; expected a list of names such as [{columns!r}]")
+    if seq and SEQUENCE_COLUMN not in names:
+        names.append(SEQUENCE_COLUMN)
+    known = (*schema.names, SEQUENCE_COLUMN)
+    for index, name in enumerate(names):
+        if name not in known:
+            raise NotFoundError(f"no column {name!r} in stream {stream!r}; {did_you_mean(str(name), known)}")
+        if name in names[:index]:
+            raise InputError(f"column {name!r} was asked for twice; name it once")
+    return names
+
+
+def moment(as_of: Moment, now: Callable[[], Snapshot]) -> tuple[Snapshot, SeqSet | None]:
+    """The snapshot to look at, and the sequence numbers that count, if not all do."""
+    if as_of is None:
+        return now(), None
+    if isinstance(as_of, Snapshot):
+        return as_of, None
+    if isinstance(as_of, SeqSet):
+        return now(), as_of
+    if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
+        raise InputError(f"as_of is {as_of!r}; expected a snapshot, a sequence number from 0, or a set of them")
+    return now(), SeqSet.below(as_of)
