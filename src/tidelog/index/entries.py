@@ -94,6 +94,11 @@ def words_of(entries: Entries) -> Words:
     return entries.view(np.uint64).reshape(len(entries), entries.dtype.itemsize // 8)
 
 
+def copied(entries: Entries) -> Entries:
+    """A copy of contiguous entries. NumPy copies records field by field, which takes ten times as long as words do."""
+    return words_of(entries).copy().view(entries.dtype).reshape(len(entries))
+
+
 def from_summaries(
     layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray[np.void], states: Words | None = None
 ) -> Entries:

@@ -147,6 +147,18 @@ def merge_ranges(entries: Any, firsts: Any, lasts: Any, kinds: Any, columns: Any
 _STRETCH = 1024
 
 
+@kernel(i64(array_in(i64)))
+def falls(values: Any) -> Any:
+    """Whether a value is less than the one before it: 1 or 0."""
+    for start in range(1, len(values), _STRETCH):  # as in :func:`first_disorder`
+        wrong = np.int64(0)
+        for i in range(start, min(start + _STRETCH, len(values))):
+            wrong |= np.int64(values[np.uint64(i)] < values[np.uint64(i - 1)])
+        if wrong:
+            return 1
+    return 0
+
+
 @kernel(i64(array_in(i64), array_in(i64)))
 def first_disorder(times: Any, sequence: Any) -> Any:
     """The first row that does not come behind the one before it by (time, sequence), or -1."""

@@ -73,6 +73,8 @@ class _Plan:
         self.source = source
         self._target = schema.arrow
         self._is_exact = source.equals(schema.arrow, check_metadata=True)
+        self._is_alike = source.names == schema.arrow.names and source.types == schema.arrow.types
+        """Whether at most nullability and metadata differ."""
         self._steps = [(reader, source.get_field_index(reader.name)) for reader in readers]
         for reader, position in self._steps:
             if position >= 0:
@@ -82,11 +84,11 @@ class _Plan:
         """The batch, or its parts, under the stream's schema."""
         if batch.num_rows == 0:
             return []
-        if self._is_exact and not validate:
+        if self._is_alike and not validate:
             for reader, position in self._steps:
                 if not reader.nullable:
                     reader.check_nulls(batch.column(position), first_row)
-            return [batch]
+            return [batch if self._is_exact else pa.RecordBatch.from_arrays(batch.columns, schema=self._target)]
         columns = []
         for reader, position in self._steps:
             if position < 0:

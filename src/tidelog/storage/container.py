@@ -296,16 +296,27 @@ class Container:
 
     def extend(self, batch: Rows) -> range:
         """Cut rows into leaves and append them; returns their ids. An empty batch appends nothing."""
+        return self.extend_up_to(batch, None)[0]
+
+    def extend_up_to(self, batch: Rows, most: int | None) -> tuple[range, int]:
+        """Cut the first rows of a batch into at most so many leaves (None: all rows) and append them.
+
+        Returns their ids and how many rows there are in them.
+        """
         with self._mutex, self._guard():
             self._check_batch(batch)
             if not batch.num_rows:
-                return range(self.blocks, self.blocks)
+                return range(self.blocks, self.blocks), 0
             size = self._row_size.of(batch)
             rows = self._leaf_rows(batch.num_rows, size)
+            while most is not None and batch.num_rows > most * rows:
+                batch = batch.slice(0, most * rows)
+                size = self._row_size.of(batch)
+                rows = self._leaf_rows(batch.num_rows, size)  # fewer if these rows are longer than those cut off
             if size > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     self._check_leaf_size(batch.slice(start, rows))
-            return self._line.add_leaves(batch, rows, size)
+            return self._line.add_leaves(batch, rows, size), batch.num_rows
 
     def append_later(self, make: Callable[[], bytes]) -> int:
         """Append a node whose bytes are not known yet; returns its id.

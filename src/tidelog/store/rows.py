@@ -20,9 +20,6 @@ Ints = npt.NDArray[np.int64]
 
 _COUNT: Final = np.arange(1 << 16, dtype=np.int64)
 
-_STRETCH: Final = 1 << 18
-"""Times that are compared at once."""
-
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
     """A batch of a stream's schema with sequence numbers from ``first`` on."""
@@ -57,14 +54,13 @@ def seqs(batch: pa.RecordBatch) -> Ints:
 
 def is_sorted(values: Ints) -> bool:
     """Whether values never fall."""
-    return bool((values[1:] >= values[:-1]).all())
+    return not kernels.falls(values)
 
 
 def are_in_order(batch: Rows, schema: Schema) -> bool:
     """Whether stored rows are in the order of (time, ``_seq``), without two that are equal in both."""
     if isinstance(batch, NumberedRows):  # numbers ascend, so times may stay the same
-        at = times(batch, schema)
-        return all(is_sorted(at[start : start + _STRETCH + 1]) for start in range(0, len(at), _STRETCH))
+        return is_sorted(times(batch, schema))
     return int(kernels.first_disorder(times(batch, schema), seqs(batch))) < 0
 
 

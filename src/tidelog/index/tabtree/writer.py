@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.index import ids, kernels
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, empty, from_summaries, merge
+from tidelog.index.entries import Entries, Words, copied, empty, from_summaries, merge, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank, read_full_node
@@ -146,15 +146,19 @@ class TreeWriter:
         leaves = 0
         fanout = self.layout.fanout
         while batch.num_rows:
-            part = self._fitting(batch, fanout - self._leaves % fanout)
-            batch = batch.slice(part.num_rows)
+            room = fanout - self._leaves % fanout
+            part = batch
             if self.layout.states.words:
+                part = self._fitting(batch, room)
                 self._compute_states(part)
-            added = len(self._container.extend(part))
-            self._leaves += added
-            self._rows += part.num_rows
-            leaves += added
+            added, rows = self._container.extend_up_to(part, room)
+            self._leaves += len(added)
+            self._rows += rows
+            leaves += len(added)
             self._append_full_nodes(above=0)
+            if rows == batch.num_rows:
+                break
+            batch = batch.slice(rows)
         self._last = last
         return leaves
 
@@ -354,7 +358,7 @@ class TreeWriter:
         with self._lock:
             if self._flank is None:
                 self._read_summaries()
-                levels = [entries[:count].copy() for entries, count in zip(self._levels, self._counts, strict=True)]
+                levels = [copied(entries[:count]) for entries, count in zip(self._levels, self._counts, strict=True)]
                 for entries in levels:
                     entries.flags.writeable = False
                 self._flank = Flank(self.layout, tuple(levels), self._placed_leaves, self._placed_blocks)
@@ -415,7 +419,7 @@ class TreeWriter:
         count = self._counts[level - 1]
         if not closing and count != fanout:
             raise StorageError(f"node {id} of level {level} is to be made of {count} entries instead of {fanout}")
-        entries = self._levels[level - 1][:count].copy()
+        entries = copied(self._levels[level - 1][:count])
         self._counts[level - 1] = 0
         step = fanout**level
         ordinal = (self._placed_leaves - 1) // step
@@ -436,7 +440,7 @@ class TreeWriter:
                 f"level {level} of the flank would have {count + len(entries)} entries, at most {self.layout.fanout} "
                 "are possible: something else was appended to the container of the tree"
             )
-        self._levels[level][count : count + len(entries)] = entries
+        words_of(self._levels[level])[count : count + len(entries)] = words_of(entries)
         self._counts[level] = count + len(entries)
 
 
