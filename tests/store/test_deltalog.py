@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import itertools
 import json
 import threading
 from dataclasses import dataclass
@@ -12,9 +14,16 @@ import pytest
 
 from support.crash_medium import RecordingMedium
 from support.manifests import Hand
-from tidelog.model.errors import ConflictError, CorruptionError, ExistsError, NotFoundError, StorageError
+from tidelog.model.errors import (
+    ConflictError,
+    CorruptionError,
+    ExistsError,
+    NewerReleaseError,
+    NotFoundError,
+    StorageError,
+)
 from tidelog.storage.check import Finding
-from tidelog.store.deltalog import CHECKPOINT_EVERY, DeltaLog, Ledger, checkpoint_of
+from tidelog.store.deltalog import CHECKPOINT_AFTER, DeltaLog, Ledger
 
 GRACE = 100.0
 
@@ -97,6 +106,10 @@ def overwrite(medium: RecordingMedium, path: str, content: bytes) -> None:
         file.write(0, content)
 
 
+def checkpoints(medium: RecordingMedium, upto: int) -> list[int]:
+    return [i for i in range(1, upto + 1) if "state" in json.loads(content_of(medium, name(i)))]
+
+
 class TestReadingAndCommitting:
     def test_nothing_is_there_before_the_first_commit(self, medium: RecordingMedium, clock: Hand) -> None:
         log = another(medium, clock)
@@ -123,11 +136,32 @@ class TestReadingAndCommitting:
             assert each.load() == Words(count, words(count))
             assert each.check() == []
 
-    def test_every_sixteenth_is_a_checkpoint(self, medium: RecordingMedium, log: DeltaLog[Words, str]) -> None:
+    def test_small_states_have_a_checkpoint_every_sixteenth_time(
+        self, medium: RecordingMedium, log: DeltaLog[Words, str]
+    ) -> None:
         fill(log, 40)
-        whole = [i for i in range(1, 41) if "state" in json.loads(content_of(medium, name(i)))]
-        assert whole == [1, 17, 33]
-        assert [checkpoint_of(i) for i in (1, 16, 17, 32, 33)] == [1, 1, 17, 17, 33]
+        assert checkpoints(medium, 40) == [1, 17, 33]
+        named = [json.loads(content_of(medium, name(i)))["checkpoint"] for i in (1, 2, 16, 17, 18, 33, 34)]
+        assert named == [None, 1, 1, 1, 17, 17, 33]
+
+    def test_checkpoints_of_large_states_are_as_long_as_the_deltas_between_them(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        for i in range(2, 301):
+            log.commit(lambda state, i=i: f"w{i}" + "x" * 4000)
+        found = checkpoints(medium, 300)
+        sizes = {i: len(content_of(medium, name(i))) for i in range(1, 301)}
+        for before, after in itertools.pairwise(found[1:]):
+            deltas = [sizes[i] + 8192 for i in range(before + 1, after)]
+            assert sum(deltas) >= sizes[before] > sum(deltas[:-1]) or after - before == CHECKPOINT_AFTER
+        assert max(after - before for before, after in itertools.pairwise(found)) > 2 * CHECKPOINT_AFTER
+        # Whoever comes later goes on where the others would.
+        late = another(medium, clock)
+        for i in range(301, 401):
+            (late if i % 2 else log).commit(lambda state, i=i: f"w{i}" + "x" * 4000)
+        assert len(checkpoints(medium, 400)) > len(found)
+        assert log.check() == []
+        assert another(medium, clock).load() == log.load()
 
     def test_a_reader_reads_one_checkpoint_and_what_follows(
         self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str], monkeypatch: pytest.MonkeyPatch
@@ -139,7 +173,7 @@ class TestReadingAndCommitting:
             medium, "open", lambda path, writable=False: opened.append(path) or original(path, writable)
         )
         assert another(medium, clock).load().number == 40
-        assert opened == [name(i) for i in range(33, 41)]
+        assert opened == [name(40), *(name(i) for i in range(33, 40))]
 
     def test_nothing_to_change(self, medium: RecordingMedium, log: DeltaLog[Words, str]) -> None:
         before = len(medium.log)
@@ -291,13 +325,10 @@ class TestDamage:
         self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("tidelog.store.documents.FORMAT", 2)
+            patch.setattr("tidelog.store.documents.FORMAT", 3)
             log.commit(lambda state: "w2")
-        with pytest.raises(
-            StorageError, match="has format version 2, this release reads version 1; use a newer"
-        ) as caught:
+        with pytest.raises(NewerReleaseError, match="has format version 3, this release reads versions 1 and 2: the"):
             another(medium, clock).load()
-        assert not isinstance(caught.value, CorruptionError)
 
     @pytest.mark.parametrize("number", [17, 20])
     def test_a_missing_file_is_named(
@@ -350,6 +381,80 @@ class TestDamage:
         clock.now += 10 * GRACE
         log.prune(GRACE)
         assert medium.exists("log/notes.txt")
+
+
+class TestOlderFormats:
+    """Logs as releases before wrote them: format 1, a state in every 16th document."""
+
+    def old(self, medium: RecordingMedium, clock: Hand, count: int) -> None:
+        previous = None
+        for number in range(1, count + 1):
+            members: dict[str, Any] = {
+                "format": 1,
+                "kind": "words",
+                "number": number,
+                "at": clock.now,
+                "writer": f"{number:016x}",
+                "previous": previous,
+                "delta": {"word": f"w{number}"},
+            }
+            if number % 16 == 1:
+                members["state"] = {"words": list(words(number))}
+            body = json.dumps(members, separators=(",", ":"))[:-1].encode()
+            previous = hashlib.blake2b(body, digest_size=16).hexdigest()
+            with medium.create(name(number)) as file:
+                file.write(0, body + f',"hash":"{previous}"}}\n'.encode())
+                file.sync()
+        medium.sync_names("log")
+
+    @pytest.mark.parametrize("count", [1, 2, 16, 17, 18, 40])
+    def test_they_are_read_and_continued(self, medium: RecordingMedium, clock: Hand, count: int) -> None:
+        self.old(medium, clock, count)
+        log = another(medium, clock)
+        assert log.load() == Words(count, words(count))
+        assert log.check() == []
+        fill(log, count + 40)
+        assert another(medium, clock).load() == Words(count + 40, words(count + 40))
+        assert log.check() == []
+        clock.now += GRACE
+        log.prune(GRACE)
+        assert log.check() == []
+        assert another(medium, clock).load() == Words(count + 40, words(count + 40))
+
+    def test_they_are_pruned(self, medium: RecordingMedium, clock: Hand) -> None:
+        self.old(medium, clock, 40)
+        clock.now += GRACE
+        assert another(medium, clock).prune(GRACE) == [name(i) for i in range(1, 17)]
+        assert another(medium, clock).check() == []
+
+
+class TestPlanting:
+    def test_a_copy_begins_with_a_state_of_another_log(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        fill(log, 20)
+        medium.make_directory("copy")
+        copy = DeltaLog(medium, "copy", WordLedger(), clock=clock)
+        copy.plant(log.load(), clock.now)
+        for each in (copy, DeltaLog(medium, "copy", WordLedger(), clock=clock)):
+            assert each.load() == Words(20, words(20))
+            assert each.check() == []
+        fill(copy, 60)
+        assert DeltaLog(medium, "copy", WordLedger(), clock=clock).load() == Words(60, words(60))
+        assert copy.check() == []
+        with pytest.raises(ExistsError):
+            copy.plant(log.load(), clock.now)
+        clock.now += GRACE
+        copy.prune(GRACE)
+        assert medium.names("copy/")[0] == "copy/00000000000000000036.json"
+        assert copy.check() == []
+
+    def test_a_missing_beginning_is_noticed(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        fill(log, 20)
+        medium.remove(name(1))
+        assert [finding.file for finding in log.check()] == [name(1)]
 
 
 class TestPruning:
@@ -477,7 +582,7 @@ class TestPruning:
         assert log.check() == []
 
     def test_two_that_prune_at_once(self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]) -> None:
-        fill(log, 2 * CHECKPOINT_EVERY + 2)
+        fill(log, 2 * CHECKPOINT_AFTER + 2)
         clock.now += GRACE
         done: list[bool] = []
 

@@ -31,18 +31,41 @@ def read_log(medium: MemoryMedium, directory: str, kind: str) -> tuple[list[Stat
         document = json.loads(content)
         before = content[: content.rindex(b',"hash"')]
         assert document["hash"] == hashlib.blake2b(before, digest_size=16).hexdigest()
-        assert (document["format"], document["kind"]) == (1, kind)
+        assert (document["format"], document["kind"]) == (2, kind)
         assert name == f"{directory}/{document['number']:020d}.json"
         assert not documents or document["previous"] == documents[-1]["hash"]
-        assert ("state" in document) == (document["number"] % 16 == 1)
+        before = [each["number"] for each in documents if "state" in each]
+        assert not before or document["checkpoint"] == before[-1]
         documents.append(document)
+    assert documents[-1].get("state") or documents[-1]["checkpoint"] == before[-1]
     last = max(index for index, document in enumerate(documents) if "state" in document)
     return [{**document["delta"], "at": document["at"]} for document in documents[last + 1 :]], documents[last]["state"]
 
 
+def rows_of(columns: State) -> list[State]:
+    """The splits of a state, as they are in deltas."""
+    count = len(columns["name"])
+    contents: dict[str, list[str]] = {}
+    for name in ("root", "entry"):
+        whole, at = base64.b64decode(columns[name]["bytes"]), 0
+        contents[name] = []
+        for size in columns[name]["sizes"]:
+            contents[name].append(base64.b64encode(whole[at : at + size]).decode())
+            at += size
+        assert at == len(whole)
+    splits = []
+    for index in range(count):
+        split = {name: values[index] for name, values in columns.items() if name not in contents}
+        split |= {name: values[index] for name, values in contents.items()}
+        for name in ("time", "seq"):
+            split[name] = [split.pop(f"{name}_min"), split.pop(f"{name}_max")]
+        splits.append({name: value for name, value in split.items() if value is not None})
+    return splits
+
+
 def read_manifest(medium: MemoryMedium, directory: str) -> State:
     deltas, state = read_log(medium, f"{directory}/manifest", "tidelog stream manifest")
-    state["splits"] = {split["name"]: split for split in state["splits"]}
+    state["splits"] = {split["name"]: split for split in rows_of(state["splits"])}
     for name in ("gone", "deleted_seen"):
         state[name] = SeqSet(map(tuple, state[name]))
     for delta in deltas:

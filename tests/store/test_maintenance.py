@@ -18,6 +18,7 @@ from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.catalogue import Catalogue
 from tidelog.store.maintenance import SWEEP_COMMITS, Due, Maintenance, what_is_due
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
+from tidelog.store.manifestvalues import Removed
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
 from tidelog.store.seqset import SeqSet
@@ -81,7 +82,7 @@ class TestWhatIsDue:
         assert len(due.merge.inputs) == 8
 
     def test_files_whose_time_has_come(self) -> None:
-        state = replace(manifest(grace=100), removed={"x.tide": NOW - 100})
+        state = replace(manifest(grace=100), removed=Removed({"x.tide": NOW - 100}))
         assert what_is_due(state, NOW) == Due(has_expired=True)
         assert what_is_due(state, NOW - 1) == Due()
         assert what_is_due(replace(manifest(), number=SWEEP_COMMITS), NOW).has_expired

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,18 @@ from tidelog.model.errors import (
     CorruptionError,
     ExistsError,
     InputError,
+    NewerReleaseError,
     NotFoundError,
     SchemaError,
     TidelogError,
 )
+from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo, split_path
+from tidelog.store.manifestledger import ManifestLedger
 from tidelog.store.options import StreamOptions
 from tidelog.store.seqset import SeqSet
+from tidelog.store.split_info import SplitStatistics
+from tidelog.store.splitcolumns import from_columns, to_columns
 
 HERE = "streams/s"
 
@@ -335,6 +341,157 @@ def test_a_damaged_manifest_is_named(log: ManifestLog) -> None:
         fresh(log)
     with pytest.raises(CorruptionError, match=name):
         ManifestLog(log.medium, HERE).commit(always(next_seq=2))
+
+
+class TestNewerReleases:
+    """What a newer release may write is told from damage: nobody should restore a backup because of it."""
+
+    @pytest.mark.parametrize(
+        ("change", "key", "value", "found"),
+        [
+            ({"next_seq": 5}, "tiers", [1], "a delta with 'tiers'"),
+            ({"options": StreamOptions()}, "options", {"tiering": "s3"}, "options with 'tiering'"),
+            ({"options": StreamOptions()}, "options", {"durability": "quorum"}, "found durability 'quorum'"),
+            ({"schema": WIDER}, "schema", {"version": 2}, "a stored schema of version 2"),
+            ({"schema": WIDER}, "schema", {"columns": [{"name": "ts", "type": "uuid", "nullable": False}]}, "uuid"),
+            ({"add": ()}, "add", [{"kind": "tiered"}], "a split of the kind 'tiered'"),
+            ({"add": ()}, "add", [{"kind": "regular", "bloom": "AA=="}], "a split with 'bloom'"),
+        ],
+    )
+    def test_in_deltas(
+        self,
+        log: ManifestLog,
+        monkeypatch: pytest.MonkeyPatch,
+        change: dict[str, Any],
+        key: str,
+        value: Any,
+        found: str,
+    ) -> None:
+        written = ManifestLedger.change_to_dict
+
+        def newer(self: ManifestLedger, wanted: Change) -> dict[str, Any]:
+            values = written(self, wanted)
+            return {**values, key: {**values.get(key, {}), **value} if isinstance(value, dict) else value}
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ManifestLedger, "change_to_dict", newer)
+            log.commit(always(**(change if change != {"add": ()} else {"add": (put_split(log.medium, HERE),)})))
+        self.expect(log, f"0002.json has .*{found}")
+
+    @pytest.mark.parametrize(
+        ("key", "value", "found"),
+        [
+            ("tiers", [1], "a state with 'tiers'"),
+            ("options", {"tiering": "s3"}, "options with 'tiering'"),
+            ("schemas", [{"version": 2}], "a stored schema of version 2"),
+            ("splits", {"bloom": ["AA=="]}, "splits with 'bloom'"),
+            ("splits", {"kind": ["tiered"]}, "a split of the kind 'tiered'"),
+        ],
+    )
+    def test_in_checkpoints(
+        self, log: ManifestLog, monkeypatch: pytest.MonkeyPatch, key: str, value: Any, found: str
+    ) -> None:
+        written = ManifestLedger.state_to_dict
+
+        def newer(self: ManifestLedger, state: Manifest) -> dict[str, Any]:
+            values = written(self, state)
+            return {**values, key: {**values.get(key, {}), **value} if isinstance(value, dict) else value}
+
+        log.commit(always(add=(put_split(log.medium, HERE),)))
+        with monkeypatch.context() as patch:
+            patch.setattr(ManifestLedger, "state_to_dict", newer)
+            while log.load().number < 17:
+                log.commit(always(next_seq=log.load().next_seq + 1))
+        self.expect(log, f"0017.json has .*{found}")
+
+    def expect(self, log: ManifestLog, message: str) -> None:
+        for attempt in (fresh, lambda log: ManifestLog(log.medium, HERE).commit(always(next_seq=2000))):
+            with pytest.raises(NewerReleaseError, match=message) as caught:
+                attempt(log)
+            assert "written by a newer release; use that one" in str(caught.value)
+            assert "backup" not in str(caught.value)
+        assert len(ManifestLog(log.medium, HERE).check()) == 1
+
+
+class TestCheckpoints:
+    """What a checkpoint says of splits, a list for each member, is what was committed, an object for each split."""
+
+    @given(st.data())
+    @settings(max_examples=scaled(40))
+    def test_splits_as_columns(self, data: st.DataObject) -> None:
+        splits = [
+            SplitInfo(
+                name=f"{index}.tide",
+                rows=data.draw(st.integers(1, 5)),
+                bytes=data.draw(st.integers(0, 2**40)),
+                time_min=-(2**63) if data.draw(st.booleans()) else 0,
+                time_max=data.draw(st.integers(0, 2**63 - 1)),
+                seq_min=data.draw(st.integers(10, 20)),
+                seq_max=data.draw(st.integers(30, 2**62)),
+                seq_base=data.draw(st.sampled_from([0, 0, 7])),
+                kind=data.draw(st.sampled_from(["regular", "late", "loaded", "compacted", "reduced"])),
+                boundary=data.draw(st.sampled_from([None, Interval(None, None), Interval(-(2**63), 2**63)])),
+                root=data.draw(st.binary(max_size=20)),
+                entry=data.draw(st.binary(max_size=20)),
+                states=data.draw(st.sampled_from(["", "0123456789abcdef"])),
+                created_at=data.draw(st.floats(0, 1e12)),
+                clean_at=data.draw(st.sampled_from([0, 3])),
+                schema=data.draw(st.sampled_from([0, 1])),
+                statistics=data.draw(st.sampled_from([None, SplitStatistics(10, (0.5, None))])),
+            )
+            for index in range(data.draw(st.integers(0, 4)))
+        ]
+        stored = json.loads(json.dumps(to_columns(splits)))
+        assert list(from_columns(stored)) == splits
+
+    def test_columns_that_do_not_fit_are_refused(self) -> None:
+        columns = to_columns([SplitInfo.from_dict(self.split())])
+        for broken in (
+            {**columns, "rows": [1, 2]},
+            {**columns, "schema": []},
+            {**columns, "root": {"sizes": [3], "bytes": ""}},
+            {name: values for name, values in columns.items() if name != "bytes"},
+        ):
+            with pytest.raises((InputError, ValueError, KeyError)):
+                list(from_columns(broken))
+
+    def split(self) -> dict[str, Any]:
+        values = {"name": "7.tide", "rows": 1, "bytes": 7, "time": [0, 9], "seq": [0, 0], "kind": "late"}
+        return {**values, "created_at": 0.0}
+
+    def test_checkpoints_of_older_releases_have_an_object_for_each_split(
+        self, log: ManifestLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written = ManifestLedger.state_to_dict
+
+        def older(self: ManifestLedger, state: Manifest) -> dict[str, Any]:
+            return {**written(self, state), "splits": [split.to_dict() for split in state.splits.values()]}
+
+        splits = [put_split(log.medium, HERE, entry=bytes([index])) for index in range(20)]
+        with monkeypatch.context() as patch:
+            patch.setattr(ManifestLedger, "state_to_dict", older)
+            for split in splits:
+                log.commit(always(add=(split,)))
+        assert fresh(log) == log.load()
+        assert list(fresh(log).splits.values()) == splits
+        assert log.check() == []
+
+    def test_thousands_of_splits(self, log: ManifestLog) -> None:
+        first = put_split(log.medium, HERE, entry=bytes(400))
+        names = [new_file_name(index) for index in range(2000)]
+        for name in names:
+            log.medium.create(split_path(HERE, name)).close()
+        for start in range(0, 2000, 10):
+            log.commit(always(add=tuple(replace(first, name=name) for name in names[start : start + 10])))
+        found = fresh(log)
+        assert found == log.load()
+        assert list(found.splits) == names
+        assert log.check() == []
+        whole = []
+        for name in log.medium.names(f"{HERE}/manifest/"):
+            with log.medium.open(name) as file:
+                whole += [file.size()] if file.size() > 50_000 else []
+        assert sum(whole[:-1]) < 200 * (10 * 700 + 8192), "each costs no more than the deltas behind it"
 
 
 # A machine of several committers that load, wait and commit in any order, against a plain model. ---------

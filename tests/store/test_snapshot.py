@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store import snapshots
+from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.tail import published_path
 
 
@@ -50,7 +52,7 @@ def test_a_snapshot_is_taken_anew_only_when_something_has_changed() -> None:
 
 
 def test_rows_of_a_later_flush_are_seen_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between reading the tail record and the manifest a flush may close a split with a part of its rows."""
+    """While a reader reads the journal that a tail record names, a flush may close a split with a part of its rows."""
     medium, store, stream = created(split=50)
     stream.append(table(numbered(0, 30)))
     stream.flush()
@@ -68,9 +70,79 @@ def test_rows_of_a_later_flush_are_seen_whole_or_not_at_all(monkeypatch: pytest.
         return found
 
     monkeypatch.setattr(snapshots, "read_entries", interrupted)
-    assert [row.id for row in rows_of(other)] in (list(range(30)), list(range(130)))
+    assert [row.id for row in rows_of(other)] == list(range(30))
+    assert [row.id for row in rows_of(other)] == list(range(130))
     assert reads == 2
     store.close()
+
+
+class Interrupted:
+    """Has something happen right before a reader looks at the stream for the n-th time, at whatever of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, reader: Stream, at: int, happens: Callable[[], None]) -> None:
+        self.looks = 0
+        self._at = at
+        self._happens = happens
+        taker = reader._snapshots
+        for owner, name in ((taker._publications, "newest"), (taker._manifests, "load"), (snapshots, "read_entries")):
+            monkeypatch.setattr(owner, name, self._watched(getattr(owner, name)))
+        monkeypatch.setattr(reader.site.medium, "is_locked", self._watched(reader.site.medium.is_locked))
+
+    def _watched(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any) -> Any:
+            self.looks += 1
+            if self.looks == self._at:
+                self._happens()
+            return look(*arguments)
+
+        return watched
+
+
+@pytest.mark.parametrize("rows", [5, 100], ids=["in memory", "that close splits"])
+@pytest.mark.parametrize("is_open", [True, False], ids=["at work", "that comes and goes"])
+def test_what_was_acknowledged_first_is_seen_by_whoever_sees_what_came_then(
+    monkeypatch: pytest.MonkeyPatch, rows: int, is_open: bool
+) -> None:
+    """Flushes and commits beside the tail, at every moment of a look at the stream: what is seen is a prefix."""
+    at, looks = 1, 1
+    while at <= looks + 1:
+        medium, store, stream = created(split=50)
+        stream.append(table(numbered(0, 30)))
+        stream.flush()
+        if not is_open:
+            store.close()
+        reader = Store(medium, read_only=True).stream(NAME)
+        steps = [30]
+
+        def happens(
+            medium: RecordingMedium = medium, store: Store = store, stream: Stream = stream, steps: list[int] = steps
+        ) -> None:
+            own = store if is_open else Store(medium)
+            stream = stream if is_open else own.stream(NAME)
+            for kind in ("flushed", "loaded", "flushed", "loaded"):
+                first = steps[-1]
+                new = table(numbered(first, first + rows))
+                if kind == "flushed":
+                    stream.append(new)
+                    stream.flush()
+                else:
+                    writer = BulkWriter(stream.site)
+                    for batch in new.to_batches():
+                        writer.append(batch)
+                    commit_bulk(stream.manifests, writer.finish())
+                steps.append(first + rows)
+            if not is_open:
+                own.close()
+
+        with monkeypatch.context() as patch:
+            interrupted = Interrupted(patch, reader, at, happens)
+            found = sorted(row.id for row in rows_of(reader))
+            looks = interrupted.looks
+        assert found in [list(range(step)) for step in steps], f"at look {at}"
+        assert sorted(row.id for row in rows_of(reader)) == list(range(steps[-1]))
+        store.close()
+        at += 1
+    assert looks > 4
 
 
 def test_a_writer_that_comes_while_a_reader_looks_at_what_was_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,10 @@ class CorruptionError(StorageError):
     """Bytes on disk are not what was written there."""
 
 
+class NewerReleaseError(StorageError):
+    """Something on disk is whole, but was written by a release that knows more than this one; nothing is damaged."""
+
+
 class LockedError(StorageError):
     """Another writer holds the lock."""
 

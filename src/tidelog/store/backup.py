@@ -1,10 +1,10 @@
 """Copies of a store that are stores themselves, made while others read and write (docs/operations.md).
 
-Every stream is copied as of one snapshot. Closed splits are copied as they are, byte for byte, and so are the documents
-of the manifest, so that everything committed keeps its meaning: sequence numbers, deletions, transactions, the versions
-of the schema. What the tail had flushed becomes closed splits, in one more commit, and a new journal remembers the last
-appends of producers. A marker file is there from the first step to the last (:mod:`tidelog.store.marker`): what is not
-complete cannot be opened.
+Every stream is copied as of one snapshot. Closed splits are copied as they are, byte for byte, and the manifest of the
+snapshot becomes the first one of the copy, under its number, so that everything committed keeps its meaning: sequence
+numbers, deletions, transactions, the versions of the schema. What the tail had flushed becomes closed splits, in one
+more commit, and a new journal remembers the last appends of producers. A marker file is there from the first step to
+the last (:mod:`tidelog.store.marker`): what is not complete cannot be opened.
 """
 
 from __future__ import annotations
@@ -158,25 +158,9 @@ class _StreamCopy:
         return sum(info.bytes for info in self._snapshot.manifest.splits.values())
 
     def pin(self) -> None:
-        """Take a snapshot, and copy the documents that it goes by."""
-        for _ in range(_ATTEMPTS):
-            self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
-            for name in (MANIFESTS, SPLITS):
-                self._target.make_directory(join(self._directory, name))
-            try:
-                self._copy_documents()
-            except NotFoundError:  # pruned meanwhile
-                continue
-            return
-        raise self._too_fast()
-
-    def _copy_documents(self) -> None:
-        for name in self._target.names(join(self._directory, f"{MANIFESTS}/")):  # of an earlier attempt
-            self._target.remove(name)
-        for name in self._manifests.documents(self._snapshot.manifest.number):
-            for _ in self._copy_file(name):
-                pass
-        self._target.sync_names(join(self._directory, MANIFESTS))
+        """Take the snapshot that is copied."""
+        self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
+        self._target.make_directory(*(join(self._directory, name) for name in (MANIFESTS, SPLITS)))
 
     def run(self) -> Iterator[int]:
         """Copy everything else; yields numbers of bytes as they are copied."""
@@ -268,6 +252,7 @@ class _StreamCopy:
     def _commit(self, infos: Sequence[SplitInfo]) -> None:
         """Add the splits of the tail; forget files that left, which were not copied."""
         manifests = ManifestLog(self._target, self._directory, clock=self._manifests.clock)
+        manifests.plant(self._snapshot.manifest)
         self._final: Manifest = manifests.commit(
             lambda manifest: Change(add=tuple(infos), forget=tuple(manifest.removed))
         )

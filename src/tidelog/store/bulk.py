@@ -25,6 +25,8 @@ from tidelog.store.retention import drop_deleted, give_up, remove_splits
 from tidelog.store.rows import is_sorted, times, with_seq
 from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshots import Snapshots
+from tidelog.store.tailjournal import journal_numbers
+from tidelog.store.tailstate import tail_path
 
 MEMORY: Final = 64 << 20
 """Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""
@@ -235,6 +237,7 @@ def commit_bulk(
     if interval is not None and interval.is_empty:
         raise InputError(f"found the empty interval {interval} to overwrite; leave it out, to only add rows")
     snapshots = Snapshots(Site.of(manifests), manifests)
+    tail = tail_path(manifests.directory)
     is_new = True
 
     def change(manifest: Manifest) -> Change | None:
@@ -245,10 +248,11 @@ def commit_bulk(
         if not is_new or (infos and all(name in manifest.splits for name in names)):
             return None
         visible, first = EMPTY, manifest.next_seq
-        if interval is not None or manifest.tail_block is None:
+        # The tail of a store without blocks may have given out numbers that the manifest does not know.
+        has_numbers = manifest.tail_block is None and bool(journal_numbers(manifests.medium, tail))
+        if interval is not None or has_numbers:
             # Of this manifest, or of a newer one: then this change comes too late, and is asked for again.
             visible = snapshots.newest().visible
-            # The tail of a store without blocks has given out numbers that the manifest does not know.
             first = max(first, visible.stop)
         # What is deleted already is not overwritten: whoever has not seen it has lost it.
         alive = None if interval is None else interval.intersect(Interval(manifest.deleted_before, None))

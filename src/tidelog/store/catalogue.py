@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, TypeVar
 
 from tidelog.model.errors import (
     ConflictError,
@@ -32,6 +32,7 @@ from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
+from tidelog.store.documents import refuse_unknown
 from tidelog.store.manifest import ManifestLog
 from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_markers, write_marker
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
@@ -322,6 +323,9 @@ class Catalogue:
         return removed, True
 
 
+E = TypeVar("E", StreamEntry, DroppedStream)
+
+
 class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
     """Catalogues and their changes as JSON values."""
 
@@ -337,8 +341,9 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
         return {name: value for name, value in asdict(change).items() if value}
 
     def change_from_dict(self, values: dict[str, Any]) -> CatalogueChange:
+        refuse_unknown("a delta", values, [each.name for each in fields(CatalogueChange)])
         return CatalogueChange(
-            add=tuple(StreamEntry(**entry) for entry in values.get("add", ())),
+            add=tuple(_known(StreamEntry, entry) for entry in values.get("add", ())),
             drop=_pairs(values.get("drop", ())),
             rename=_pairs(values.get("rename", ())),
             condemn=tuple(values.get("condemn", ())),
@@ -352,13 +357,19 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
         }
 
     def state_from_dict(self, values: dict[str, Any], number: int) -> CatalogueState:
-        entries = [StreamEntry(**entry) for entry in values["streams"]]
-        dropped = [DroppedStream(**entry) for entry in values["dropped"]]
+        refuse_unknown("a state", values, ("streams", "dropped"))
+        entries = [_known(StreamEntry, entry) for entry in values["streams"]]
+        dropped = [_known(DroppedStream, entry) for entry in values["dropped"]]
         return CatalogueState(
             number=number,
             streams={entry.name: entry for entry in entries},
             dropped={entry.id: entry for entry in dropped},
         )
+
+
+def _known(kind: type[E], values: Mapping[str, Any]) -> E:
+    refuse_unknown("a stream", values, [each.name for each in fields(kind)])
+    return kind(**values)
 
 
 def _pairs(values: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Compaction: merging splits, one bounded step after the other, while others write and read (spec 5.1, 6.6)."""
+"""Compaction: merging splits, one bounded step after the other, while others write and read.
+
+See spec/event-store.md 5.1 and 6.6. Splits that are mostly dead are written anew by the way
+(:mod:`tidelog.store.reclaiming`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model.errors import ConflictError, NotFoundError
-from tidelog.store.compactionplan import Policy, choose_merge
-from tidelog.store.manifest import ManifestLog
+from tidelog.store.compactionplan import Merge, Policy, choose_merge
+from tidelog.store.manifest import Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
+from tidelog.store.reclaiming import DeadRows, choose_dead
 from tidelog.store.rewriting import rewrite
 
 _ATTEMPTS: Final = 20
@@ -21,8 +26,9 @@ class Compacted:
     """What a compaction has done."""
 
     merges: int = 0
+    """Splits written anew for their space count too."""
     splits_before: int = 0
-    """Splits that were merged into others."""
+    """Splits that were merged into others, or written anew."""
     splits_after: int = 0
     """Splits that took their place."""
     bytes_read: int = 0
@@ -40,22 +46,25 @@ def compact(
     max_step: int | None = None,
     may_go_on: Callable[[], bool] = lambda: True,
     is_over: Callable[[], bool] = lambda: False,
+    dead: DeadRows | None = None,
 ) -> Compacted:
     """Merge splits as long as the policy finds it worth the work; returns what was done.
 
     At most ``max_bytes`` of files are read in all, ``max_step`` by one merge, and before each merge ``may_go_on`` is
     asked; ``is_over`` is asked all the time, and raises :class:`ClosedError` out of a merge. Each merge is one commit.
-    Others may compact the same stream, append to it, delete from it, and read it.
+    Others may compact the same stream, append to it, delete from it, and read it. ``dead`` is what is known of splits
+    from earlier calls.
     """
+    dead = DeadRows() if dead is None else dead
     merges = before = after = read = written = collisions = 0
     while may_go_on():
         left = None if max_bytes is None else max_bytes - read
         limits = [each for each in (left, max_step) if each is not None]
         manifest = manifests.load()
-        merge = choose_merge(manifest, policy, min(limits, default=None))
+        merge = _choose(site, manifest, policy, min(limits, default=None), dead)
         if merge is None:
             # With more bytes to read there may be something left to do.
-            done = left is None or choose_merge(manifests.load(), policy, max_step) is None
+            done = left is None or _choose(site, manifest, policy, max_step, dead) is None
             return Compacted(merges, before, after, read, written, done)
         try:
             names = [split.name for split in merge.inputs]
@@ -76,3 +85,9 @@ def compact(
         read += result.bytes_read
         written += sum(split.bytes for split in result.added)
     return Compacted(merges, before, after, read, written, is_done=False)
+
+
+def _choose(site: Site, manifest: Manifest, policy: Policy, most_bytes: int | None, dead: DeadRows) -> Merge | None:
+    """What to do next: merges come first, for they may take what is dead along."""
+    merge = choose_merge(manifest, policy, most_bytes)
+    return choose_dead(renewed(site, manifest), manifest, policy, dead, most_bytes) if merge is None else merge

@@ -47,13 +47,17 @@ class Policy:
     """Sizes of one tier differ by less than this factor; None: all splits of less than half the full size are one."""
     share: float
     """What overlaps a split of full size is merged into it when it has this share of its bytes."""
+    dead_share: float
+    """A split is written anew for its space when this share of its events is before ``deleted_before``."""
+    dead_bytes: int
+    """And only if that frees so many bytes."""
 
 
-AUTOMATIC: Final = Policy(least=8, growth=8, share=0.25)
+AUTOMATIC: Final = Policy(least=8, growth=8, share=0.25, dead_share=0.5, dead_bytes=1 << 20)
 """A row is rewritten a few times in its life: once for each factor of 8 from half a megabyte to a full split."""
 
-THOROUGH: Final = Policy(least=2, growth=None, share=0.0)
-"""Until no split overlaps another, and no two small ones are neighbours."""
+THOROUGH: Final = Policy(least=2, growth=None, share=0.0, dead_share=0.125, dead_bytes=1 << 16)
+"""Until no split overlaps another, no two small ones are neighbours, and little space is taken by deleted events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def choose_merge(manifest: Manifest, policy: Policy, most_bytes: int | None = No
         for run in _runs(splits, limit, width):
             chosen = _first_window(run, small_bytes, policy.least, floor)
             if chosen is not None:
-                return Merge(chosen, _cut(chosen, width))
+                return Merge(chosen, cut_width(chosen, width))
     for group in _overlapping([split for split in splits if split.kind != "reduced"]):
         merge = _overlap_merge(group, policy, target, width, most_bytes)
         if merge is not None:
@@ -201,13 +205,13 @@ def _overlap_merge(
         chosen = next(iter(_overlapping(chosen)), [])
         if not chosen:
             continue
-        cut = _cut(chosen, width)
+        cut = cut_width(chosen, width)
         if width is None or cut is not None or all(_interval(split, width) is None for split in chosen):
             return Merge(tuple(chosen), cut)
         alike = [split for split in chosen if _interval(split, width) == _interval(chosen[0], width)]
         alike = next(iter(_overlapping(alike)), [])
         if alike:
-            return Merge(tuple(alike), _cut(alike, width))
+            return Merge(tuple(alike), cut_width(alike, width))
     return None
 
 
@@ -222,8 +226,8 @@ def _interval(split: SplitInfo, width: int | None) -> int | None:
     return first if first == split.time_max // width else None
 
 
-def _cut(splits: Sequence[SplitInfo], width: int | None) -> int | None:
-    """The width to cut results at: that of regular splits, unless it makes more files than there are."""
+def cut_width(splits: Sequence[SplitInfo], width: int | None) -> int | None:
+    """The width to cut the results of a merge at: that of regular splits, unless it makes more files than there are."""
     if width is None:
         return None
     first = min(split.time_min for split in splits) // width

@@ -1,8 +1,12 @@
 """A state that many processes change without a lock, one commit after the other: numbered files, each a delta.
 
 Commit ``N + 1`` is made by linking a synced file to the name of that number, which succeeds for exactly one of those
-who try. Whoever comes second reads what is new, decides again and tries the next number. Every 16th file, the first
-included, is a *checkpoint* that holds the whole state too, so a reader reads one checkpoint and at most 15 deltas.
+who try. Whoever comes second reads what is new, decides again and tries the next number.
+
+Some files, the first included, are *checkpoints* that hold the whole state too, and every file names the last one
+before it. So a reader reads the newest file, the checkpoint it names, and the deltas behind that. A checkpoint is
+written when reading the deltas since the last one takes as long as reading that one. So checkpoints cost each commit
+some kilobytes, however large the state is, and a reader takes at most about twice as long as for the state alone.
 
 Files before the last two checkpoints are pruned once nobody can still be on the way to them (:meth:`DeltaLog.prune`),
 oldest first. That order is what lets others tell the end of the log from a hole: *while a file exists, no later one was
@@ -21,13 +25,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from tidelog.model.errors import ConflictError, CorruptionError, ExistsError, InputError, NotFoundError, StorageError
+from tidelog.model.errors import (
+    ConflictError,
+    CorruptionError,
+    ExistsError,
+    InputError,
+    NewerReleaseError,
+    NotFoundError,
+    StorageError,
+)
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.documents import Document, decode, encode
 from tidelog.store.filenames import born_at, join, new_file_name
 
-CHECKPOINT_EVERY: Final = 16
+CHECKPOINT_AFTER: Final = 16
+"""There are at least so many commits from one checkpoint to the next."""
+
+_OPENING: Final = 8192
+"""What it takes to read a file of a delta besides its bytes, in bytes of a checkpoint that are read in the same time:
+about 80 microseconds against 10 for a kilobyte."""
+
+_REMEMBERED: Final = 64
+"""Checkpoints of which it is remembered when they were committed."""
 
 Clock: TypeAlias = Callable[[], float]
 """Wall-clock time in seconds since 1970."""
@@ -84,10 +104,38 @@ class Ledger(ABC, Generic[S, C]):
 
 @dataclass(frozen=True, slots=True)
 class _Known(Generic[S]):
-    """A state, and the hash of the document that led to it."""
+    """A state, the hash of the document that led to it, and what it took to read it."""
 
     state: S
     digest: str | None
+    checkpoint: int | None = None
+    """The number of the last document with a state, up to this one; None if there is none yet."""
+    whole: int = 0
+    """The bytes of that document."""
+    since: int = 0
+    """What it takes to read the deltas behind it, in bytes."""
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether the next commit is to be a checkpoint."""
+        if self.checkpoint is None:
+            return True
+        return self.state.number + 1 - self.checkpoint >= CHECKPOINT_AFTER and self.since >= self.whole
+
+    def followed(self, state: S, digest: str, size: int, *, is_checkpoint: bool) -> _Known[S]:
+        """What is known behind the next document, of so many bytes."""
+        if is_checkpoint:
+            return _Known(state, digest, state.number, size)
+        return _Known(state, digest, self.checkpoint, self.whole, self.since + size + _OPENING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A document, its hash, and the bytes of its file."""
+
+    document: Document
+    digest: str
+    size: int
 
 
 class DeltaLog(Generic[S, C]):
@@ -102,6 +150,8 @@ class DeltaLog(Generic[S, C]):
         self.clock = clock
         self._ledger = ledger
         self._newest: _Known[S] | None = None
+        self._checkpoints: dict[int, tuple[float, int | None]] = {}
+        """Of the last checkpoints that were met, when they were committed, and which one was before."""
         # Threads of one process take turns instead of colliding; a change may commit to its own log, and collide.
         self._turn = threading.RLock()
 
@@ -131,7 +181,7 @@ class DeltaLog(Generic[S, C]):
         known = start
         while self.medium.exists(self._name(known.state.number + 1)):
             try:
-                known = self._next(known, *self._read(known.state.number + 1))
+                known = self._next(known, self._read(known.state.number + 1))
             except NotFoundError:
                 break
         # As long as this file exists, nothing behind it was pruned: what was not found just now was not there yet, and
@@ -157,36 +207,59 @@ class DeltaLog(Generic[S, C]):
         return numbers[-1]
 
     def _replay(self, newest: int) -> _Known[S]:
-        number = checkpoint_of(newest)
-        known = self._restored(*self._read(number))
-        while known.state.number < newest:
-            known = self._next(known, *self._read(known.state.number + 1))
+        last = self._read(newest)
+        first = last.document.begins_at
+        if first is None or first > newest:
+            raise CorruptionError(f"{self._name(newest)} names no checkpoint to begin with; restore it from a backup")
+        known = self._restored(last if first == newest else self._read(first))
+        for number in range(first + 1, newest + 1):
+            known = self._next(known, last if number == newest else self._read(number))
         return known
 
-    def _restored(self, document: Document, digest: str) -> _Known[S]:
+    def _restored(self, found: _Read) -> _Known[S]:
+        document = found.document
         if document.state is None:
             raise CorruptionError(f"{self._name(document.number)} should be a checkpoint, but holds no state")
         with self._understanding(document):
-            return _Known(self._ledger.state_from_dict(document.state, document.number), digest)
+            state = self._ledger.state_from_dict(document.state, document.number)
+        return _Known(state, found.digest, document.number, found.size)
 
-    def _next(self, known: _Known[S], document: Document, digest: str) -> _Known[S]:
-        if known.digest != document.previous:
+    def _next(self, known: _Known[S], found: _Read) -> _Known[S]:
+        document = found.document
+        if (known.digest, known.checkpoint) != (document.previous, document.checkpoint):
             raise CorruptionError(
                 f"{self._name(document.number)} was not written behind the {self._name(document.number - 1)} that is "
                 "there; restore both from the same backup"
             )
         with self._understanding(document):
             change = self._ledger.change_from_dict(document.delta)
-            return _Known(self._ledger.apply(known.state, change, document.number, document.at), digest)
+            state = self._ledger.apply(known.state, change, document.number, document.at)
+        return known.followed(state, found.digest, found.size, is_checkpoint=document.state is not None)
 
     def _understanding(self, document: Document) -> _Understanding:
         return _Understanding(self._name(document.number))
 
-    def _read(self, number: int) -> tuple[Document, str]:
+    def _read(self, number: int) -> _Read:
         name = self._name(number)
         with self.medium.open(name) as file:
             content = file.read(0, file.size())
-        return decode(self._ledger.kind, name, number, content)
+        found = _Read(*decode(self._ledger.kind, name, number, content), len(content))
+        self._remember(found.document)
+        return found
+
+    def _remember(self, document: Document) -> None:
+        if document.state is not None:
+            self._checkpoints[document.number] = (document.at, document.checkpoint)
+            if len(self._checkpoints) > _REMEMBERED:
+                del self._checkpoints[min(self._checkpoints)]
+
+    def _checkpoint(self, number: int) -> tuple[float, int | None]:
+        """When a checkpoint was committed, and which one is before it; :class:`NotFoundError` if it is not there."""
+        known = self._checkpoints.get(number)
+        if known is None or not self.medium.exists(self._name(number)):
+            document = self._read(number).document
+            known = document.at, document.checkpoint
+        return known
 
     def _numbers(self) -> list[int]:
         return sorted(int(match[1]) for name in self._plain_names() if (match := _NUMBERED.fullmatch(name)))
@@ -204,11 +277,6 @@ class DeltaLog(Generic[S, C]):
     def _place(self) -> str:
         return self.directory or "the root"
 
-    def needed(self, number: int) -> list[str]:
-        """The names of the files that the state ``number`` and a :meth:`check` of it take, oldest first."""
-        first = max(1, checkpoint_of(number) - CHECKPOINT_EVERY)
-        return [self._name(each) for each in range(first, number + 1)]
-
     # Writing. -------------------------------------------------------------------------------------
 
     def create(self, change: C) -> S:
@@ -219,6 +287,19 @@ class DeltaLog(Generic[S, C]):
             if made is None:
                 raise ExistsError(f"there is a {self._ledger.kind} in {self._place()} already; load it")
             return made.state
+
+    def plant(self, state: S, at: float) -> None:
+        """Begin a log, in a directory that has none, with a state that another log has; it keeps its number.
+
+        ``at`` is when it was committed there. Raises :class:`ExistsError` if there is a log.
+        """
+        with self._turn:
+            whole = self._ledger.state_to_dict(state)
+            document = Document(state.number, at, secrets.token_hex(8), None, None, {}, whole)
+            content, digest = encode(self._ledger.kind, document)
+            if self.exists() or not self._publish(document, content, digest):
+                raise ExistsError(f"there is a {self._ledger.kind} in {self._place()} already; choose another place")
+            self._newest = _Known(state, digest, state.number, len(content))
 
     def commit(self, change: Callable[[S], C | None]) -> S:
         """Let ``change`` say what to change of the newest state, and commit it durably; returns the new state.
@@ -244,12 +325,12 @@ class DeltaLog(Generic[S, C]):
         at = self.clock()
         state = self._ledger.apply(known.state, change, number, at)
         delta = self._ledger.change_to_dict(change)
-        whole = self._ledger.state_to_dict(state) if checkpoint_of(number) == number else None
-        document = Document(number, at, secrets.token_hex(8), known.digest, delta, whole)
+        whole = self._ledger.state_to_dict(state) if known.wants_checkpoint else None
+        document = Document(number, at, secrets.token_hex(8), known.digest, known.checkpoint, delta, whole)
         content, digest = encode(self._ledger.kind, document)
         if not self._publish(document, content, digest):
             return None
-        made = _Known(state, digest)
+        made = known.followed(state, digest, len(content), is_checkpoint=whole is not None)
         self._newest = made
         return made
 
@@ -283,10 +364,10 @@ class DeltaLog(Generic[S, C]):
     def _is_ours(self, document: Document) -> bool:
         """Whether the file that is in the way is our own: some network file systems link, then say it exists."""
         try:
-            found, _ = self._read(document.number)
+            found = self._read(document.number)
         except NotFoundError:
             return False
-        return found.writer == document.writer
+        return found.document.writer == document.writer
 
     def _took_effect(self, number: int, digest: str) -> bool:
         """Whether the file just linked continues the log, or came so late that it fell into a hole left by pruning.
@@ -298,7 +379,7 @@ class DeltaLog(Generic[S, C]):
         if self._numbers()[-1:] == [number]:
             return True
         try:
-            return self._read(number + 1)[0].previous == digest
+            return self._read(number + 1).document.previous == digest
         except NotFoundError:
             pass
         try:
@@ -338,15 +419,31 @@ class DeltaLog(Generic[S, C]):
 
     def _prunable(self, numbers: list[int], limit: float) -> int:
         """The number before which all may go."""
-        checkpoint = checkpoint_of(numbers[-1]) - CHECKPOINT_EVERY
-        while checkpoint >= numbers[0]:
+        checkpoint = self._last_but_one(numbers[-1])
+        while checkpoint is not None and checkpoint >= numbers[0]:
             try:
-                if self._read(checkpoint)[0].at <= limit:
-                    return checkpoint
+                at, before = self._checkpoint(checkpoint)
             except NotFoundError:  # pruned by somebody else, who was interrupted before or is still at it
                 return checkpoint
-            checkpoint -= CHECKPOINT_EVERY
+            if at <= limit:
+                return checkpoint
+            checkpoint = before
         return numbers[0]
+
+    def _last_but_one(self, newest: int) -> int | None:
+        """The number of the last checkpoint but one, up to a file that is there; None if there is only one."""
+        newest_known = self._newest
+        if newest_known is not None and newest_known.state.number == newest:
+            last = newest_known.checkpoint
+        else:
+            try:
+                last = self._read(newest).document.begins_at
+            except NotFoundError:  # overtaken by far: somebody else is pruning
+                return None
+        try:
+            return None if last is None else self._checkpoint(last)[1]
+        except NotFoundError:
+            return None
 
     def check(self) -> list[Finding]:
         """Everything wrong with the log; an empty list means that all is well.
@@ -358,7 +455,7 @@ class DeltaLog(Generic[S, C]):
         if not numbers:
             return [Finding(self._place(), f"there is no {self._ledger.kind}")]
         newest = numbers[-1]
-        needed = max(1, checkpoint_of(newest) - CHECKPOINT_EVERY)  # see :meth:`needed`
+        needed = self._first_needed(numbers)
         findings = [
             Finding(join(self.directory, plain), "is no file of this log; move it elsewhere")
             for plain in self._plain_names()
@@ -375,16 +472,34 @@ class DeltaLog(Generic[S, C]):
             except NotFoundError:
                 more, known = [Finding(self._name(number), "is missing; restore it from a backup")], None
             findings += more
+        if known is None and not findings:
+            findings.append(Finding(self._name(newest), "builds on no checkpoint; restore the log from a backup"))
         return findings
+
+    def _first_needed(self, numbers: list[int]) -> int:
+        """The number of the last checkpoint but one, by the newest file that can tell."""
+        for number in reversed(numbers):
+            try:
+                last = self._read(number).document.begins_at
+            except (StorageError, NotFoundError):
+                continue  # and found when it is looked at
+            if last is None:
+                continue
+            try:
+                before = self._checkpoint(last)[1]
+            except (StorageError, NotFoundError):
+                return last
+            return last if before is None else before
+        return numbers[0]
 
     def _faults(self, number: int, before: _Known[S] | None) -> tuple[list[Finding], _Known[S] | None]:
         """What is wrong with a file, given the state before if it is known; and the state behind it if it is."""
         try:
-            document, digest = self._read(number)
-            behind = None if before is None else self._next(before, document, digest)
-            if checkpoint_of(number) != number:
+            found = self._read(number)
+            behind = None if before is None else self._next(before, found)
+            if found.document.state is None:
                 return [], behind
-            restored = self._restored(document, digest)
+            restored = self._restored(found)
             if behind is not None and restored.state != behind.state:
                 return [Finding(self._name(number), "does not hold the state that the files before it add up to")], None
             return [], restored
@@ -395,7 +510,10 @@ class DeltaLog(Generic[S, C]):
 
 
 class _Understanding:
-    """Inside, whatever a ledger finds wrong with values that were stored is damage of the named file."""
+    """Inside, whatever a ledger finds wrong with values that were stored is damage of the named file.
+
+    Unless a newer release has written them, which is neither damage nor a matter of backups.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -404,10 +522,10 @@ class _Understanding:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NewerReleaseError):
+            raise NewerReleaseError(
+                f"{self._name} has {error}: the store was written by a newer release; use that one, or a newer one. "
+                "Nothing is damaged"
+            ) from error
         if isinstance(error, KeyError | TypeError | ValueError | InputError | ConflictError):
             raise CorruptionError(f"{self._name} makes no sense: {error!r}; restore it from a backup") from error
-
-
-def checkpoint_of(number: int) -> int:
-    """The number of the newest checkpoint that is not behind ``number``."""
-    return number - (number - 1) % CHECKPOINT_EVERY

@@ -4,15 +4,19 @@ A document is one JSON object on one line. Its last member, in every version of 
 bytes over all bytes of the file before the comma in front of that member. The members before it:
 
 ==========  ================================================================================================
-format      the version of the format, 1
+format      the version of the format, 2
 kind        what the log is about, e.g. ``"tidelog stream manifest"``
 number      the number of the document, from 1, which its name says too
 at          when it was committed, in seconds since 1970
 writer      a random text by which its writer knows it again
-previous    the hash of the document before; null in number 1
+previous    the hash of the document before; null in the first one of a log
+checkpoint  the number of the last document before this one that has a state; null in the first one of a log
 delta       what changed, as the kind of log defines it
 state       in checkpoints only: everything, after the change
 ==========  ================================================================================================
+
+The first document of a log has number 1, or, in a copy of a log, the number of the state that was copied. Documents of
+format 1 are read too: they have no ``checkpoint``, because every 16th of them has a state, from the first on.
 """
 
 from __future__ import annotations
@@ -20,12 +24,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.model.errors import CorruptionError, StorageError
+from tidelog.model.errors import CorruptionError, NewerReleaseError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+
+_FIXED_STEP: Final = 16
+"""From one document with a state to the next, in format 1."""
 
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{32})"\}\n')
 _TAIL_LENGTH = len(b',"hash":"') + 32 + len(b'"}\n')
@@ -39,9 +47,16 @@ class Document:
     at: float
     writer: str
     previous: str | None
+    checkpoint: int | None
+    """The number of the last document before this one that has a state; None in the first one of a log."""
     delta: dict[str, Any]
     state: dict[str, Any] | None
     """Everything, after the change; None unless it is a checkpoint."""
+
+    @property
+    def begins_at(self) -> int | None:
+        """The number of the document with the state that reading begins with; None if there is none."""
+        return self.checkpoint if self.state is None else self.number
 
 
 def encode(kind: str, document: Document) -> tuple[bytes, str]:
@@ -53,6 +68,7 @@ def encode(kind: str, document: Document) -> tuple[bytes, str]:
         "at": document.at,
         "writer": document.writer,
         "previous": document.previous,
+        "checkpoint": document.checkpoint,
         "delta": document.delta,
     }
     if document.state is not None:
@@ -66,8 +82,8 @@ def encode(kind: str, document: Document) -> tuple[bytes, str]:
 def decode(kind: str, name: str, number: int, content: bytes) -> tuple[Document, str]:
     """The document in a file called ``name``, which should have that kind and number, and its hash.
 
-    Raises :class:`CorruptionError` when the content is not what was written, :class:`StorageError` when it was written
-    by a newer release.
+    Raises :class:`CorruptionError` when the content is not what was written, :class:`NewerReleaseError` when it was
+    written by a newer release.
     """
     body, tail = content[:-_TAIL_LENGTH], content[-_TAIL_LENGTH:]
     match = _TAIL.fullmatch(tail)
@@ -77,9 +93,10 @@ def decode(kind: str, name: str, number: int, content: bytes) -> tuple[Document,
         )
     members = json.loads(body + b"}")
     version = members["format"]
-    if version != FORMAT:
-        raise StorageError(
-            f"{name} has format version {version}, this release reads version {FORMAT}; use a newer release"
+    if version not in (1, FORMAT):
+        raise NewerReleaseError(
+            f"{name} has format version {version}, this release reads versions 1 and {FORMAT}: the store was written "
+            "by a newer release; use that one, or a newer one"
         )
     if (members["kind"], members["number"]) != (kind, number):
         raise CorruptionError(
@@ -91,10 +108,26 @@ def decode(kind: str, name: str, number: int, content: bytes) -> tuple[Document,
         at=members["at"],
         writer=members["writer"],
         previous=members["previous"],
+        checkpoint=members["checkpoint"] if version > 1 else _fixed_checkpoint(number),
         delta=members["delta"],
         state=members.get("state"),
     )
     return document, match[1].decode("ascii")
+
+
+def refuse_unknown(what: str, values: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise :class:`NewerReleaseError` if something stored has members that this release does not know.
+
+    The message is a clause, to be completed by whoever knows the name of the file.
+    """
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise NewerReleaseError(f"{what} with {', '.join(map(repr, unknown))}, which this release does not know")
+
+
+def _fixed_checkpoint(number: int) -> int | None:
+    """The last document before ``number`` that has a state, in format 1."""
+    return None if number == 1 else number - 1 - (number - 2) % _FIXED_STEP
 
 
 def _hash(body: bytes) -> str:

@@ -1,7 +1,8 @@
 """Keeping a stream in order: what is due is decided by its manifest and the time, and done in bounded steps.
 
-Three things are: events beyond the stream's ``retention`` are deleted, splits are merged where that pays
-(:mod:`tidelog.store.compactionplan`), and files whose grace period is over are removed. Everything is done by commits
+Four things are: events beyond the stream's ``retention`` are deleted, splits are merged where that pays
+(:mod:`tidelog.store.compactionplan`), those that are mostly dead are written anew (:mod:`tidelog.store.reclaiming`),
+and files whose grace period is over are removed. Everything is done by commits
 that fit whatever others do meanwhile, so any number of processes may maintain the same stream, beside its writer.
 """
 
@@ -17,6 +18,7 @@ from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import AUTOMATIC, Merge, Policy, choose_merge
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site
+from tidelog.store.reclaiming import DeadRows, cut_splits
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -44,6 +46,8 @@ class Due:
     has_dead: bool = False
     """Whether splits, or marks, are in the manifest that deletions have made superfluous."""
     merge: Merge | None = None
+    has_cut: bool = False
+    """Whether ``deleted_before`` cuts large splits, which may be mostly dead: their trees know."""
     has_expired: bool = False
     """Whether files wait for their removal, or are to be looked for."""
 
@@ -85,6 +89,7 @@ def what_is_due(
         coarsen_before=_coarse_bound(manifest, bounds),
         has_dead=any(is_deleted(manifest, split) for split in manifest.splits.values()),
         merge=choose_merge(manifest, policy, STEP_BYTES * manifest.options.split_bytes),
+        has_cut=any(cut_splits(manifest, policy)),
         has_expired=expired or manifest.number - swept >= SWEEP_COMMITS,
     )
 
@@ -131,6 +136,7 @@ class Maintenance:
         self._snapshots = Snapshots(site, manifests)
         self._policy = policy
         self._swept = 0
+        self._dead = DeadRows()
 
     def due(self) -> Due:
         """What is to be done now."""
@@ -160,7 +166,7 @@ class Maintenance:
         dropped = self._drop() if due.has_dead or deleted is not None else 0
         coarsened = self._coarsen(due.coarsen_before, may_go_on)
         done = Compacted()
-        if due.merge is not None:
+        if due.merge is not None or due.has_cut:
             done = compact(
                 self._site,
                 self._manifests,
@@ -169,6 +175,7 @@ class Maintenance:
                 max_step=STEP_BYTES * self._site.options.split_bytes,
                 may_go_on=may_go_on,
                 is_over=is_over,
+                dead=self._dead,
             )
         if done.merges:
             self._drop()  # marks that applied to what was merged alone

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, final
 
 import numpy as np
@@ -36,7 +37,7 @@ class PartIndex:
 
     def __init__(self, layout: Layout, parts: Sequence[Part]) -> None:
         self._layout = layout
-        self._parts = sorted(parts, key=lambda part: (part.first, part.last))
+        self._parts = sorted(parts, key=attrgetter("first", "last"))
         self._firsts = [part.first for part in self._parts]
         self._reached = list(itertools.accumulate((part.last for part in self._parts), max))
         """The last time of each part or one before it; it never falls, as the last times alone may."""

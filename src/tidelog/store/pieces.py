@@ -26,6 +26,7 @@ from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest
+from tidelog.store.manifestvalues import Removed
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.rows import Ints, times
@@ -199,7 +200,7 @@ def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numb
         deleted_seen=EMPTY,
         gone=EMPTY,
         transactions={},
-        removed={},
+        removed=Removed(),
     )
     return Piece(
         interval=interval,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -66,6 +66,8 @@ class Snapshots:
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
+        self._parts: tuple[Site, Mapping[str, SplitInfo], Mapping[str, TreePart]] = (site, {}, {})
+        """Parts of the closed splits of the last snapshot, by name; for which site and which splits."""
 
     def renew(self, site: Site) -> None:
         """Go on with a site that has another layout."""
@@ -105,10 +107,7 @@ class Snapshots:
         return site
 
     def newest(self) -> Snapshot:
-        """Everything that was flushed, as any process can see it.
-
-        The tail is looked at before the manifest: rows move from the one to the other, never back.
-        """
+        """Everything that was flushed and committed up to one moment of this call, as any process can see it."""
         for attempt in range(_ATTEMPTS):
             try:
                 snapshot = self._newest()
@@ -130,34 +129,47 @@ class Snapshots:
         if last is not None and last[0] == (self._publications.newest()[0], self._manifests.load().number):
             return last[1]
         is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
-        number, record = self._publications.newest()
-        key = (number, self._manifests.load().number)
+        together = self._together()
+        if together is None:
+            return None
+        number, record, manifest = together
         if is_locked and record is not None:
-            snapshot = self._published(record)
-            if snapshot is None:
-                return None
+            snapshot: Snapshot | None = self._published(record, manifest)
             # Rows of later flushes that have moved to the manifest already would be seen without the others.
-            manifest = snapshot.manifest
             is_certain = manifest.tail_block == record.block and manifest.tail_seq <= record.next_seq
         else:
             snapshot = self._left_behind()
-            if snapshot is None:
-                return None
             is_certain = False
+        if snapshot is None:
+            return None
         if not is_certain:  # nobody may have changed anything meanwhile
             now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
             if now != (is_locked, number):
                 return None
-        self._last = (key, snapshot) if snapshot.manifest.number == key[1] else None
+        self._last = (number, snapshot.manifest.number), snapshot
         return snapshot
 
-    def _published(self, record: TailRecord) -> Snapshot | None:
-        """The state that a writer at work has published; None if the schema changed meanwhile."""
-        site = self._at(self._manifests.load())  # knows the version of every record that was published
-        entries = read_entries(site.medium, record.journal, site.read_rows, record.records)
+    def _together(self) -> tuple[int, TailRecord | None, Manifest] | None:
+        """The newest publication, its number, and the newest manifest, all of one moment; None if there was none.
+
+        Whoever sees a commit made beside the tail must see what was flushed before it, and the other way round. So
+        they are looked at in turn until one of them was the same before and after the other.
+        """
+        number, record = self._publications.newest()
         manifest = self._manifests.load()
-        if self._at(manifest) is not site:
-            return None
+        for _ in range(_ATTEMPTS):
+            before, (number, record) = number, self._publications.newest()
+            if number == before:
+                return number, record, manifest
+            known, manifest = manifest, self._manifests.load()
+            if manifest.number == known.number:
+                return number, record, manifest
+        return None
+
+    def _published(self, record: TailRecord, manifest: Manifest) -> Snapshot:
+        """The state that a writer at work has published, beside a manifest of the same moment."""
+        site = self._at(manifest)  # knows the version of every record that was published
+        entries = read_entries(site.medium, record.journal, site.read_rows, record.records)
         return self._of_state(site, state_of(0, entries, manifest), manifest, record)
 
     def _left_behind(self) -> Snapshot | None:
@@ -220,21 +232,35 @@ class Snapshots:
         view: TailView | None = None,
     ) -> Snapshot:
         layout = site.layout
-        tree, reduced = partial(self._tree, site), partial(self._reduced, site)
-
-        def split(info: SplitInfo) -> SplitPart:
-            layouts = self._layouts if info.schema == site.version else None
-            return SplitPart(info, tree, site.known_layout(info), layouts)
-
-        trees: list[TreePart] = [
-            ReducedPart(info, reduced) if info.kind == "reduced" else split(info) for info in manifest.splits.values()
-        ]
-        parts: list[Part] = [*trees, *open_parts]
         if len(manifest.schemas) > 1:
-            parts = [under(part, layout) for part in (*trees, *open_parts)]
+            open_parts = [under(part, layout) for part in open_parts]
+        parts: list[Part] = [*self._closed(site, manifest), *open_parts]
         parts += [MemoryPart(layout, batch) for batch in rows]
         given_out = max(next_seq, manifest.next_seq)
         return Snapshot(manifest, layout, tuple(parts), given_out, unseen, view=view, version=site.version)
+
+    def _closed(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
+        """The parts that closed splits are. Most are those of the last snapshot: a commit changes few of thousands."""
+        before, splits, known = self._parts
+        if before is not site:
+            known = {}
+        elif splits is manifest.splits:
+            return known.values()
+        parts = {}
+        for name, info in manifest.splits.items():
+            part = known.get(name)
+            parts[name] = part if part is not None and part.info is info else self._part(site, manifest, info)
+        self._parts = site, manifest.splits, parts
+        return parts.values()
+
+    def _part(self, site: Site, manifest: Manifest, info: SplitInfo) -> TreePart:
+        part: TreePart
+        if info.kind == "reduced":
+            part = ReducedPart(info, partial(self._reduced, site))
+        else:
+            layouts = self._layouts if info.schema == site.version else None
+            part = SplitPart(info, partial(self._tree, site), site.known_layout(info), layouts)
+        return under(part, site.layout) if len(manifest.schemas) > 1 else part
 
     def _reduced(self, site: Site, info: SplitInfo) -> Reduced:
         key = _key(site, info)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from tidelog.model.errors import InputError
+from tidelog.model.errors import InputError, NewerReleaseError
 from tidelog.model.interval import Interval
+from tidelog.store.documents import refuse_unknown
 from tidelog.store.filenames import check_plain_name
 
 SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted", "reduced"]
@@ -17,6 +18,31 @@ merged from splits some of which were; the entries of one level of a split's tre
 
 Bytes: TypeAlias = bytes  # the class has a field of that name
 SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "reduced")
+
+
+_MEMBERS: Final = (
+    "name",
+    "rows",
+    "bytes",
+    "time",
+    "seq",
+    "seq_base",
+    "kind",
+    "boundary",
+    "root",
+    "entry",
+    "states",
+    "created_at",
+    "clean_at",
+    "schema",
+    "statistics",
+)
+
+
+def check_kind(kind: str) -> None:
+    """Raise :class:`NewerReleaseError` unless a stored split is of a kind that this release can read."""
+    if kind not in SPLIT_KINDS:
+        raise NewerReleaseError(f"a split of the kind {kind!r}, which this release does not know")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +60,8 @@ class SplitStatistics:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SplitStatistics:
-        """What :meth:`to_dict` described."""
+        """What :meth:`to_dict` described; raises :class:`NewerReleaseError` for what is not known here."""
+        refuse_unknown("the statistics of a split", values, ("sampled", "correlation"))
         return cls(values["sampled"], tuple(values["correlation"]))
 
 
@@ -136,7 +163,9 @@ class SplitInfo:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SplitInfo:
-        """The split that :meth:`to_dict` described."""
+        """The split that :meth:`to_dict` described; raises :class:`NewerReleaseError` for what is not known here."""
+        refuse_unknown("a split", values, _MEMBERS)
+        check_kind(values["kind"])
         time_min, time_max = values["time"]
         seq_min, seq_max = values["seq"]
         boundary, statistics = values.get("boundary"), values.get("statistics")

@@ -1,0 +1,73 @@
+"""Splits that are mostly dead: events that ``delete_before``, or retention, has deleted are on disk until they are not.
+
+A split all of whose events are deleted leaves at once. One that the bound cuts stays, and readers skip what is dead in
+it without reading it; all it costs is space. When enough of it is dead, it is written anew without that, by the same
+swap as a merge. At half dead, writing what is left costs less than it frees, so a bound that moves through a split has
+it written again about once in all: a half, a quarter, and so on. The manifest does not know how many events are before
+the bound; the split's tree does, for the price of a few nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from tidelog.model.errors import NotFoundError
+from tidelog.store.compactionplan import Merge, Policy, cut_width
+from tidelog.store.manifest import Manifest
+from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.split_info import SplitInfo
+
+
+class DeadRows:
+    """How many events of splits are before the time up to which all are deleted. One thread at a time.
+
+    Trees are asked once for each time.
+    """
+
+    def __init__(self) -> None:
+        self._bound: int | None = None
+        self._known: dict[str, int] = {}
+
+    def count(self, site: Site, split: SplitInfo, bound: int) -> int:
+        """How many events of a split are before ``bound``; 0 if its file has gone, for it is being replaced."""
+        if bound != self._bound:
+            self._bound, self._known = bound, {}
+        known = self._known.get(split.name)
+        if known is None:
+            try:
+                tree, reader = closed_tree(site, split)
+            except NotFoundError:
+                return 0
+            with closing(reader):
+                known = self._known[split.name] = tree.rank(bound)
+        return known
+
+
+def cut_splits(manifest: Manifest, policy: Policy) -> Iterator[SplitInfo]:
+    """Splits, of those that ``deleted_before`` cuts, that are large enough to be written anew for their space."""
+    bound = manifest.deleted_before
+    if bound is not None:
+        for split in manifest.splits.values():
+            is_cut = split.time_min < bound <= split.time_max
+            if is_cut and split.kind != "reduced" and split.bytes >= policy.dead_bytes:
+                yield split
+
+
+def choose_dead(
+    site: Site, manifest: Manifest, policy: Policy, dead: DeadRows, most_bytes: int | None = None
+) -> Merge | None:
+    """A split with so many dead events that it is to be written anew, as a merge of one; None if there is none.
+
+    It has ``most_bytes`` at the most.
+    """
+    bound = manifest.deleted_before
+    for split in cut_splits(manifest, policy):
+        assert bound is not None
+        if most_bytes is not None and split.bytes > most_bytes:
+            continue
+        share = dead.count(site, split, bound) / split.rows
+        if share >= policy.dead_share and share * split.bytes >= policy.dead_bytes:
+            width = manifest.options.split_ticks(manifest.schema.clock)
+            return Merge((split,), cut_width((split,), width))
+    return None
