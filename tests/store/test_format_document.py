@@ -59,6 +59,8 @@ def rows_of(columns: State) -> list[State]:
         split |= {name: values[index] for name, values in contents.items()}
         for name in ("time", "seq"):
             split[name] = [split.pop(f"{name}_min"), split.pop(f"{name}_max")]
+        if split.get("sampled") is not None:
+            split["statistics"] = {name: split.pop(name) for name in ("sampled", "correlation")}
         splits.append({name: value for name, value in split.items() if value is not None})
     return splits
 

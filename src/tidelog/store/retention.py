@@ -71,6 +71,8 @@ def is_deleted(manifest: Manifest, split: SplitInfo) -> bool:
     first = split.time_min if bound is None else max(split.time_min, bound)
     if first > split.time_max:
         return True
+    if not manifest.deletions:
+        return False
     marks = [
         mark
         for mark in manifest.deletions

@@ -22,8 +22,8 @@ _MAYBE: Final[dict[str, Any]] = {"seq_base": 0, "clean_at": 0, "schema": 0, "sta
 """The same, but left out if all splits have this value."""
 _BYTES: Final = ("root", "entry")
 """The bytes of all splits one behind the other in Base64, and how many each one has."""
-_OBJECTS: Final = ("boundary", "statistics")
-"""A value, or null, for each split; left out if all are null."""
+_OBJECTS: Final = ("boundary", "sampled", "correlation")
+"""A value, or null, for each split; left out if all are null. The last two are its statistics."""
 
 
 def to_columns(splits: Iterable[SplitInfo]) -> dict[str, Any]:
@@ -38,12 +38,13 @@ def to_columns(splits: Iterable[SplitInfo]) -> dict[str, Any]:
         contents = [getattr(info, name) for info in infos]
         text = base64.b64encode(b"".join(contents)).decode("ascii")
         columns[name] = {"sizes": [len(content) for content in contents], "bytes": text}
-    if any(info.boundary is not None for info in infos):
-        bounds = (info.boundary for info in infos)
-        columns["boundary"] = [None if each is None else [each.start, each.end] for each in bounds]
-    if any(info.statistics is not None for info in infos):
-        known = (info.statistics for info in infos)
-        columns["statistics"] = [None if each is None else each.to_dict() for each in known]
+    bounds = [info.boundary for info in infos]
+    if any(each is not None for each in bounds):
+        columns["boundary"] = [None if each is None else (each.start, each.end) for each in bounds]
+    known = [info.statistics for info in infos]
+    if any(each is not None for each in known):
+        columns["sampled"] = [None if each is None else each.sampled for each in known]
+        columns["correlation"] = [None if each is None else each.correlation for each in known]
     return columns
 
 
@@ -61,12 +62,29 @@ def from_columns(columns: Mapping[str, Any]) -> Iterator[SplitInfo]:
     maybe = [columns.get(name, itertools.repeat(usual, count)) for name, usual in _MAYBE.items()]
     contents = [_pieces(columns[name]) for name in _BYTES]
     objects = [columns.get(name, itertools.repeat(None, count)) for name in _OBJECTS]
-    names = (*_PLAIN, *_MAYBE, *_BYTES)
-    for *values, boundary, statistics in zip(*plain, *maybe, *contents, *objects, strict=True):
+    # Spelled out, because a mapping for each of thousands of splits takes as long as the split itself.
+    for (
+        name, rows, size, time_min, time_max, seq_min, seq_max, kind, created_at,
+        seq_base, clean_at, schema, states, root, entry, boundary, sampled, correlation,
+    ) in zip(*plain, *maybe, *contents, *objects, strict=True):  # fmt: skip
         yield SplitInfo(
-            **dict(zip(names, values, strict=True)),
+            name=name,
+            rows=rows,
+            bytes=size,
+            time_min=time_min,
+            time_max=time_max,
+            seq_min=seq_min,
+            seq_max=seq_max,
+            seq_base=seq_base,
+            kind=kind,
             boundary=None if boundary is None else Interval(*boundary),
-            statistics=None if statistics is None else SplitStatistics.from_dict(statistics),
+            root=root,
+            entry=entry,
+            states=states,
+            created_at=created_at,
+            clean_at=clean_at,
+            schema=schema,
+            statistics=None if sampled is None else SplitStatistics(sampled, tuple(correlation)),
         )
 
 
