@@ -449,6 +449,14 @@ class TestPlanting:
         assert medium.names("copy/")[0] == "copy/00000000000000000036.json"
         assert copy.check() == []
 
+    def test_a_copy_of_the_first_state(self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]) -> None:
+        medium.make_directory("copy")
+        copy = DeltaLog(medium, "copy", WordLedger(), clock=clock)
+        copy.plant(log.load(), clock.now)
+        fill(copy, 3)
+        assert DeltaLog(medium, "copy", WordLedger(), clock=clock).load() == Words(3, words(3))
+        assert copy.check() == []
+
     def test_a_missing_beginning_is_noticed(
         self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
     ) -> None:

@@ -465,7 +465,7 @@ class DeltaLog(Generic[S, C]):
             if number < needed:
                 with suppress(NotFoundError):
                     findings += self._faults(number, None)[0]
-        known = _Known(self._ledger.empty(), None) if needed == 1 else None
+        known: _Known[S] | None = None
         for number in range(needed, newest + 1):
             try:
                 more, known = self._faults(number, known)

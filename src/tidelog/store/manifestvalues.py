@@ -170,28 +170,8 @@ class Manifest:
 
     def changed(self, change: Change, number: int, at: float) -> Manifest:
         """The manifest after a change committed at time ``at``; raises :class:`ConflictError` if it does not fit."""
-        # With thousands of splits, copies are most of what a commit takes: what does not change is shared.
-        splits = dict(self.splits) if change.add or change.remove else self.splits
-        removed = Removed(self.removed) if change.remove or change.condemn or change.forget else self.removed
-        for name in change.remove:
-            if splits.pop(name, None) is None:
-                raise ConflictError(f"cannot remove split {name}: it is not in the manifest any more; go on without it")
-            removed[name] = at
-        for name in change.condemn:
-            if name in splits:
-                raise ConflictError(f"cannot give up {name}: it is a split of the stream")
-            removed.setdefault(check_plain_name(name), at)
-        for name in change.forget:
-            removed.pop(name, None)
-        for split in change.add:
-            if split.name in splits:
-                raise ConflictError(f"cannot add split {split.name}: it is in the manifest already")
-            if stem_of(split.name) in removed.stems:
-                raise ConflictError(
-                    f"cannot add split {split.name}: its file was removed, or given up because it was not added in "
-                    "time; write it again"
-                )
-            splits[split.name] = split
+        removed = self._removed_after(change, at)
+        splits = self._splits_after(change, removed)
         numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
         block, tail_seq = self._tail_after(change)
         schemas, renames = self._schemas_with(change.schema, change.renames)
@@ -214,6 +194,40 @@ class Manifest:
             transactions=self._transactions_with(change.transactions),
             removed=removed,
         )
+
+    # With thousands of splits, copies are most of what a commit takes: what does not change is shared.
+
+    def _removed_after(self, change: Change, at: float) -> Removed:
+        if not (change.remove or change.condemn or change.forget):
+            return self.removed
+        removed = Removed(self.removed)
+        for name in change.remove:
+            removed[name] = at
+        for name in change.condemn:
+            if name in self.splits and name not in change.remove:
+                raise ConflictError(f"cannot give up {name}: it is a split of the stream")
+            removed.setdefault(check_plain_name(name), at)
+        for name in change.forget:
+            removed.pop(name, None)
+        return removed
+
+    def _splits_after(self, change: Change, removed: Removed) -> Mapping[str, SplitInfo]:
+        if not (change.add or change.remove):
+            return self.splits
+        splits = dict(self.splits)
+        for name in change.remove:
+            if splits.pop(name, None) is None:
+                raise ConflictError(f"cannot remove split {name}: it is not in the manifest any more; go on without it")
+        for split in change.add:
+            if split.name in splits:
+                raise ConflictError(f"cannot add split {split.name}: it is in the manifest already")
+            if stem_of(split.name) in removed.stems:
+                raise ConflictError(
+                    f"cannot add split {split.name}: its file was removed, or given up because it was not added in "
+                    "time; write it again"
+                )
+            splits[split.name] = split
+        return splits
 
     def _schemas_with(self, schema: Schema | None, renames: Renames) -> tuple[tuple[Schema, ...], tuple[Renames, ...]]:
         if schema is None or (self.schemas and schema == self.schema and not renames):
