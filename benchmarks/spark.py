@@ -15,7 +15,7 @@ from questions.spark.writing import WriteBounds
 from questions.spark.year import Year, session
 
 MILLION = 1_000_000
-FULL, QUICK = 50 * MILLION, MILLION // 2
+FULL, QUICK = 50 * MILLION, MILLION // 4
 
 SCAN = ReadBounds(Bound(0.8, 0.9, FULL))
 ONE_DAY = ReadBounds(Bound(0.9, 1.0, FULL), Bound(1.0, 1.0, FULL))

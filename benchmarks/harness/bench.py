@@ -50,7 +50,13 @@ class Bench:
         return not self.only or any(fnmatch.fnmatch(name, f"*{pattern}*") for pattern in self.only)
 
     def race(
-        self, title: str, cases: Sequence[Case], *, writes: bool = False, keep_last: bool = False
+        self,
+        title: str,
+        cases: Sequence[Case],
+        *,
+        writes: bool = False,
+        keep_last: bool = False,
+        rehearsed: bool = True,
     ) -> dict[str, Outcome]:
         """Race some cases in this workspace (see :func:`harness.racing.race`)."""
         return race(
@@ -59,6 +65,7 @@ class Bench:
             self.repetitions,
             writes=writes,
             keep_last=keep_last,
+            rehearsed=rehearsed,
             shortest=SHORTEST_SECONDS / 10 if self.quick else SHORTEST_SECONDS,
             on_progress=lambda what: self.on_progress(f"{title}: {what}"),
         )

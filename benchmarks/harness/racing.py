@@ -51,6 +51,7 @@ def race(
     *,
     writes: bool = False,
     keep_last: bool = False,
+    rehearsed: bool = True,
     shortest: float = SHORTEST_SECONDS,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Outcome]:
@@ -58,8 +59,8 @@ def race(
 
     Each repetition starts with another case, so that nobody always follows the same one. If the race ``writes``, each
     run gets a fresh directory, its time includes making all of it durable, and it is removed afterwards
-    (``keep_last``: but for the last repetition's). If it does not, each run is preceded by an untimed one and goes on
-    for ``shortest`` seconds or more.
+    (``keep_last``: but for the last repetition's). If it does not, each run goes on for ``shortest`` seconds or more
+    and is preceded by an untimed one, unless it need not be ``rehearsed``: the work is done in other processes.
     """
     outcomes = {case.name: Outcome() for case in cases}
     loops = dict.fromkeys(outcomes, 1)
@@ -79,7 +80,7 @@ def race(
                         _warm_up(case, work, outcome)
                         loops[case.name] = _loops(outcome, writes, shortest)
                     else:
-                        if not writes:
+                        if rehearsed and not writes:
                             work()  # brings back the memory that allocators gave up while others ran
                         outcome.samples.append(measure(work, loops[case.name])[1])
                 if writes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WRITE, STREAMING = "write, sorted by time", "streaming sink"
 
-BATCHES, QUICK_BATCHES = 8, 2
+BATCHES, QUICK_BATCHES = 8, 1
 """Micro-batches of a streaming query."""
 
 
