@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,23 +85,51 @@ class _DuringCompaction:
             raise self._failure
 
 
-def _committed(directory: Path, events: int, rows_per_commit: int, on_progress: Callable[[str], None]) -> int:
-    """Make a stream of so many events, by commits as Spark makes them; returns the number of commits."""
+def _committed(
+    directory: Path, events: int, rows_per_commit: int, on_progress: Callable[[str], None]
+) -> tuple[int, list[float]]:
+    """Make a stream of so many events, by commits as Spark makes them; returns how many, and what the last took."""
     import tidelog
     from tidelog.store.bulk import BulkWriter, commit_bulk
 
     commits = 0
+    seconds: deque[float] = deque(maxlen=500)
     with tidelog.open(directory, maintenance="manual") as store:
         stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
         for batch in data.batches("sensor", events):
             for first in range(0, batch.num_rows, rows_per_commit):
                 writer = BulkWriter(stream.site)
                 writer.append(_fitting(stream.schema.arrow, batch.slice(first, rows_per_commit)))
-                commit_bulk(stream.manifests, writer.finish())
+                infos = writer.finish()
+                began = time.perf_counter()
+                commit_bulk(stream.manifests, infos)
+                seconds.append(time.perf_counter() - began)
                 commits += 1
                 if commits % 1000 == 0:
                     on_progress(f"{commits:,} commits")
-    return commits
+    return commits, list(seconds)
+
+
+def _load_seconds(directory: Path) -> float:
+    """What it takes to open a store and its stream, with nothing known of it."""
+    began = time.perf_counter()
+    reader = _Reader(directory)
+    seconds = time.perf_counter() - began
+    reader.close()
+    return seconds
+
+
+def _loaded(directory: Path, events: int) -> None:
+    """Make a stream of so many events by one commit."""
+    import tidelog
+    from tidelog.store.bulk import BulkWriter, commit_bulk
+
+    with tidelog.open(directory, maintenance="manual") as store:
+        stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
+        writer = BulkWriter(stream.site)
+        for batch in data.batches("sensor", events):
+            writer.append(_fitting(stream.schema.arrow, batch))
+        commit_bulk(stream.manifests, writer.finish())
 
 
 def _fitting(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,8 +141,9 @@ def ask(bench: Bench, events: int, bound: Bound) -> None:
     import tidelog
 
     small, large = bench.workspace.fresh(), bench.workspace.fresh()
-    commits = _committed(small, events, ROWS_PER_COMMIT, bench.on_progress)
-    _committed(large, events, events, bench.on_progress)
+    commits, seconds = _committed(small, events, ROWS_PER_COMMIT, bench.on_progress)
+    _loaded(large, events)
+    load = _load_seconds(small)
     reader = _Reader(small)
     before = _median_seconds(reader, events)
     with tidelog.open(small, maintenance="manual") as store, _DuringCompaction(reader, events) as during:
@@ -124,7 +154,8 @@ def ask(bench: Bench, events: int, bound: Bound) -> None:
     reader.close()
     waits = during.seconds
     note = (
-        f"{commits:,} commits; an aggregate of all of them took {before * 1e3:,.1f} ms before, at most "
+        f"{commits:,} commits, the last ones in {statistics.median(seconds) * 1e3:.1f} ms, opened in "
+        f"{load * 1e3:,.0f} ms; an aggregate of all of them took {before * 1e3:,.1f} ms before, at most "
         f"{max(waits) * 1e3:,.0f} ms of {len(waits):,} meanwhile, none of which failed"
     )
     figures = Figures((events / sample.wall / 1e6,), (sample,), 0)
