@@ -24,7 +24,7 @@ from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
-from tidelog.store.tail import RESERVED
+from tidelog.store.tailnumbers import RESERVED
 
 SCHEMA = pa.schema(
     [

@@ -25,7 +25,9 @@ from tidelog.store.check import _check_split
 from tidelog.store.manifest import SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.seqset import SeqSet
-from tidelog.store.tail import RESERVED, Tail
+from tidelog.store.tail import Tail
+from tidelog.store.taillog import TailLog
+from tidelog.store.tailnumbers import RESERVED
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 SMALL: dict[str, Any] = {"leaf_rows": 4, "fanout": 3, "late_rows": 9, "journal_bytes": 2000, "grace": 0}
@@ -564,14 +566,14 @@ def test_a_split_closed_since_the_tail_was_published_does_not_come_back(monkeypa
     seen: list[list[tuple[int, int]]] = []
 
     def overwritten(tail: Tail) -> None:
-        publish = tail._publish
-        monkeypatch.setattr(tail, "_publish", lambda: None)
+        publish = TailLog.publish
+        monkeypatch.setattr(TailLog, "publish", lambda _: None)
         close(tail)
         commit_bulk(other.manifests, [], overwrite=Interval(0, 10))
         commit_bulk(other.manifests, [], overwrite=Interval(0, 10))
         seen.append(rows(other))
         seen.append(rows(Store(medium, read_only=True).stream("s")))
-        monkeypatch.setattr(tail, "_publish", publish)
+        monkeypatch.setattr(TailLog, "publish", publish)
 
     monkeypatch.setattr(Tail, "_close_finished", overwritten)
     stream.append(batch([20, 21], 8))

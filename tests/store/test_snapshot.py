@@ -14,7 +14,7 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store import snapshots
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.tail import published_path
+from tidelog.store.tailstate import published_path
 
 
 def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:

@@ -13,6 +13,7 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, InputError, LockedError, StorageError
 from tidelog.storage.journal import Journal
+from tidelog.store import tailrows
 
 
 def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:
@@ -74,6 +75,15 @@ class TestSplits:
         assert len(stream) == 800
         store.close()
         assert ids(medium) == list(range(800))
+
+    def test_a_new_journal_has_rows_that_are_about_to_be_sealed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """They are few, but long: sealed while the journal is replaced they would be durable nowhere."""
+        monkeypatch.setattr(tailrows, "_GATHERED_BYTES", 64)
+        medium, store, stream = created(split=None, leaf_rows=64, journal_bytes=1)
+        for first in range(0, 30, 10):
+            append_and_flush(stream, numbered(first, first + 10))
+            assert ids(durable(medium)) == list(range(first + 10))
+        store.close()
 
     def test_rows_at_the_end_of_the_range_of_times(self) -> None:
         medium, store, stream = created(split=100)
@@ -413,7 +423,7 @@ class TestWaitingForLateRows:
 
     def test_memory_stays_bounded_however_late_rows_come(self) -> None:
         _, store, stream, _ = self.appended(1500)
-        kept = stream._tail._fresh.rows if stream._tail else 0
+        kept = stream._tail._rows._fresh.rows if stream._tail else 0
         assert kept <= (32 + 16 + 24) * self.LEAF
         store.close()
 

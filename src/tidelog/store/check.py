@@ -20,9 +20,8 @@ from tidelog.store.reduced import read_reduced
 from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import seqs
 from tidelog.store.snapshots import Snapshots
-from tidelog.store.tail import published_path
 from tidelog.store.tailjournal import read_heads
-from tidelog.store.tailstate import read_state
+from tidelog.store.tailstate import published_path, read_state
 
 
 def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:

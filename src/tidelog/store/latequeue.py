@@ -42,9 +42,12 @@ Claim = tuple[Taker, int, int]
 class LateQueue:
     """Late rows in memory. Calls must take turns."""
 
-    def __init__(self, schema: Schema, stored: pa.Schema) -> None:
+    def __init__(self, schema: Schema, stored: pa.Schema, most_rows: int, most_bytes: int) -> None:
+        """``most_rows`` and ``most_bytes`` are what is to be kept in memory, see :meth:`exceeds`."""
         self._schema = schema
         self._stored = stored
+        self._most_rows = most_rows
+        self._most_bytes = most_bytes
         self._arriving = MemoryRows(schema, stored)
         self._bulk: pa.RecordBatch | None = None
         self._left = np.empty(0, np.bool_)
@@ -71,6 +74,10 @@ class LateQueue:
     def is_merging(self) -> bool:
         """Whether a bulk is being merged."""
         return self._bulk is not None
+
+    def exceeds(self, factor: float) -> bool:
+        """Whether there are so many times the rows, or bytes, that are to be kept in memory, or more."""
+        return self.rows >= factor * self._most_rows or self.bytes >= factor * self._most_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in rows; their memory must not change afterwards."""

@@ -26,9 +26,18 @@ from tidelog.store.reducedpart import ReducedPart, reduced_split
 from tidelog.store.rows import seqs, sorted_rows
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
-from tidelog.store.tail import TailView, lock_path, published_path
+from tidelog.store.tail import TailView
 from tidelog.store.tailjournal import read_entries
-from tidelog.store.tailstate import TailState, is_closed, not_in, read_state, state_of, tail_splits
+from tidelog.store.tailstate import (
+    TailState,
+    is_closed,
+    lock_path,
+    not_in,
+    published_path,
+    read_state,
+    state_of,
+    tail_splits,
+)
 
 _ATTEMPTS: Final = 100
 _OPEN_TREES: Final = 256

@@ -40,6 +40,16 @@ def tail_path(directory: str, name: str = "") -> str:
     return join(directory, f"{TAIL}/{name}" if name else TAIL)
 
 
+def lock_path(directory: str) -> str:
+    """The name of the lock that the writer of a tail holds."""
+    return tail_path(directory, "lock")
+
+
+def published_path(directory: str) -> str:
+    """The name of the file with the tail record."""
+    return tail_path(directory, "published")
+
+
 @dataclass(frozen=True, slots=True)
 class TailState:
     """What a journal says that still counts."""

@@ -1,0 +1,46 @@
+"""When late rows are merged into trees, how many at a time, and which not at all (spec/event-store.md 6.2, 11.1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.store.latequeue import LateQueue
+from tidelog.store.options import StreamOptions
+from tidelog.store.tailsplits import TailSplits
+
+_LEFT: Final = 0.5
+"""What share of the limit of late rows is left when a bulk of them was merged as far as it is worth it."""
+
+_AT_MOST: Final = 2
+"""How many times the limit of late rows may wait before an append merges more than a slice of them."""
+
+_SLICE_LEAVES: Final = 64
+"""Leaves that late rows are merged into between two appends: half a million rows, about a tenth of a second."""
+
+_SPARSE: Final = 32
+"""A leaf is written again for late rows if they are at least this fraction of a full one. For fewer it is cheaper to
+write them as a split of their own, in one go; compaction merges that later, with everything else around it."""
+
+
+def merge_late(queue: LateQueue, splits: TailSplits, options: StreamOptions) -> int:
+    """Merge late rows into the splits they belong to, the densest regions first; returns how many left the queue.
+
+    The next commit of the splits makes it durable. A slice at a time, so that appends do not have to wait for long,
+    unless there are far too many late rows. When half of what may be kept is left, or the rest is spread so thinly that
+    a leaf would be written again for a few rows, that rest stays where it is.
+    """
+    how, merged = options.late_merge, 0
+    if how == "never" or not (queue.is_merging or queue.exceeds(1)):
+        return merged
+    if not queue.is_merging:
+        queue.begin()
+    is_plain = how == "plain"
+    fewest = 1 if is_plain else options.leaf_rows // _SPARSE
+    while queue.is_merging:
+        some = queue.merge_slice(splits.claims(), _SLICE_LEAVES, fewest)
+        merged += some
+        if not some or not (is_plain or queue.exceeds(_LEFT)):
+            queue.end()
+        elif not (is_plain or queue.exceeds(_AT_MOST)):
+            break
+    return merged

@@ -1,0 +1,174 @@
+"""What of a tail is durable and what others see of it: its journal, the tail record, the last appends of producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from tidelog.storage.journal import Journal
+from tidelog.store.opensplit import Site
+from tidelog.store.published import Publisher, TailRecord
+from tidelog.store.tailjournal import Head, TailJournal
+from tidelog.store.tailnumbers import TailNumbers
+from tidelog.store.tailrows import TailRows
+from tidelog.store.tailsplits import TailSplits
+from tidelog.store.tailstate import published_path, tail_path
+
+_NO_APPEND: Final = -1
+"""The number of a producer whose first append is not flushed yet."""
+
+
+class Written(NamedTuple):
+    """Records of a journal that are not durable yet."""
+
+    file: Journal
+    records: int
+    """The first so many of the journal."""
+    next_seq: int
+    """They have all rows of the tail with smaller numbers that splits do not have."""
+
+
+class TailLog:
+    """Makes rows of a tail durable, and then lets others see them. Calls must take turns."""
+
+    _journal: TailJournal
+
+    def __init__(self, site: Site, splits: TailSplits, rows: TailRows, numbers: TailNumbers) -> None:
+        """Withdraws what the writer before has published; :meth:`begin` is to follow."""
+        self._site = site
+        self._splits = splits
+        self._rows = rows
+        self._numbers = numbers
+        self.producers: dict[str, int] = {}
+        """The last append of each producer that a flush has made durable."""
+        self.unacknowledged: dict[str, int] = {}
+        """Appends by producers that no flush has made durable yet."""
+        self._saved_counters = replace(rows.counters)
+        """Counters as the journal has them."""
+        self._journaled = 0
+        """The rows of smaller numbers are in the journal or in splits."""
+        self._published = 0
+        """How many records of the journal others may see."""
+        self._publisher = Publisher(site.medium, published_path(site.directory))
+        # What was published before says less than what is durable, if the machine has failed since.
+        self._publisher.withdraw()
+
+    def begin(self, number: int, producers: Mapping[str, int]) -> None:
+        """Start the journal with a number, with everything that is in memory, in place of those before it."""
+        self.producers = dict(producers)
+        self._journaled = self._numbers.next
+        self._journal = TailJournal(
+            self._site.medium, tail_path(self._site.directory), self._head(base=True), self._rows.all(), number
+        )
+        self.publish()
+        self._journal.remove_older()
+
+    def close(self) -> None:
+        """Close the files."""
+        with ExitStack() as resources:
+            resources.callback(self._publisher.close)
+            resources.callback(self._journal.close)
+
+    # -- producers ------------------------------------------------------------------------------------------------
+
+    def last_number(self, producer: str) -> int | None:
+        """The number of a producer's last append, flushed or not; None if it has made none."""
+        number = self.unacknowledged.get(producer, self.producers.get(producer, _NO_APPEND))
+        return None if number == _NO_APPEND else number
+
+    def announce(self, producer: str) -> None:
+        """See to it that from the first append with a number on, crashes lead back to exactly what was flushed.
+
+        That must be durable before anything of the append is: splits commit on their own when they have grown enough.
+        """
+        if not self.producers:
+            self.producers[producer] = _NO_APPEND
+            self._journal.append(self._head(producers=self.producers))
+            self._journal.sync()
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def name_splits(self) -> None:
+        """Tell the journal of a new split, so that what background commits keep of it is found after a crash."""
+        self._journal.append(self._head())
+
+    def begin_block(self) -> None:
+        """Go on with another block of numbers; all rows before are durable."""
+        self._journaled = self._numbers.next
+        self.publish()
+
+    def flush(self) -> bool:
+        """Make all rows durable, those of splits too, and publish them; says whether there were any, or appends."""
+        commits = self._splits.commits()
+        message = self._rows.since(self._journaled)
+        is_changed = commits != self._splits.committed
+        if not (is_changed or message is not None or self.unacknowledged):
+            if self._journal.records > self._published:  # a commit that is not through
+                self._journal.sync()
+                self.publish()
+            return False
+        self.producers.update(self.unacknowledged)
+        if message is not None or self.unacknowledged or self.producers:
+            # The journal first: its record does not count without the commits, but they would count without it.
+            self._splits.committed = commits
+            self._journal.append(self._head(producers=self.unacknowledged), message)
+        self._journal.sync()
+        if is_changed:
+            self._splits.flush()
+        self._splits.committed = commits
+        self.unacknowledged = {}
+        self._journaled = self._numbers.next
+        self._rows.is_taken = False
+        self.publish()
+        return True
+
+    def write(self) -> Written:
+        """Write rows to the journal, without a sync; for rows that are in no split."""
+        journal, next_seq = self._journal, self._numbers.next
+        message = self._rows.since(self._journaled)
+        if message is not None:
+            journal.append(self._head(), message)
+            self._journaled, self._rows.is_taken = next_seq, False
+        return Written(journal.file, journal.records, next_seq)
+
+    def publish_written(self, written: Written) -> None:
+        """Let others see records that are durable by now.
+
+        Somebody who came later may have published more, or have gone on to another journal, which has it all.
+        """
+        if self._journal.file is written.file and written.records > self._published:
+            self.publish(written.records, written.next_seq)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a new journal is worth the work of writing its base, with all rows in memory."""
+        return self._journal.bytes >= max(self._site.options.journal_bytes, 2 * self._journal.base_bytes)
+
+    def begin_anew(self, *, with_rows: bool = True) -> None:
+        """Replace the journal by one that begins with all rows in memory, or without any."""
+        self._journal.replace(self._head(base=True), self._rows.all() if with_rows else None)
+        self.publish()
+        self._journal.remove_older()
+
+    def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
+        known = self.producers if base else producers or {}
+        late, counters = {}, self._rows.counters
+        if base or counters != self._saved_counters:
+            self._saved_counters = replace(counters)
+            late = counters.saved()
+        return Head(dict(self._splits.committed), self._numbers.next, dict(known), base, self._site.version, late)
+
+    def publish(self, records: int | None = None, next_seq: int | None = None) -> None:
+        """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""
+        self._published = self._journal.records if records is None else records
+        self._publisher.publish(
+            TailRecord(
+                self._journal.name,
+                self._published,
+                dict(self._splits.committed),
+                self._journaled if next_seq is None else next_seq,
+                self._numbers.block,
+            )
+        )

@@ -1,0 +1,250 @@
+"""The rows of a tail that are in memory: they come, wait for others, are put in order, and are sealed in splits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.rows import Row
+from tidelog.model.time import INT64_MIN
+from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
+from tidelog.store.latequeue import LateQueue
+from tidelog.store.memory import MemoryRows, split_late
+from tidelog.store.opensplit import Site
+from tidelog.store.rows import Ints, are_in_order, concatenated, is_sorted, times, with_seq
+from tidelog.store.tailjournal import message_of
+from tidelog.store.tailnumbers import TailNumbers
+from tidelog.store.tailsplits import TailSplits
+from tidelog.store.waiting import WaitingRows
+
+_LARGE: Final = 8
+"""Leaves of a batch from which on it is not gathered with others, which would mean copying it."""
+
+_GATHERED: Final = 16
+"""Leaves that are gathered from small batches before they are encoded together."""
+
+_GATHERED_BYTES: Final = 16 << 20
+
+_WINDOW: Final = 32
+"""Leaves at most that wait in memory for late rows, while many come."""
+
+_WINDOW_BYTES: Final = 16 << 20
+"""The same limit in bytes."""
+
+_SMALL: Final = 1024
+"""Rows below which a batch waits for others, until there are so many rows, or so many batches, in all."""
+
+_MOST_WAITING: Final = 256
+
+
+class TailRows:
+    """Numbers rows and places them: in the open splits, among the newest rows in memory, or in the late queue.
+
+    Calls must take turns.
+    """
+
+    def __init__(self, site: Site, splits: TailSplits, numbers: TailNumbers) -> None:
+        self._schema = site.layout.schema
+        self._stored = site.layout.stored
+        self._leaf = site.options.leaf_rows
+        self._splits = splits
+        self._numbers = numbers
+        self._waiting = WaitingRows(self._schema, self._stored)
+        self._fresh = MemoryRows(self._schema, self._stored)
+        self.late = LateQueue(self._schema, self._stored, site.options.late_rows, site.options.late_bytes)
+        self.counters = LateCounters()
+        self.is_taken = False
+        """Whether rows that are not in the journal have left off waiting."""
+        self._delays: DelayStatistic | None = None
+        """How late rows come; None as long as none does."""
+        self._kept = (0, 0)
+        """Rows, and their bytes, that were left to wait for late ones when some were sealed the last time."""
+
+    # -- coming ---------------------------------------------------------------------------------------------------
+
+    def take_over(self, rows: pa.RecordBatch, counters: LateCounters) -> None:
+        """Begin with the rows that the writer before has left in the journal, and with what it has counted."""
+        fresh, late = split_late(rows, self._schema, self._splits.sealed)
+        self._fresh.add(fresh)
+        if late is not None:
+            self.late.add(late)
+        self.counters = counters
+
+    def accept(self, batch: pa.RecordBatch) -> None:
+        """Give rows their numbers; small batches wait until there are enough of them to be worth the work."""
+        if batch.num_rows < _SMALL:
+            self.wait(batch, batch.num_rows)
+        else:
+            self.take_waiting()
+            rows = NumberedRows(batch, self._numbers.next)
+            self._numbers.next += batch.num_rows
+            if not self._seal_large(rows):  # most often, and without a look at anything but the times
+                self._take(with_seq(batch, rows.first, self._stored))
+
+    def wait(self, item: pa.RecordBatch | Row, rows: int) -> None:
+        """Number a row, or a small batch of so many, and let it wait for others."""
+        numbers, waiting = self._numbers, self._waiting
+        waiting.add(item, rows, numbers.next)
+        numbers.next += rows
+        if len(waiting) >= _MOST_WAITING or waiting.rows >= _SMALL:
+            self.take_waiting()
+
+    def take_waiting(self) -> None:
+        """Take in the small batches that wait."""
+        if len(self._waiting):
+            self._take(self._waiting.take())
+
+    def _take(self, rows: pa.RecordBatch) -> None:
+        if self._seal_large(rows):
+            return
+        fresh = self._without_late(rows)
+        if fresh is not rows and self._seal_large(fresh):
+            return
+        self._fresh.add(fresh)
+        if self._is_much_new():
+            self.seal_old()
+
+    def _without_late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of some rows that are not older than what is sealed; the others go to the late queue."""
+        self.is_taken = True
+        fresh, late = split_late(rows, self._schema, self._splits.sealed)
+        self._observe(rows, 0 if late is None else late.num_rows)
+        if late is not None:
+            self.late.add(late)
+        return fresh
+
+    def _observe(self, rows: pa.RecordBatch, queued: int) -> None:
+        """Look at rows that may come late, so many of which find no place in memory."""
+        at, newest = times(rows, self._schema), self._newest
+        if not queued and is_sorted(at) and (newest is None or at[0] >= newest):
+            return
+        delays = delays_of(at, newest)
+        if self._delays is None:
+            self._delays = DelayStatistic(self._numbers.next)
+        self._delays.observe(delays, self._numbers.next)
+        self.counters.observe(delays)
+        self.counters.placed += len(delays) - queued
+
+    @property
+    def _newest(self) -> int | None:
+        """The latest time of all rows that were taken."""
+        last, sealed = self._fresh.last_time, self._splits.sealed
+        return last if sealed is None or (last is not None and last > sealed) else sealed
+
+    # -- being sealed ---------------------------------------------------------------------------------------------
+
+    def _outside_window(self, at: Ints) -> int:
+        """How many of the first rows need not wait for late ones, given all times, which are sorted.
+
+        The others are those that 99 of 100 late rows come not before, by what was seen lately, within limits.
+        """
+        if self._delays is None or not len(at):
+            return len(at)
+        most, newest = _WINDOW * self._leaf, int(at[-1])
+        reach = (newest - int(at[0])) * most // len(at) if len(at) < most else newest - int(at[-most])
+        patience = self._delays.patience(self._numbers.next, min(reach, 1 << 62))
+        if not patience:
+            return len(at)
+        return max(int(np.searchsorted(at, max(newest - patience, INT64_MIN))), len(at) - most)
+
+    def _is_much_new(self) -> bool:
+        """Whether so many rows have come since some were sealed that it is time to seal more."""
+        rows, size = self._kept
+        return self._fresh.rows >= rows + _GATHERED * self._leaf or self._fresh.bytes >= size + _GATHERED_BYTES
+
+    def has_new_leaf(self) -> bool:
+        """Whether there may be rows for a leaf besides those that wait for late ones."""
+        return self._fresh.rows + self._waiting.rows >= self._kept[0] + self._leaf
+
+    def seal_old(self, *, all_leaves: bool = False) -> None:
+        """Seal rows that need not wait for late ones, in whole leaves.
+
+        If none has to wait, the newest leaf stays open all the same unless ``all_leaves`` are asked for: rows that come
+        a little late still find their place in it.
+        """
+        leaf, rows, size = self._leaf, self._fresh.rows, self._fresh.bytes
+        count = self._outside_window(times(self._fresh.sorted(), self._schema))
+        waits = count < rows
+        if waits:
+            count = max(count, rows - int(rows * _WINDOW_BYTES / max(size, _WINDOW_BYTES)))
+        elif not all_leaves:
+            count = min(rows, max(rows - leaf, leaf))
+        if count >= leaf:
+            count -= count % leaf
+        elif all_leaves or not self._is_much_new():  # a leaf's worth of bytes may be fewer rows
+            count = 0
+        if count:
+            self._splits.extend(self._fresh.take(count))
+        self._kept = (self._fresh.rows, self._fresh.bytes) if waits else (0, 0)
+
+    def seal_all(self) -> None:
+        """Seal all rows but those of the late queue."""
+        self.take_waiting()
+        if self._fresh.rows:
+            self._splits.extend(self._fresh.take())
+
+    def _seal_large(self, rows: Rows) -> bool:
+        """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done.
+
+        While rows often come late, the newest ones stay in memory.
+        """
+        if rows.num_rows < _LARGE * self._leaf or not self._follows(rows):
+            return False
+        count = rows.num_rows if self._delays is None else self._outside_window(times(rows, self._schema))
+        if count < self._leaf:
+            return False
+        self.is_taken = True
+        if self._fresh.rows:
+            self._splits.extend(self._fresh.take())
+        self._splits.extend(rows if count == rows.num_rows else rows.slice(0, count), in_order=True)
+        if count < rows.num_rows:
+            rest = rows.slice(count)
+            self._fresh.add(with_seq(rest.batch, rest.first, self._stored) if isinstance(rest, NumberedRows) else rest)
+        self._kept = self._fresh.rows, self._fresh.bytes
+        return True
+
+    def _follows(self, batch: Rows) -> bool:
+        """Whether rows are in order, and follow those of the open leaf and all that are sealed."""
+        first = int(times(batch, self._schema)[0])
+        bounds = (self._fresh.last_time, self._splits.sealed)
+        return all(bound is None or first >= bound for bound in bounds) and are_in_order(batch, self._schema)
+
+    # -- being read -----------------------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int | None:
+        """The latest time of all rows, and of those that are sealed; None if there are none."""
+        self.take_waiting()
+        return self._newest
+
+    def sorted(self) -> list[pa.RecordBatch]:
+        """All rows in memory, as sorted batches."""
+        self.take_waiting()
+        batches = [self._fresh.sorted(), *self.late.sorted()]
+        return [batch for batch in batches if batch.num_rows]
+
+    def all(self) -> pa.RecordBatch:
+        """All rows in memory as one batch, for a new journal: they need not be written to it once more.
+
+        Seals none: rows that were flushed to the journal before would be in a split that is not flushed, and nowhere
+        else.
+        """
+        if len(self._waiting):
+            self._fresh.add(self._without_late(self._waiting.take()))
+        found = concatenated(self.sorted(), self._stored)
+        self.is_taken = False
+        return found
+
+    def since(self, number: int) -> bytes | pa.Buffer | None:
+        """The Arrow IPC message of the rows in memory that have a number, or a greater one; None if there are none.
+
+        While :attr:`is_taken` is false, these are rows that wait, and they go on waiting.
+        """
+        if not self.is_taken:
+            return self._waiting.message(number)
+        self.take_waiting()
+        parts = [*self._fresh.since(number), *self.late.since(number)]
+        return message_of(concatenated(parts, self._stored)) if parts else None
