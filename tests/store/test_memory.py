@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 
 from support.profiles import scaled
 from tidelog.model import Schema
+from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.store.memory import MemoryRows, split_late
-from tidelog.store.rows import without
+from tidelog.store.rows import as_stored, without
 
 SCHEMA = Schema(pa.schema([("ts", pa.int64())]), "ts")
 STORED = pa.schema([*SCHEMA.arrow, pa.field("_seq", pa.int64(), nullable=False)])
@@ -21,45 +24,62 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([row[i] for row in rows], pa.int64()) for i in (0, 1)], schema=STORED)
 
 
+def numbered(rows: list[Row]) -> NumberedRows:
+    times = pa.RecordBatch.from_arrays([pa.array([time for time, _ in rows], pa.int64())], schema=SCHEMA.arrow)
+    return NumberedRows(times, rows[0][1] if rows else 0)
+
+
+Form = Callable[[list[Row]], Rows]
+FORMS = st.sampled_from([batch, numbered])
+
+
 def rows(found: pa.RecordBatch) -> list[Row]:
     assert found.schema.equals(STORED)
     return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
 @settings(max_examples=scaled(60))
-@given(st.lists(st.one_of(st.lists(st.integers(-3, 9), max_size=8), st.integers(0, 12), st.none()), max_size=12))
-def test_rows_come_out_in_order_whatever_is_added_and_taken(steps: list[list[int] | int | None]) -> None:
+@given(
+    st.lists(st.one_of(st.lists(st.integers(-3, 9), max_size=8), st.integers(0, 12), st.none()), max_size=12),
+    st.lists(FORMS, min_size=12, max_size=12),
+    st.booleans(),
+)
+def test_rows_come_out_in_order_whatever_is_added_and_taken(
+    steps: list[list[int] | int | None], forms: list[Form], to_encode: bool
+) -> None:
     memory, model, seq = MemoryRows(SCHEMA, STORED), list[Row](), 0
     pinned: list[tuple[pa.RecordBatch, list[Row]]] = []
-    for step in steps:
+    for step, form in zip(steps, forms, strict=False):
         if isinstance(step, list):
             added = [(time, seq + index) for index, time in enumerate(step)]
             seq += len(step)
-            memory.add(batch(added))
+            memory.add(form(added))
             model += added
         elif step is None:
             pinned.append((memory.sorted(), sorted(model)))
         else:
             model.sort()
-            assert rows(memory.take(step)) == model[:step]
+            taken = memory.take_to_encode(step) if to_encode else memory.take(step)
+            assert rows(as_stored(taken, STORED)) == model[:step]
             del model[:step]
         assert memory.rows == len(model)
+        assert memory.times().tolist() == sorted(time for time, _ in model)
         assert memory.last_time == max((time for time, _ in model), default=None)
         assert sorted(row for part in memory.since(seq // 2) for row in rows(part)) == sorted(
             row for row in model if row[1] >= seq // 2
         )
     assert rows(memory.sorted()) == sorted(model)
-    assert rows(memory.take()) == sorted(model)
+    assert rows(as_stored(memory.take_to_encode(), STORED) if to_encode else memory.take()) == sorted(model)
     assert (memory.rows, memory.bytes, memory.last_time) == (0, 0, None)
     assert all(rows(found) == expected for found, expected in pinned)
 
 
-@given(st.lists(st.integers(-3, 3)), st.one_of(st.none(), st.integers(-4, 4)))
-def test_late_rows_are_those_before_what_is_sealed(times: list[int], sealed: int | None) -> None:
+@given(st.lists(st.integers(-3, 3)), st.one_of(st.none(), st.integers(-4, 4)), FORMS)
+def test_late_rows_are_those_before_what_is_sealed(times: list[int], sealed: int | None, form: Form) -> None:
     whole = [(time, index) for index, time in enumerate(times)]
-    fresh, late = split_late(batch(whole), SCHEMA, sealed)
+    fresh, late = split_late(form(whole), SCHEMA, STORED, sealed)
     expected = [row for row in whole if sealed is not None and row[0] < sealed]
-    assert rows(fresh) == [row for row in whole if row not in expected]
+    assert rows(as_stored(fresh, STORED)) == [row for row in whole if row not in expected]
     assert (late is None) == (not expected)
     assert late is None or rows(late) == expected
 

@@ -40,7 +40,8 @@ from tidelog.storage.description import describe, schema_of
 from tidelog.storage.encoding import RUN_ROWS, EncodingLine
 from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.media import File, Lock, Medium
-from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.numbered import NumberedRows
+from tidelog.storage.ordered import AnyRows
 from tidelog.storage.placement import Placement
 from tidelog.storage.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
 from tidelog.storage.recovery import Recovery, find_commit, recover_translation
@@ -294,11 +295,11 @@ class Container:
             self._check_leaf(content)
             return self._line.add_leaf(content)
 
-    def extend(self, batch: Rows) -> range:
+    def extend(self, batch: AnyRows) -> range:
         """Cut rows into leaves and append them; returns their ids. An empty batch appends nothing."""
         return self.extend_up_to(batch, None)[0]
 
-    def extend_up_to(self, batch: Rows, most: int | None) -> tuple[range, int]:
+    def extend_up_to(self, batch: AnyRows, most: int | None) -> tuple[range, int]:
         """Cut the first rows of a batch into at most so many leaves (None: all rows) and append them.
 
         Returns their ids and how many rows there are in them.
@@ -327,7 +328,7 @@ class Container:
         with self._mutex, self._guard():
             return self._line.add_later(make)
 
-    def leaf_rows(self, batch: Rows) -> int:
+    def leaf_rows(self, batch: AnyRows) -> int:
         """Rows of the leaves that :meth:`extend` would cut a batch into."""
         return self._leaf_rows(batch.num_rows, self._row_size.of(batch))
 
@@ -584,7 +585,7 @@ class Container:
             raise InputError("a leaf without rows was given; expected at least one row")
         self._check_leaf_size(batch)
 
-    def _check_leaf_size(self, rows: Rows) -> None:
+    def _check_leaf_size(self, rows: AnyRows) -> None:
         size = self._row_size.of(rows)
         if size > _LARGEST_LEAF:
             raise InputError(
@@ -592,7 +593,7 @@ class Container:
                 "append fewer rows at a time, or store such large values outside the stream"
             )
 
-    def _check_batch(self, batch: Rows) -> None:
+    def _check_batch(self, batch: AnyRows) -> None:
         found, expected = batch.schema, self.schema
         if isinstance(batch, NumberedRows) and len(expected) and expected.types[-1] == pa.int64():
             expected = self._unnumbered

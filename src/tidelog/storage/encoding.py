@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidelog.storage import block, workers
 from tidelog.storage.codec import Ints
-from tidelog.storage.numbered import Rows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 
 RUN_ROWS = 1 << 18
 """Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
@@ -57,7 +57,7 @@ class EncodingLine:
             self._encode_gathered()
         return self.next_id - 1
 
-    def add_leaves(self, batch: Rows, leaf_rows: int, size: int) -> range:
+    def add_leaves(self, batch: AnyRows, leaf_rows: int, size: int) -> range:
         """A batch of ``size`` bytes cut into blocks of ``leaf_rows`` rows."""
         self._encode_gathered()
         first = self.next_id
@@ -107,7 +107,8 @@ class EncodingLine:
         whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         self._submit(partial(self._encode_leaves, whole, cuts, self.next_id - len(batches)))
 
-    def _encode_leaves(self, batch: Rows, cuts: Ints, first_id: int) -> block.Frames:
+    def _encode_leaves(self, rows: AnyRows, cuts: Ints, first_id: int) -> block.Frames:
+        batch = rows.gathered() if isinstance(rows, OrderedRows) else rows
         try:
             words = self._spare_words.pop()
         except IndexError:  # several threads may be after the last one

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+_COUNT: Final = np.arange(1 << 16, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,13 @@ class NumberedRows:
     def slice(self, start: int, length: int | None = None) -> NumberedRows:
         """Rows ``start`` to ``start + length`` (exclusive), as far as there are any; all of the rest for None."""
         return NumberedRows(self.batch.slice(start, length), self.first + min(start, self.num_rows))
+
+    def put_numbers(self, target: npt.NDArray[Any]) -> None:
+        """Write the numbers of all rows into memory for so many 64-bit words."""
+        numbers = target.view(np.int64)
+        for start in range(0, self.num_rows, len(_COUNT)):
+            part = numbers[start : start + len(_COUNT)]
+            np.add(_COUNT[: len(part)], self.first + start, out=part)
 
 
 Rows = pa.RecordBatch | NumberedRows

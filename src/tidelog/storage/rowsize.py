@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.numbered import NumberedRows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 
 
 class RowSize:
@@ -15,10 +16,18 @@ class RowSize:
         self._bits = sum(width for width in widths if width is not None)
         self._others = [index for index, width in enumerate(widths) if width is None]
 
-    def of(self, rows: Rows) -> int:
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all rows take the same."""
+        return not self._others
+
+    def of(self, rows: AnyRows) -> int:
         """The bytes of all values, without the bits that tell nulls."""
-        batch = rows.batch if isinstance(rows, NumberedRows) else rows
         size: int = rows.num_rows * self._bits // 8
+        if isinstance(rows, OrderedRows):
+            assert self.is_fixed
+            return size
+        batch = rows.batch if isinstance(rows, NumberedRows) else rows
         for index in self._others:
             size += batch.column(index).nbytes
         return size

@@ -22,7 +22,7 @@ from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, Spli
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.retention import drop_deleted, give_up, remove_splits
-from tidelog.store.rows import is_sorted, times, with_seq
+from tidelog.store.rows import as_stored, is_sorted, times, with_seq
 from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailjournal import journal_numbers
@@ -99,7 +99,8 @@ class BulkWriter:
     def _append(self, batch: pa.RecordBatch) -> None:
         rows = with_seq(batch, self._arrived, self._stored)
         self._arrived += batch.num_rows
-        fresh, late = split_late(rows, self._schema, self._sealed)
+        timely, late = split_late(rows, self._schema, self._stored, self._sealed)
+        fresh = as_stored(timely, self._stored)
         if late is not None:
             self._late.add(late)
             if self._late.bytes >= self._most_late:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from tidelog.model.schema import Schema
-from tidelog.store.rows import concatenated, is_sorted, seqs, sorted_rows, times
+from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
+from tidelog.storage.rowsize import RowSize
+from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined, seqs, sorted_rows, sorting_of, times
 
-_MOST_BATCHES: Final = 1024
+_MOST_PARTS: Final = 1024
 """Batches that are gathered before they are made one: a thousand small ones are handled like a large one."""
 
 
 class MemoryRows:
-    """Stored rows gathered in any order; one sorted batch when asked for. Calls must take turns."""
+    """Rows gathered in any order; one sorted batch when asked for. Calls must take turns."""
 
     def __init__(self, schema: Schema, stored: pa.Schema) -> None:
         self._schema = schema
         self._stored = stored
-        self._batches: list[pa.RecordBatch] = []
+        self._is_fixed = RowSize(stored).is_fixed
+        self._parts: list[Rows] = []
         self._in_order = True
+        self._sorting: tuple[Ints | None, Ints] | None = None
+        """The order of the rows of all parts and their times in it, as long as both are known."""
         self.last_time: int | None = None
         """The latest time among the rows."""
         self.rows = 0
         self.bytes = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, rows: Rows) -> None:
         """Take in rows; their memory must not change afterwards."""
-        if not batch.num_rows:
+        if not rows.num_rows:
             return
-        at = times(batch, self._schema)
+        at = times(rows, self._schema)
         follows = self.last_time is None or at[0] >= self.last_time
         self._in_order = self._in_order and bool(follows) and is_sorted(at)
+        self._sorting = None
         last = int(at.max())
         self.last_time = last if self.last_time is None else max(last, self.last_time)
-        self._batches.append(batch)
-        self.rows += batch.num_rows
-        self.bytes += batch.nbytes
-        if len(self._batches) >= _MOST_BATCHES:
-            self._batches = [concatenated(self._batches, self._stored)]
+        self._parts.append(rows)
+        self.rows += rows.num_rows
+        self.bytes += rows.batch.nbytes + 8 * rows.num_rows if isinstance(rows, NumberedRows) else rows.nbytes
+        if len(self._parts) >= _MOST_PARTS:
+            self._parts = [self._joined()]
+
+    def _joined(self) -> pa.RecordBatch:
+        return concatenated([as_stored(part, self._stored) for part in self._parts], self._stored)
 
     @property
     def is_sorted(self) -> bool:
@@ -48,42 +59,83 @@ class MemoryRows:
 
     def sorted(self) -> pa.RecordBatch:
         """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
-        if len(self._batches) != 1 or not self._in_order:
-            whole = sorted_rows(self._batches, self._schema) if self._batches else concatenated([], self._stored)
-            self._batches = [whole] if whole.num_rows else []
-            self._in_order = True
-        return self._batches[0] if self._batches else concatenated([], self._stored)
+        if len(self._parts) != 1 or not self._in_order or isinstance(self._parts[0], NumberedRows):
+            whole = sorted_rows(self._parts, self._schema, self._stored)
+            self._parts = [whole] if whole.num_rows else []
+            self._in_order, self._sorting = True, None
+            return whole
+        found: pa.RecordBatch = self._parts[0]
+        return found
+
+    def times(self) -> Ints:
+        """The times of all rows, sorted."""
+        if self._in_order:
+            return joined([times(part, self._schema) for part in self._parts])
+        return self._sorted()[1]
+
+    def _sorted(self) -> tuple[Ints | None, Ints]:
+        if self._sorting is None:
+            self._sorting = sorting_of(self._parts, self._schema)
+        return self._sorting
 
     def since(self, seq: int) -> list[pa.RecordBatch]:
         """The rows with sequence numbers from ``seq`` on."""
         found = []
-        for batch in reversed(self._batches):  # each arrived, as a whole, after the one before it
-            wanted = seqs(batch) >= seq
+        for part in reversed(self._parts):  # each arrived, as a whole, after the one before it
+            if isinstance(part, NumberedRows):
+                new = part.slice(max(0, seq - part.first))
+                if not new.num_rows:
+                    break
+                found.append(as_stored(new, self._stored))
+                continue
+            wanted = seqs(part) >= seq
             if not wanted.any():
                 break
-            found.append(batch if wanted.all() else batch.filter(pa.array(wanted)))
+            found.append(part if wanted.all() else part.filter(pa.array(wanted)))
         return found[::-1]
 
     def take(self, count: int | None = None) -> pa.RecordBatch:
         """Remove and return the first ``count`` rows in order, all for None."""
         whole = self.sorted()
         count = whole.num_rows if count is None else min(count, whole.num_rows)
-        rest = whole.slice(count)
-        self._batches = []
-        self._in_order, self.last_time = True, None
-        self.rows = self.bytes = 0
-        self.add(rest)
+        self._begin_with(whole.slice(count))
         return whole.slice(0, count)
+
+    def take_to_encode(self, count: int | None = None) -> AnyRows:
+        """Like :meth:`take`, but rows are copied, and put in their order, by whoever encodes them, where possible."""
+        if self._in_order and len(self._parts) == 1:
+            (part,) = self._parts
+            self._begin_with(part.slice(self.rows if count is None else count))
+            return part if count is None else part.slice(0, count)
+        if self._in_order or not self._is_fixed:
+            return self.take(count)
+        parts = tuple(self._parts)
+        order, at = self._sorted()
+        if order is None:  # of equal times, in the order of numbers
+            return self.take(count)
+        self._begin_with(gathered(parts, order[len(order) if count is None else count :], self._stored))
+        return OrderedRows(self._stored, parts, order[:count], at[:count])
+
+    def _begin_with(self, rows: Rows) -> None:
+        """Have these rows and no others."""
+        self._parts = []
+        self._in_order, self._sorting, self.last_time = True, None, None
+        self.rows = self.bytes = 0
+        self.add(rows)
 
 
 def split_late(
-    batch: pa.RecordBatch, schema: Schema, sealed: int | None
-) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    rows: Rows, schema: Schema, stored: pa.Schema, sealed: int | None
+) -> tuple[AnyRows, pa.RecordBatch | None]:
     """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any."""
     if sealed is None:
-        return batch, None
-    at = times(batch, schema)
+        return rows, None
+    at = times(rows, schema)
     if not len(at) or at.min() >= sealed:
-        return batch, None
-    late = at < sealed
-    return batch.filter(pa.array(~late)), batch.filter(pa.array(late))
+        return rows, None
+    is_late = at < sealed
+    fresh = np.flatnonzero(~is_late)
+    late = gathered([rows], np.flatnonzero(is_late), stored)
+    if isinstance(rows, NumberedRows) and is_sorted(at[fresh]) and RowSize(stored).is_fixed:
+        return OrderedRows(stored, (rows,), fresh, at[fresh]), late
+    return gathered([rows], fresh, stored), late

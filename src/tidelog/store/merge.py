@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.arrays import integers
-from tidelog.store.gathering import gathered
+from tidelog.storage.ordered import gathered
 from tidelog.store.rows import Ints, sorting
 
 Batches = Iterator[pa.RecordBatch]
@@ -166,7 +166,7 @@ def _woven(parts: list[pa.RecordBatch], time_index: int, seq_index: int) -> Batc
 def in_order(batch: pa.RecordBatch, time_index: int, seq_index: int) -> pa.RecordBatch:
     """Rows in the order of (time, ``_seq``); fast if they consist of a few sorted stretches."""
     order = sorting(integers(batch.column(time_index)), integers(batch.column(seq_index)))
-    return batch if order is None else gathered([batch], order)
+    return batch if order is None else gathered([batch], order, batch.schema)
 
 
 def chained(parts: Sequence[tuple[int, int, Callable[[], Batches]]], time_index: int, seq_index: int) -> Batches:

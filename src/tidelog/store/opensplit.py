@@ -19,7 +19,7 @@ from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.codec import Ints
 from tidelog.storage.media import Medium
 from tidelog.storage.meter import ReadMeter
-from tidelog.storage.numbered import Rows
+from tidelog.storage.ordered import AnyRows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
@@ -188,7 +188,7 @@ class OpenSplit:
         """Whether rows of a time belong here."""
         return self.boundary is None or self.boundary.contains(time)
 
-    def extend(self, batch: Rows, *, in_order: bool = False) -> None:
+    def extend(self, batch: AnyRows, *, in_order: bool = False) -> None:
         """Append sorted rows, none of which is before the last one; see :meth:`TreeWriter.extend`."""
         self._next_commit = None
         self._tree.extend(batch, in_order=in_order)

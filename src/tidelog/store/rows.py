@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +13,17 @@ from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
-from tidelog.store.gathering import gathered, joined_times, order_of
+from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
+from tidelog.store.ordering import order_of
 
 Ints = npt.NDArray[np.int64]
-
-_COUNT: Final = np.arange(1 << 16, dtype=np.int64)
 
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
     """A batch of a stream's schema with sequence numbers from ``first`` on."""
     rows = batch.num_rows
     memory, owner = allocate(8 * rows)  # memory that was used before, for fresh pages take longer than all the rest
-    numbers = memory.view(np.int64)
-    for start in range(0, rows, len(_COUNT)):
-        part = numbers[start : start + len(_COUNT)]
-        np.add(_COUNT[: len(part)], first + start, out=part)
+    NumberedRows(batch, first).put_numbers(memory)
     column = pa.Array.from_buffers(pa.int64(), rows, [None, owner], 0)
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=stored)
 
@@ -41,8 +36,10 @@ def shifted(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
     return batch.set_column(index, batch.schema.field(index), pa.array(integers(batch.column(index)) + base))
 
 
-def times(batch: Rows, schema: Schema) -> Ints:
+def times(batch: AnyRows, schema: Schema) -> Ints:
     """The event times of rows, in ticks of the stream's clock."""
+    if isinstance(batch, OrderedRows):
+        return batch.times
     present = batch.batch if isinstance(batch, NumberedRows) else batch
     return integers(present.column(schema.time_index))
 
@@ -57,36 +54,60 @@ def is_sorted(values: Ints) -> bool:
     return not kernels.falls(values)
 
 
-def are_in_order(batch: Rows, schema: Schema) -> bool:
+def are_in_order(batch: AnyRows, schema: Schema) -> bool:
     """Whether stored rows are in the order of (time, ``_seq``), without two that are equal in both."""
+    if isinstance(batch, OrderedRows):
+        return True
     if isinstance(batch, NumberedRows):  # numbers ascend, so times may stay the same
         return is_sorted(times(batch, schema))
     return int(kernels.first_disorder(times(batch, schema), seqs(batch))) < 0
 
 
-def sorted_rows(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.RecordBatch:
-    """Stored rows, of at least one batch, in the order of (time, ``_seq``). Fast if times mostly rise."""
-    order = order_of(joined_times(batches, schema.time_index))
+def sorted_rows(parts: Sequence[Rows], schema: Schema, stored: pa.Schema) -> pa.RecordBatch:
+    """Rows in the order of (time, ``_seq``), as stored rows. Fast if times mostly rise."""
+    order, _ = sorting_of(parts, schema)
     if order is not None:
-        found = gathered(batches, order)
-    else:
-        found = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    # Rows mostly come in the order of their numbers, and then those of equal time are in order now.
-    if int(kernels.first_disorder(times(found, schema), seqs(found))) >= 0:
-        found = gathered([found], np.lexsort((seqs(found), times(found, schema))))
-    return found
+        return gathered(parts, order, stored)
+    return concatenated([as_stored(part, stored) for part in parts], stored)
+
+
+def sorting_of(parts: Sequence[Rows], schema: Schema) -> tuple[Ints | None, Ints]:
+    """The order of the rows of all parts by (time, ``_seq``), None if they are in it; and their times in that order."""
+    return _sorting(joined([times(part, schema) for part in parts]), lambda: joined([_numbers(part) for part in parts]))
 
 
 def sorting(at: Ints, numbers: Ints) -> Ints | None:
     """The order of rows by (time, ``_seq``); None if they are in it. Fast for a few sorted stretches of times."""
+    return _sorting(at, lambda: numbers)[0]
+
+
+def _sorting(at: Ints, numbers: Callable[[], Ints]) -> tuple[Ints | None, Ints]:
     order = order_of(at)
-    is_right = _ties_are_sorted(at, numbers) if order is None else _ties_are_sorted(at[order], numbers[order])
-    return order if is_right else np.lexsort((numbers, at))
+    in_order = at if order is None else at[order]
+    ties = np.flatnonzero(in_order[1:] == in_order[:-1])
+    # Rows mostly come in the order of their numbers, and then those of equal time are in order now.
+    if len(ties):
+        known = numbers()
+        firsts, seconds = (ties, ties + 1) if order is None else (order[ties], order[ties + 1])
+        if (known[seconds] < known[firsts]).any():
+            order = np.lexsort((known, at))
+    return order, in_order
 
 
-def _ties_are_sorted(at: Ints, numbers: Ints) -> bool:
-    ties = at[1:] == at[:-1]
-    return not ties.any() or not (ties & (numbers[1:] < numbers[:-1])).any()
+def _numbers(part: Rows) -> Ints:
+    return np.arange(part.first, part.first + part.num_rows) if isinstance(part, NumberedRows) else seqs(part)
+
+
+def as_stored(rows: AnyRows, stored: pa.Schema) -> pa.RecordBatch:
+    """Rows as a batch, with their numbers as a column."""
+    if isinstance(rows, OrderedRows):
+        return rows.gathered()
+    return with_seq(rows.batch, rows.first, stored) if isinstance(rows, NumberedRows) else rows
+
+
+def joined(arrays: Sequence[Ints]) -> Ints:
+    """Arrays one after the other; as it is if there is only one."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, np.int64), *arrays])
 
 
 def concatenated(batches: Sequence[pa.RecordBatch], stored: pa.Schema) -> pa.RecordBatch:

@@ -211,7 +211,7 @@ class Snapshots:
             numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
             rows = not_in([self._tree(site, info) for info in tail_splits(manifest, rows)], rows)
-        rows = sorted_rows([rows], site.layout.schema)
+        rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
             if manifest.tail_block is not None and manifest.tail_block != record.block:

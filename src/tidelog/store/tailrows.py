@@ -10,11 +10,12 @@ import pyarrow as pa
 from tidelog.model.rows import Row
 from tidelog.model.time import INT64_MIN
 from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
 from tidelog.store.latequeue import LateQueue
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import Site
-from tidelog.store.rows import Ints, are_in_order, concatenated, is_sorted, times, with_seq
+from tidelog.store.rows import Ints, are_in_order, as_stored, concatenated, is_sorted, times
 from tidelog.store.tailjournal import message_of
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailsplits import TailSplits
@@ -67,8 +68,8 @@ class TailRows:
 
     def take_over(self, rows: pa.RecordBatch, counters: LateCounters) -> None:
         """Begin with the rows that the writer before has left in the journal, and with what it has counted."""
-        fresh, late = split_late(rows, self._schema, self._splits.sealed)
-        self._fresh.add(fresh)
+        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed)
+        self._fresh.add(as_stored(fresh, self._stored))
         if late is not None:
             self.late.add(late)
         self.counters = counters
@@ -81,8 +82,7 @@ class TailRows:
             self.take_waiting()
             rows = NumberedRows(batch, self._numbers.next)
             self._numbers.next += batch.num_rows
-            if not self._seal_large(rows):  # most often, and without a look at anything but the times
-                self._take(with_seq(batch, rows.first, self._stored))
+            self._take(rows)
 
     def wait(self, item: pa.RecordBatch | Row, rows: int) -> None:
         """Number a row, or a small batch of so many, and let it wait for others."""
@@ -97,26 +97,29 @@ class TailRows:
         if len(self._waiting):
             self._take(self._waiting.take())
 
-    def _take(self, rows: pa.RecordBatch) -> None:
-        if self._seal_large(rows):
+    def _take(self, rows: Rows) -> None:
+        if self._seal_large(rows):  # most often, and without a look at anything but the times
             return
         fresh = self._without_late(rows)
         if fresh is not rows and self._seal_large(fresh):
             return
-        self._fresh.add(fresh)
+        self._keep(fresh)
         if self._is_much_new():
             self.seal_old()
 
-    def _without_late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _keep(self, fresh: AnyRows) -> None:
+        self._fresh.add(fresh.gathered() if isinstance(fresh, OrderedRows) else fresh)
+
+    def _without_late(self, rows: Rows) -> AnyRows:
         """Those of some rows that are not older than what is sealed; the others go to the late queue."""
         self.is_taken = True
-        fresh, late = split_late(rows, self._schema, self._splits.sealed)
+        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed)
         self._observe(rows, 0 if late is None else late.num_rows)
         if late is not None:
             self.late.add(late)
         return fresh
 
-    def _observe(self, rows: pa.RecordBatch, queued: int) -> None:
+    def _observe(self, rows: Rows, queued: int) -> None:
         """Look at rows that may come late, so many of which find no place in memory."""
         at, newest = times(rows, self._schema), self._newest
         if not queued and is_sorted(at) and (newest is None or at[0] >= newest):
@@ -166,7 +169,7 @@ class TailRows:
         a little late still find their place in it.
         """
         leaf, rows, size = self._leaf, self._fresh.rows, self._fresh.bytes
-        count = self._outside_window(times(self._fresh.sorted(), self._schema))
+        count = self._outside_window(self._fresh.times())
         waits = count < rows
         if waits:
             count = max(count, rows - int(rows * _WINDOW_BYTES / max(size, _WINDOW_BYTES)))
@@ -177,16 +180,16 @@ class TailRows:
         elif all_leaves or not self._is_much_new():  # a leaf's worth of bytes may be fewer rows
             count = 0
         if count:
-            self._splits.extend(self._fresh.take(count))
+            self._splits.extend(self._fresh.take_to_encode(count))
         self._kept = (self._fresh.rows, self._fresh.bytes) if waits else (0, 0)
 
     def seal_all(self) -> None:
         """Seal all rows but those of the late queue."""
         self.take_waiting()
         if self._fresh.rows:
-            self._splits.extend(self._fresh.take())
+            self._splits.extend(self._fresh.take_to_encode())
 
-    def _seal_large(self, rows: Rows) -> bool:
+    def _seal_large(self, rows: AnyRows) -> bool:
         """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done.
 
         While rows often come late, the newest ones stay in memory.
@@ -198,15 +201,14 @@ class TailRows:
             return False
         self.is_taken = True
         if self._fresh.rows:
-            self._splits.extend(self._fresh.take())
+            self._splits.extend(self._fresh.take_to_encode())
         self._splits.extend(rows if count == rows.num_rows else rows.slice(0, count), in_order=True)
         if count < rows.num_rows:
-            rest = rows.slice(count)
-            self._fresh.add(with_seq(rest.batch, rest.first, self._stored) if isinstance(rest, NumberedRows) else rest)
+            self._keep(rows.slice(count))
         self._kept = self._fresh.rows, self._fresh.bytes
         return True
 
-    def _follows(self, batch: Rows) -> bool:
+    def _follows(self, batch: AnyRows) -> bool:
         """Whether rows are in order, and follow those of the open leaf and all that are sealed."""
         first = int(times(batch, self._schema)[0])
         bounds = (self._fresh.last_time, self._splits.sealed)
@@ -233,7 +235,7 @@ class TailRows:
         else.
         """
         if len(self._waiting):
-            self._fresh.add(self._without_late(self._waiting.take()))
+            self._keep(self._without_late(self._waiting.take()))
         found = concatenated(self.sorted(), self._stored)
         self.is_taken = False
         return found

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
-from tidelog.storage.numbered import Rows
+from tidelog.storage.ordered import AnyRows
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site, renewed
@@ -66,7 +66,7 @@ class TailSplits:
         """Whether there are splits that take no more rows."""
         return len(self._splits) > self._is_last_open
 
-    def extend(self, batch: Rows, *, in_order: bool = False) -> None:
+    def extend(self, batch: AnyRows, *, in_order: bool = False) -> None:
         """Append sorted rows, which follow all before, to the splits they belong to.
 
         With ``in_order`` the caller has seen to their order, and it is not looked at again.

@@ -32,6 +32,7 @@ from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.storage import Container
 from tidelog.storage.codec import Ints
 from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 
 Place = tuple[int, int]
 """Time and sequence number of a row: its place in the order of a stream."""
@@ -131,7 +132,7 @@ class TreeWriter:
         """Whether a writer before this one ended while it closed the tree: now it can only be closed."""
         return self._closing > 0 and self._root is None
 
-    def extend(self, batch: Rows, *, in_order: bool = False) -> int:
+    def extend(self, batch: AnyRows, *, in_order: bool = False) -> int:
         """Append rows, cut into leaves as the container does it; returns the number of leaves.
 
         The rows are sorted by (time, sequence number), without two that are equal in both, and greater than the last
@@ -140,6 +141,8 @@ class TreeWriter:
         small as what is left for it: give whole leaves where it matters.
         """
         self._check_open()
+        if isinstance(batch, OrderedRows) and self.layout.states.words:
+            batch = batch.gathered()
         last = self._check_order(batch, in_order)
         if last is None:
             return 0
@@ -148,7 +151,7 @@ class TreeWriter:
         while batch.num_rows:
             room = fanout - self._leaves % fanout
             part = batch
-            if self.layout.states.words:
+            if self.layout.states.words and not isinstance(batch, OrderedRows):
                 part = self._fitting(batch, room)
                 self._compute_states(part)
             added, rows = self._container.extend_up_to(part, room)
@@ -320,7 +323,7 @@ class TreeWriter:
         if self._closing:
             raise ClosedError("the tree was being closed when its writer ended; close it and append to a new one")
 
-    def _check_order(self, batch: Rows, in_order: bool) -> Place | None:
+    def _check_order(self, batch: AnyRows, in_order: bool) -> Place | None:
         """The place of the last row."""
         expected = self.layout.schema.arrow if isinstance(batch, NumberedRows) else self.layout.stored
         if batch.schema is not expected and not batch.schema.equals(expected):
@@ -331,7 +334,9 @@ class TreeWriter:
         if not batch.num_rows:
             return None
         sequence: range | Ints
-        if isinstance(batch, NumberedRows):
+        if isinstance(batch, OrderedRows):  # which are in the order of times and numbers, or would not be such
+            times, sequence, in_order = batch.times, np.array([batch.number(0), batch.number(-1)]), True
+        elif isinstance(batch, NumberedRows):
             times = integers(_without_nulls(batch.batch, self.layout.time))
             sequence = range(batch.first, batch.first + batch.num_rows)
         else:

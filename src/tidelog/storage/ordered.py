@@ -1,0 +1,177 @@
+"""Rows in another order than they came in: gathered as whole columns, by the thread that needs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.arrays import integers
+from tidelog.storage.codec import Ints
+from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.numbered import NumberedRows, Rows
+
+_threads = threading.local()
+
+_WORDS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+_Column: TypeAlias = pa.Array | NumberedRows
+"""Values of a column; rows stand for their numbers."""
+
+_LOCAL: Final = 4
+"""Rows that are copied next to each other before they are gathered, at most, for each one that is wanted."""
+
+
+@dataclass(frozen=True)
+class OrderedRows:
+    """Rows of some parts in the order of their times, those of equal times in the order of their numbers.
+
+    They are put into it when they are encoded, on another thread than the one that found the order. All columns have
+    values of a fixed width, so that how many bytes rows take is known before.
+    """
+
+    schema: pa.Schema
+    """With the sequence numbers, the last column."""
+    parts: tuple[Rows, ...]
+    order: Ints
+    """Places of the rows among those of all parts."""
+    times: Ints
+    """The event times, in this order."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.order)
+
+    def slice(self, start: int, length: int | None = None) -> OrderedRows:
+        """Rows ``start`` to ``start + length`` (exclusive), as far as there are any; all of the rest for None."""
+        stop = None if length is None else start + length
+        return OrderedRows(self.schema, self.parts, self.order[start:stop], self.times[start:stop])
+
+    def number(self, row: int) -> int:
+        """The sequence number of a row; negative ones count from the end."""
+        place = int(self.order[row])
+        for part in self.parts:
+            if place < part.num_rows:
+                break
+            place -= part.num_rows
+        return part.first + place if isinstance(part, NumberedRows) else int(integers(part.column(-1))[place])
+
+    def gathered(self) -> pa.RecordBatch:
+        """The rows as a batch."""
+        return gathered(self.parts, self.order, self.schema)
+
+
+AnyRows: TypeAlias = Rows | OrderedRows
+"""Rows to be stored, in any of their forms."""
+
+
+def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of some parts in an order, with their numbers if there are any, as a batch of a schema."""
+    if not len(order):
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    low, high = int(order.min()), int(order.max()) + 1
+    parts = _between(parts, low, high)
+    order = order - low if low else order
+    is_local = high - low <= _LOCAL * len(order)
+    columns = [
+        _gathered([_column(part, index) for part in parts], field.type, order, is_local)
+        for index, field in enumerate(schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:
+    """The rows from one place among all of them to another (exclusive)."""
+    found: list[Rows] = []
+    for part in parts:
+        first, last = max(low, 0), min(high, part.num_rows)
+        if first < last:
+            found.append(part if last - first == part.num_rows else part.slice(first, last - first))
+        low, high = low - part.num_rows, high - part.num_rows
+    return found
+
+
+def _column(part: Rows, index: int) -> _Column:
+    if not isinstance(part, NumberedRows):
+        return part.column(index)
+    return part.batch.column(index) if index < part.batch.num_columns else part
+
+
+def _gathered(parts: list[_Column], type: pa.DataType, order: Ints, is_local: bool) -> pa.Array:
+    word = None if pa.types.is_boolean(type) else _width(type)
+    if word is None or any(part.null_count for part in parts if not isinstance(part, NumberedRows)):
+        arrays = [pa.array(_values(part, np.int64)) if isinstance(part, NumberedRows) else part for part in parts]
+        whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        return whole.take(pa.array(order))
+    memory, owner = allocate(len(order) * word().itemsize)
+    found = memory.view(word)
+    if is_local:
+        # Copied even if there is only one part: that loads them into the cache one after the other, much faster than
+        # the jumps of the order do. Another mode would check each index, and write to memory of its own first.
+        np.take(_joined(parts, word), order, out=found, mode="clip")
+    elif len(parts) == 1:
+        np.take(_values(parts[0], word), order, out=found, mode="clip")
+    else:
+        for values, places, rows in _by_part(parts, word, order):
+            found[rows] = values[places]
+    return pa.Array.from_buffers(type, len(order), [None, owner], 0)
+
+
+def _joined(parts: list[_Column], word: Any) -> npt.NDArray[Any]:
+    """The values of all parts in memory that the thread's next call uses again."""
+    sizes = list(map(_length, parts))
+    whole = words(sum(sizes), word)
+    first = 0
+    for part, size in zip(parts, sizes, strict=True):
+        target = whole[first : first + size]
+        if isinstance(part, NumberedRows):
+            part.put_numbers(target)
+        else:
+            target[:] = _values(part, word)
+        first += size
+    return whole
+
+
+def _by_part(
+    parts: list[_Column], word: Any, order: Ints
+) -> Iterator[tuple[npt.NDArray[Any], Ints, npt.NDArray[np.intp]]]:
+    """For each part its values, and which of them are wanted in which rows."""
+    first = 0
+    for part in parts:
+        rows = np.flatnonzero((order >= first) & (order < first + _length(part)))
+        yield _values(part, word), order[rows] - first, rows
+        first += _length(part)
+
+
+def _length(part: _Column) -> int:
+    return part.num_rows if isinstance(part, NumberedRows) else len(part)
+
+
+def _values(part: _Column, word: Any) -> npt.NDArray[Any]:
+    if isinstance(part, NumberedRows):
+        numbers = np.empty(part.num_rows, word)
+        part.put_numbers(numbers)
+        return numbers
+    return np.frombuffer(part.buffers()[1], word, len(part), part.offset * word().itemsize)
+
+
+def words(count: int, word: Any) -> npt.NDArray[Any]:
+    """Memory for so many words, which the thread's next call uses again."""
+    size = count * np.dtype(word).itemsize
+    kept: npt.NDArray[np.uint64] | None = getattr(_threads, "kept", None)
+    if kept is None or kept.nbytes < size:
+        kept = _threads.kept = np.empty(-(-size // 8), np.uint64)
+    found: npt.NDArray[Any] = kept.view(word)[:count]
+    return found
+
+
+def _width(type: pa.DataType) -> Any:
+    """The machine word of values of a type; None if they are not such words."""
+    is_word = pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_temporal(type)
+    return _WORDS.get(type.bit_width) if is_word else None
