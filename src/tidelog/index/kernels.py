@@ -159,6 +159,27 @@ def falls(values: Any) -> Any:
     return 0
 
 
+@kernel(void(array_in(i64), array_in(i64), array_out(i64), array_out(i64)))
+def interleave(old: Any, new: Any, order: Any, before: Any) -> None:
+    """The order of two sorted runs of values, the second numbered from the end of the first on.
+
+    Of equal ones the old come first. ``before`` gets how many old ones stand before each new one.
+    """
+    i = 0
+    k = 0
+    for j in range(len(new)):
+        while i < len(old) and old[i] <= new[j]:
+            order[k] = i
+            i += 1
+            k += 1
+        order[k] = len(old) + j
+        before[j] = i
+        k += 1
+    for rest in range(i, len(old)):
+        order[k] = rest
+        k += 1
+
+
 @kernel(i64(array_in(i64), array_in(i64)))
 def first_disorder(times: Any, sequence: Any) -> Any:
     """The first row that does not come behind the one before it by (time, sequence), or -1."""

@@ -25,15 +25,56 @@ def part_late(values: Any, rising: Any, late: Any) -> Any:
     return count
 
 
-@kernel(void(array_in(i64), array_in(i64), array_in(i64), array_out(i64)))
-def weave(values: Any, rising: Any, late: Any, order: Any) -> None:
-    """Put the places of two sorted runs of values into ``order``, sorted; of equal ones those of ``rising`` first."""
+@kernel(void(array_in(i64), array_in(i64), array_in(i64), array_out(i64), array_out(i64)))
+def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> None:
+    """Put the places of two sorted runs of values into ``order``, sorted, and the values themselves into ``woven``.
+
+    Of equal ones those of ``rising`` come first.
+    """
     i = 0
-    j = 0
-    for k in range(len(order)):
-        if j == len(late) or (i < len(rising) and values[rising[i]] <= values[late[j]]):
+    k = 0
+    for j in range(len(late)):
+        place = late[j]
+        value = values[place]
+        while i < len(rising) and values[rising[i]] <= value:
             order[k] = rising[i]
+            woven[k] = values[rising[i]]
             i += 1
-        else:
-            order[k] = late[j]
-            j += 1
+            k += 1
+        order[k] = place
+        woven[k] = value
+        k += 1
+    for rest in range(i, len(rising)):
+        order[k] = rising[rest]
+        woven[k] = values[rising[rest]]
+        k += 1
+
+
+@kernel(i64(array_in(i64), i64, array_out(i64), array_out(i64)))
+def part_below(values: Any, bound: Any, others: Any, below: Any) -> Any:
+    """Put the places of values below a bound into ``below`` and the rest into ``others``; returns how many the rest is.
+
+    Both have room for all.
+    """
+    count = 0
+    for i in range(len(values)):
+        others[count] = i
+        below[i - count] = i
+        count += 1 - i64(values[i] < bound)
+    return count
+
+
+@kernel(i64(array_in(i64), i64, array_out(i64)))
+def find_delays(values: Any, newest: Any, delays: Any) -> Any:
+    """Put by how much values are below the greatest one before them, if they are, into ``delays``; returns how many.
+
+    ``newest`` stands before the first. There is room for all. Differences beyond 64 bits are negative.
+    """
+    count = 0
+    top = newest
+    for i in range(len(values)):
+        value = values[i]
+        delays[count] = top - value
+        count += i64(value < top)
+        top = max(top, value)
+    return count

@@ -17,6 +17,13 @@ _AT_MOST: Final = 2
 _SLICE_LEAVES: Final = 64
 """Leaves that late rows are merged into between two appends: half a million rows, about a tenth of a second."""
 
+_MUCH_UNSAVED: Final = 8 << 20
+"""Bytes of late rows from which on a flush merges them instead of writing them to the journal, of which they are not
+compressed and have to leave again: half a gigabyte a second for the journal is no more than a merge takes."""
+
+_ALL_LEAVES: Final = 512
+"""Leaves of a slice then; their new images are in memory at once."""
+
 _SPARSE: Final = 32
 """A leaf is written again for late rows if they are at least this fraction of a full one. For fewer it is cheaper to
 write them as a split of their own, in one go; compaction merges that later, with everything else around it."""
@@ -27,20 +34,23 @@ def merge_late(queue: LateQueue, splits: TailSplits, options: StreamOptions) -> 
 
     The next commit of the splits makes it durable. A slice at a time, so that appends do not have to wait for long,
     unless there are far too many late rows. When half of what may be kept is left, or the rest is spread so thinly that
-    a leaf would be written again for a few rows, that rest stays where it is.
+    a leaf would be written again for a few rows, that rest stays where it is. If many rows are durable nowhere, all of
+    them are merged that are worth it, for otherwise the flush that follows would write them to the journal first.
     """
     how, merged = options.late_merge, 0
-    if how == "never" or not (queue.is_merging or queue.exceeds(1)):
+    is_much = queue.unsaved_bytes >= min(_MUCH_UNSAVED, options.late_bytes)
+    if how == "never" or not (queue.is_merging or is_much or queue.exceeds(1)):
         return merged
-    if not queue.is_merging:
+    if not queue.is_merging or is_much:
         queue.begin()
     is_plain = how == "plain"
+    is_all = is_plain or is_much
     fewest = 1 if is_plain else options.leaf_rows // _SPARSE
     while queue.is_merging:
-        some = queue.merge_slice(splits.claims(), _SLICE_LEAVES, fewest)
+        some = queue.merge_slice(splits.claims(), _ALL_LEAVES if is_all else _SLICE_LEAVES, fewest)
         merged += some
-        if not some or not (is_plain or queue.exceeds(_LEFT)):
+        if not some or not (is_all or queue.exceeds(_LEFT)):
             queue.end()
-        elif not (is_plain or queue.exceeds(_AT_MOST)):
+        elif not (is_all or queue.exceeds(_AT_MOST)):
             break
     return merged

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 
+from tidelog.storage.ordered import words
+from tidelog.store import kernels
 from tidelog.store.rows import Ints
 
 _HALF_LIFE: Final = 1 << 20
 """Rows after which what was seen counts half."""
 
-_OCTAVE: Final = 8
+_OCTAVE: Final = 16
 """Classes of delays between one and its double, so a quantile is at most a tenth too large."""
 
 _CLASSES: Final = 64 * _OCTAVE
+
+_CLASS_SHIFT: Final = 52 - 4
+"""A class is the exponent of a double and the first four of its other 52 bits."""
+
+_FIRST_CLASS: Final = 1023 << 4
+"""That of 1.0, by the exponent's bias."""
 
 _RARE: Final = 1e-3
 """Below this share of late rows nothing is done for them in advance."""
@@ -94,8 +101,7 @@ class DelayStatistic:
     def observe(self, delays: Ints, next_seq: int) -> None:
         """Some of the rows up to a number came late, by so many ticks each."""
         self._forget(next_seq)
-        found = (np.log2(np.maximum(delays, 1)) * _OCTAVE).astype(np.int64)
-        self._classes += np.bincount(found, minlength=_CLASSES)
+        self._classes += np.bincount(_classes(delays), minlength=_CLASSES)
 
     def _forget(self, next_seq: int) -> None:
         rows = max(0, next_seq - self._seen)
@@ -115,10 +121,10 @@ class DelayStatistic:
             return 0
         within = np.cumsum(self._classes)
         index = int(np.searchsorted(within, _PLACED * late))
-        wanted = min(int(2 ** ((index + 1) / _OCTAVE)) + 1, 1 << 62)
+        wanted = min(_end_of_class(index), 1 << 62)
         if wanted <= reach:
             return wanted
-        reached = float(within[int(math.log2(max(reach, 1)) * _OCTAVE)])
+        reached = float(within[int(_classes(np.array([reach]))[0])])
         return reach if reached >= _WORTH_WAITING * late else 0
 
 
@@ -127,10 +133,24 @@ def delays_of(at: Ints, newest: int | None) -> Ints:
 
     Differences beyond 64 bits count as the largest number.
     """
-    before = np.maximum.accumulate(at)
-    if newest is not None:
-        np.maximum(before, newest, out=before)
-    late = np.flatnonzero(at < before)
-    delays: Ints = before[late] - at[late]
+    if not len(at):
+        return at
+    found = words(len(at), np.int64)
+    count = int(kernels.find_delays(at, int(at[0]) if newest is None else newest, found))
+    delays: Ints = found[:count].copy()
     delays[delays < 0] = np.iinfo(np.int64).max
     return delays
+
+
+def _classes(delays: Ints) -> Ints:
+    """The classes of delays."""
+    found: Ints = np.maximum(delays, 1).astype(np.float64).view(np.int64)
+    found >>= _CLASS_SHIFT
+    found -= _FIRST_CLASS
+    return found
+
+
+def _end_of_class(index: int) -> int:
+    """A delay that is not below any of a class."""
+    octave, part = divmod(index, _OCTAVE)
+    return ((_OCTAVE + part + 1) << octave) // _OCTAVE + 1

@@ -54,6 +54,8 @@ class LateQueue:
         """Which rows of the bulk are not merged."""
         self._left_rows = 0
         self._row_bytes = 0.0
+        self.unsaved_bytes = 0
+        """About how much of it has come since :meth:`note_saved`."""
 
     @property
     def rows(self) -> int:
@@ -82,6 +84,11 @@ class LateQueue:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in rows; their memory must not change afterwards."""
         self._arriving.add(batch)
+        self.unsaved_bytes += batch.nbytes
+
+    def note_saved(self) -> None:
+        """All rows are durable somewhere."""
+        self.unsaved_bytes = 0
 
     def sorted(self) -> list[pa.RecordBatch]:
         """All rows, as sorted batches."""

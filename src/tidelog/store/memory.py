@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from tidelog.model.schema import Schema
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
 from tidelog.storage.rowsize import RowSize
+from tidelog.store.ordering import parted
 from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined, seqs, sorted_rows, sorting_of, times
 
 _MOST_PARTS: Final = 1024
@@ -133,9 +133,10 @@ def split_late(
     at = times(rows, schema)
     if not len(at) or at.min() >= sealed:
         return rows, None
-    is_late = at < sealed
-    fresh = np.flatnonzero(~is_late)
-    late = gathered([rows], np.flatnonzero(is_late), stored)
-    if isinstance(rows, NumberedRows) and is_sorted(at[fresh]) and RowSize(stored).is_fixed:
-        return OrderedRows(stored, (rows,), fresh, at[fresh]), late
+    fresh, below = parted(at, sealed)
+    late = gathered([rows], below.copy(), stored)
+    if isinstance(rows, NumberedRows) and RowSize(stored).is_fixed:
+        fresh_at = at[fresh]
+        if is_sorted(fresh_at):
+            return OrderedRows(stored, (rows,), fresh, fresh_at), late
     return gathered([rows], fresh, stored), late

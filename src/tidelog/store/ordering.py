@@ -11,8 +11,8 @@ from tidelog.store import kernels
 Ints = npt.NDArray[np.int64]
 
 
-def order_of(at: Ints) -> Ints | None:
-    """The order in which values never fall, equal ones as they came; None if they are in it.
+def order_of(at: Ints) -> tuple[Ints, Ints] | None:
+    """The order in which values never fall, equal ones as they came, and the values in it; None if they are in it.
 
     Values mostly rise. Those that do not are sorted and put between the others, which takes a fraction of the time that
     sorting everything does.
@@ -20,15 +20,24 @@ def order_of(at: Ints) -> Ints | None:
     if not len(at):
         return None
     scratch = words(2 * len(at), np.int64)
-    rising, late, order = scratch[: len(at)], scratch[len(at) :], np.empty(len(at), np.int64)
+    rising, late = scratch[: len(at)], scratch[len(at) :]
     count = int(kernels.part_late(at, rising, late))
     if count == len(at):
         return None
     late = late[: len(at) - count]
     late = late[_sorting(at[late])]
+    order, woven = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
     # Of equal ones the rising came first: they came before the greater one that makes a value late.
-    kernels.weave(at, rising[:count], late, order)
-    return order
+    kernels.weave(at, rising[:count], late, order, woven)
+    return order, woven
+
+
+def parted(at: Ints, bound: int) -> tuple[Ints, Ints]:
+    """The places of values that are not below a bound, and of those that are; the latter stay only until the next call
+    of the thread."""
+    others, below = np.empty(len(at), np.int64), words(len(at), np.int64)
+    count = int(kernels.part_below(at, bound, others, below))
+    return others[:count], below[: len(at) - count]
 
 
 def _sorting(values: Ints) -> Ints:

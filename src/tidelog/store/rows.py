@@ -82,8 +82,7 @@ def sorting(at: Ints, numbers: Ints) -> Ints | None:
 
 
 def _sorting(at: Ints, numbers: Callable[[], Ints]) -> tuple[Ints | None, Ints]:
-    order = order_of(at)
-    in_order = at if order is None else at[order]
+    order, in_order = order_of(at) or (None, at)
     ties = np.flatnonzero(in_order[1:] == in_order[:-1])
     # Rows mostly come in the order of their numbers, and then those of equal time are in order now.
     if len(ties):

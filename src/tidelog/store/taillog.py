@@ -120,7 +120,7 @@ class TailLog:
         self._splits.committed = commits
         self.unacknowledged = {}
         self._journaled = self._numbers.next
-        self._rows.is_taken = False
+        self._rows.note_saved()
         self.publish()
         return True
 
@@ -130,7 +130,8 @@ class TailLog:
         message = self._rows.since(self._journaled)
         if message is not None:
             journal.append(self._head(), message)
-            self._journaled, self._rows.is_taken = next_seq, False
+            self._journaled = next_seq
+            self._rows.note_saved()
         return Written(journal.file, journal.records, next_seq)
 
     def publish_written(self, written: Written) -> None:

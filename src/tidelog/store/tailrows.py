@@ -237,8 +237,13 @@ class TailRows:
         if len(self._waiting):
             self._keep(self._without_late(self._waiting.take()))
         found = concatenated(self.sorted(), self._stored)
-        self.is_taken = False
+        self.note_saved()
         return found
+
+    def note_saved(self) -> None:
+        """All rows are in the journal, or in splits, now."""
+        self.is_taken = False
+        self.late.note_saved()
 
     def since(self, number: int) -> bytes | pa.Buffer | None:
         """The Arrow IPC message of the rows in memory that have a number, or a greater one; None if there are none.

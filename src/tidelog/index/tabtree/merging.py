@@ -22,6 +22,7 @@ from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
+from tidelog.storage.ordered import gathered
 from tidelog.storage.updates import LeafUpdate
 
 GROWTH: Final = 4
@@ -139,14 +140,13 @@ class Merge:
         old_times, new_times = (integers(rows.column(layout.time)) for rows in (old, self.new))
         old_numbers, new_numbers = (integers(rows.column(layout.sequence)) for rows in (old, self.new))
         leaves = np.repeat(np.arange(len(cuts) - 1), np.diff(self.new_cuts))
-        at = np.searchsorted(old_times, new_times, side="right")
+        order, at = np.empty(old.num_rows + len(new_times), np.int64), np.empty(len(new_times), np.int64)
+        kernels.interleave(old_times, new_times, order, at)
         firsts = cuts[leaves]
         last_before = np.maximum(at - 1, firsts)
         is_behind = (old_times[last_before] < new_times) | (old_numbers[last_before] < new_numbers) | (at == firsts)
         counts = np.diff(self.new_cuts)
-        if is_behind.all():
-            order = np.insert(np.arange(old.num_rows), at, np.arange(old.num_rows, old.num_rows + len(new_times)))
-        else:
+        if not is_behind.all():
             is_early = (new_times == old_times[firsts]) & (new_times == self.before[leaves])
             is_early &= new_numbers < old_numbers[firsts]
             if is_early.any():
@@ -159,7 +159,7 @@ class Merge:
                 )
             order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
         new_cuts = cuts + np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return pa.concat_batches([old, self.new]).take(pa.array(order)), new_cuts
+        return gathered([old, self.new], order, layout.stored), new_cuts
 
     def _sorted_anew(
         self,
