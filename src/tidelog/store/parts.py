@@ -23,6 +23,7 @@ from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.rows import Ints, seqs, shifted, times
+from tidelog.store.runsummaries import RunSummaries
 from tidelog.store.seqset import SeqSet
 from tidelog.store.split_info import SplitInfo
 
@@ -229,6 +230,7 @@ class MemoryPart:
         self.first, self.last = int(self._times[0]), int(self._times[-1])
         self.rows = rows.num_rows
         self._whole: Aggregate | None = None
+        self._runs = RunSummaries(layout, rows)
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -242,9 +244,13 @@ class MemoryPart:
         return rows if numbers is None else rows.filter(pa.array(numbers.contains(seqs(rows))))
 
     def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
+        first, last = self._bounds(start, end)
+        return self._rows.slice(first, last - first)
+
+    def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
         first = 0 if start is None else int(np.searchsorted(self._times, start))
         last = len(self._times) if end is None else int(np.searchsorted(self._times, end))
-        return self._rows.slice(first, max(0, last - first))
+        return first, max(first, last)
 
     def scan(
         self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
@@ -257,7 +263,7 @@ class MemoryPart:
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range."""
         if (start is not None and start > self.first) or (end is not None and end <= self.last):
-            return Aggregate.of(self.layout, self._range(start, end), columns)
+            return self._runs.aggregate(*self._bounds(start, end), columns)
         if self._whole is None:  # asked for again and again, while the rows stay the same
             self._whole = Aggregate.of(self.layout, self._rows)
         return self._whole
