@@ -10,7 +10,7 @@ import pytest
 from support.trees import SCHEMA
 from tidelog.index import Layout
 from tidelog.model import Schema
-from tidelog.model.errors import CorruptionError, InputError, NotFoundError, SchemaError
+from tidelog.model.errors import CorruptionError, InputError, NewerReleaseError, NotFoundError, SchemaError
 
 
 @pytest.mark.parametrize("aggregates", ["all", [], ["price", "text"]])
@@ -67,3 +67,8 @@ def test_what_makes_no_layout_is_refused() -> None:
 def test_other_descriptions_are_no_layout(description: dict[str, object]) -> None:
     with pytest.raises(CorruptionError, match="no layout of a tree"):
         Layout.of(description)
+
+
+def test_a_layout_of_a_newer_release_is_not_called_damage() -> None:
+    with pytest.raises(NewerReleaseError, match="version 3 of a tree, this release reads up to version 2; use a newer"):
+        Layout.of({"notes": {"tree": {"version": 3, "curve": "hilbert"}}})

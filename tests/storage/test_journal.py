@@ -23,6 +23,7 @@ from tidelog.model.errors import (
     CorruptionError,
     ExistsError,
     InputError,
+    NewerReleaseError,
     NotFoundError,
     ReadOnlyError,
     StorageError,
@@ -107,7 +108,7 @@ class TestFormat:
         put(medium, bytes(header) * 2 + b"what later versions write")
         before = content(medium)
         for use in (Journal.open, read_journal):
-            with pytest.raises(StorageError, match="version 2, this release reads version 1; use a newer"):
+            with pytest.raises(NewerReleaseError, match="version 2, this release reads version 1; use a newer"):
                 use(medium, "j")
         assert content(medium) == before
 

@@ -17,6 +17,7 @@ from tidelog.model.errors import (
     ExistsError,
     InputError,
     LockedError,
+    NewerReleaseError,
     NotFoundError,
     StorageError,
 )
@@ -79,7 +80,7 @@ class TestTheStore:
             patch.setattr("tidelog.store.marker.VERSION", 2)
             Catalogue.create(medium)
         for enter in (Catalogue.open, Catalogue.create):
-            with pytest.raises(StorageError, match="has version 2, this release reads version 1") as caught:
+            with pytest.raises(NewerReleaseError, match="has version 2, this release reads version 1") as caught:
                 enter(medium)
             assert not isinstance(caught.value, CorruptionError)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from support.crash_medium import RecordingMedium
-from tidelog.model.errors import CorruptionError
+from tidelog.model.errors import CorruptionError, NewerReleaseError
 from tidelog.storage.journal import Journal
 from tidelog.store.tailjournal import (
     Entry,
@@ -54,6 +54,13 @@ def test_records_come_back_as_they_were(batch: pa.RecordBatch | None) -> None:
     assert entry.head == HEAD
     expected = batch if batch is not None and batch.num_rows else None
     assert entry.rows == expected if expected is None else entry.rows.equals(expected)
+
+
+def test_a_record_of_a_newer_release_is_not_called_damage() -> None:
+    text = b'{"splits": {}, "next_seq": 1, "tiers": []}'
+    text += b" " * (-len(text) % 8)
+    with pytest.raises(NewerReleaseError, match="'tiers', which this release does not know; use a newer release"):
+        unpack(len(text).to_bytes(8, "little") + text, read_rows)
 
 
 @pytest.mark.parametrize("payload", [b"", b"1234567", b"\0" * 16, pack(HEAD, None)[:20], b"\xff" * 40])

@@ -89,12 +89,14 @@ def run_watched(script: str, *arguments: str) -> tuple[int, str]:
 
 
 def start_child(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start one of ``children/``, its standard output in a pipe."""
+    """Start one of ``children/``, its standard input and output in pipes."""
+    paths = [str(_CHILDREN.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [sys.executable, str(_CHILDREN / script), *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(_CHILDREN.parent)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
 
 

@@ -12,7 +12,14 @@ import pyarrow as pa
 
 from tidelog.index import kernels
 from tidelog.index.states import States, StoredState
-from tidelog.model.errors import CorruptionError, InputError, NotFoundError, SchemaError, did_you_mean
+from tidelog.model.errors import (
+    CorruptionError,
+    InputError,
+    NewerReleaseError,
+    NotFoundError,
+    SchemaError,
+    did_you_mean,
+)
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary.record import is_text
@@ -140,13 +147,14 @@ class Layout:
     def of(cls, description: Mapping[str, Any]) -> Layout:
         """The layout in a container's description (``ContainerReader.description``).
 
-        Raises :class:`CorruptionError` if there is none, or none that this version can read.
+        Raises :class:`CorruptionError` if there is none, :class:`NewerReleaseError` if a newer release wrote it.
         """
         try:
             values = description["notes"][_KEY]
             if values["version"] not in (_VERSION, _VERSION_WITH_STATES):
-                raise SchemaError(
-                    f"version {values['version']} of a tree, this tidelog reads up to version {_VERSION_WITH_STATES}"
+                raise NewerReleaseError(
+                    f"found version {values['version']} of a tree, this release reads up to version "
+                    f"{_VERSION_WITH_STATES}; use a newer release"
                 )
             states = [StoredState.from_dict(each) for each in values.get("states", ())]
             return cls(Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"], states)

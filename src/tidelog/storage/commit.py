@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.model.errors import CorruptionError
+from tidelog.model.errors import CorruptionError, NewerReleaseError
 from tidelog.storage.media import File
 from tidelog.storage.units import (
     HEADER_SIZE,
@@ -109,7 +109,10 @@ def write_preface(file: File, macro_size: int, fanout: int, description: Mapping
 
 
 def read_preface(file: File) -> Preface:
-    """The preface of an existing file; raises CorruptionError if it is not a container's or is damaged."""
+    """The preface of an existing file; raises CorruptionError if it is not a container's or is damaged.
+
+    Raises NewerReleaseError if a newer release wrote it.
+    """
     head = bytearray(file.read(0, _PREFACE.size))
     if len(head) < _PREFACE.size or not head.startswith(_PREFACE_MAGIC):
         raise CorruptionError(
@@ -121,7 +124,7 @@ def read_preface(file: File) -> Preface:
     if zlib.crc32(head) != crc:
         raise CorruptionError(f"{file.name}: the file header is damaged; restore the file from a backup")
     if version != VERSION:
-        raise CorruptionError(
+        raise NewerReleaseError(
             f"{file.name} has format version {version}, this release reads version {VERSION}; use a newer release"
         )
     text = file.read(_DESCRIPTION_AT, size)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidelog.model.errors import CorruptionError, StorageError
+from tidelog.model.errors import CorruptionError, NewerReleaseError
 from tidelog.storage.media import File
 
 LARGEST_RECORD = 1 << 31
@@ -94,7 +94,7 @@ def read_header(file: File) -> Header:
     """Read and verify both copies of the header.
 
     Raises :class:`CorruptionError` if the file is not a journal, or is one whose header is lost, and
-    :class:`StorageError` if it has a version this release does not know.
+    :class:`NewerReleaseError` if it has a version this release does not know.
     """
     start = file.read(0, RECORDS_AT)
     good: dict[int, tuple[int, bytes]] = {}
@@ -112,7 +112,7 @@ def read_header(file: File) -> Header:
         )
     version, salt = next(iter(good.values()))
     if version != VERSION:
-        raise StorageError(
+        raise NewerReleaseError(
             f"journal {file.name} has format version {version}, this release reads version {VERSION}; "
             "use a newer release"
         )

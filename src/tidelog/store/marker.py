@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Final
 
-from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
+from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundError, StorageError
 from tidelog.storage.media import Medium
 from tidelog.store.filenames import born_at, new_file_name
 
@@ -60,8 +60,8 @@ def refuse_incomplete(medium: Medium) -> None:
 def check_marker(medium: Medium) -> None:
     """Raise unless the medium holds a store of this version.
 
-    :class:`NotFoundError` if it holds none, :class:`StorageError` if a newer release made it or it is an incomplete
-    copy, :class:`CorruptionError` if the marker is damaged.
+    :class:`NotFoundError` if it holds none, :class:`NewerReleaseError` if a newer release made it,
+    :class:`StorageError` if it is an incomplete copy, :class:`CorruptionError` if the marker is damaged.
     """
     try:
         with medium.open(MARKER) as file:
@@ -82,7 +82,7 @@ def check_marker(medium: Medium) -> None:
             f'expected {{"format": "{_FORMAT}", "version": {VERSION}}}'
         )
     if version != VERSION:
-        raise StorageError(
+        raise NewerReleaseError(
             f"the store in {medium!r} has version {version}, this release reads version {VERSION}; use a newer release"
         )
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, NotFoundError, SchemaError
+from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundError, SchemaError
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
 from tidelog.store.published import splits_text
@@ -52,6 +52,9 @@ class Head:
     """The version of the stream's schema that the rows have."""
     late: Mapping[str, float] = field(default_factory=dict)
     """What has become of late rows (:class:`~tidelog.store.lateness.LateCounters`), in a base and when it changed."""
+
+
+_HEAD: Final = frozenset(each.name for each in fields(Head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,14 @@ def unpack_head(payload: bytes) -> tuple[Head, int]:
     try:
         length, _ = _LENGTH.unpack_from(payload)
         start = _LENGTH.size + length
-        fields = json.loads(payload[_LENGTH.size : start])
-        splits = {name: (number, position) for name, (number, position) in fields.pop("splits").items()}
-        return Head(splits, **fields), start
+        values = json.loads(payload[_LENGTH.size : start])
+        if not values.keys() <= _HEAD:
+            raise NewerReleaseError(
+                f"a record of the tail's journal has {', '.join(map(repr, sorted(values.keys() - _HEAD)))}, which this "
+                "release does not know; use a newer release"
+            )
+        splits = {name: (number, position) for name, (number, position) in values.pop("splits").items()}
+        return Head(splits, **values), start
     except (ValueError, TypeError, KeyError, struct.error) as error:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
 
