@@ -26,7 +26,7 @@ from tidelog.model.errors import (
     SchemaError,
     TidelogError,
 )
-from tidelog.store.filenames import new_file_name
+from tidelog.store.filenames import new_file_name, stem_of
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo, split_path
 from tidelog.store.manifestledger import ManifestLedger
 from tidelog.store.options import StreamOptions
@@ -319,6 +319,30 @@ class TestSchemasAndOptions:
         log = ManifestLog(medium, HERE)
         log.create(schema)
         assert fresh(log).schema.timezone == "Europe/Atlantis"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 30])
+def test_what_was_loaded_never_changes(log: ManifestLog, count: int) -> None:
+    """Readers that catch up with many commits take shortcuts, which those who have older manifests must not notice."""
+    first, second = (put_split(log.medium, HERE) for _ in range(2))
+    log.commit(always(add=(first, second)))
+    log.commit(always(remove=(first.name,)))
+    reader = ManifestLog(log.medium, HERE, clock=log.clock)
+    known: list[tuple[Manifest, bytes]] = []
+    for step in range(4):
+        for index in range(count):
+            split = put_split(log.medium, HERE)
+            if index % 3 == 2:
+                log.commit(always(next_seq=1000 + step))
+            log.commit(always(add=(split,)))
+            if index % 4 == 1:
+                log.commit(always(remove=(split.name,)))
+        found = reader.load()
+        assert found == log.load() == fresh(log)
+        known.append((found, pickle.dumps(found)))
+        for before, copy in known:
+            assert before == pickle.loads(copy)
+            assert before.removed.stems == {stem_of(name) for name in before.removed}
 
 
 def test_empty_changes_are_no_commits(log: ManifestLog) -> None:

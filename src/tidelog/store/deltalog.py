@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelog.model.errors import (
@@ -84,6 +84,17 @@ class Ledger(ABC, Generic[S, C]):
     @abstractmethod
     def apply(self, state: S, change: C, number: int, at: float) -> S:
         """The state ``number`` that ``change`` makes of ``state``; raises when it cannot be made."""
+
+    def detached(self, state: S) -> S:
+        """An equal state that shares nothing with others that :meth:`advance` could change."""
+        return state
+
+    def advance(self, state: S, change: C, number: int, at: float) -> S:
+        """Like :meth:`apply`, for a state that is detached, and that nobody will ask for again: it may be used up.
+
+        So is the result. For those who read many changes one after the other.
+        """
+        return self.apply(state, change, number, at)
 
     @abstractmethod
     def change_to_dict(self, change: C) -> dict[str, Any]:
@@ -179,11 +190,16 @@ class DeltaLog(Generic[S, C]):
     def _advanced(self, start: _Known[S]) -> _Known[S] | None:
         """The newest state, found by going on from one known; None if pruning has overtaken it."""
         known = start
+        is_detached = False
         while self.medium.exists(self._name(known.state.number + 1)):
             try:
-                known = self._next(known, self._read(known.state.number + 1))
+                found = self._read(known.state.number + 1)
             except NotFoundError:
                 break
+            if known is not start and not is_detached:
+                known = replace(known, state=self._ledger.detached(known.state))
+                is_detached = True
+            known = self._next(known, found, is_detached=is_detached)
         # As long as this file exists, nothing behind it was pruned: what was not found just now was not there yet, and
         # what was found is no straggler in a hole (see _took_effect).
         return known if self.medium.exists(self._name(start.state.number)) else None
@@ -213,7 +229,7 @@ class DeltaLog(Generic[S, C]):
             raise CorruptionError(f"{self._name(newest)} names no checkpoint to begin with; restore it from a backup")
         known = self._restored(last if first == newest else self._read(first))
         for number in range(first + 1, newest + 1):
-            known = self._next(known, last if number == newest else self._read(number))
+            known = self._next(known, last if number == newest else self._read(number), is_detached=True)
         return known
 
     def _restored(self, found: _Read) -> _Known[S]:
@@ -224,7 +240,8 @@ class DeltaLog(Generic[S, C]):
             state = self._ledger.state_from_dict(document.state, document.number)
         return _Known(state, found.digest, document.number, found.size)
 
-    def _next(self, known: _Known[S], found: _Read) -> _Known[S]:
+    def _next(self, known: _Known[S], found: _Read, *, is_detached: bool = False) -> _Known[S]:
+        """What is known behind the next document; with ``is_detached``, what was known before is used up."""
         document = found.document
         if (known.digest, known.checkpoint) != (document.previous, document.checkpoint):
             raise CorruptionError(
@@ -233,7 +250,8 @@ class DeltaLog(Generic[S, C]):
             )
         with self._understanding(document):
             change = self._ledger.change_from_dict(document.delta)
-            state = self._ledger.apply(known.state, change, document.number, document.at)
+            apply = self._ledger.advance if is_detached else self._ledger.apply
+            state = apply(known.state, change, document.number, document.at)
         return known.followed(state, found.digest, found.size, is_checkpoint=document.state is not None)
 
     def _understanding(self, document: Document) -> _Understanding:

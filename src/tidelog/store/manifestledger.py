@@ -7,7 +7,7 @@ that rows are elsewhere, or gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 from tidelog.model.errors import InputError, NewerReleaseError, SchemaError, TimeError
@@ -95,6 +95,14 @@ class ManifestLedger(Ledger[Manifest, Change]):
     def apply(self, state: Manifest, change: Change, number: int, at: float) -> Manifest:
         """See :meth:`Manifest.changed`."""
         return state.changed(change, number, at)
+
+    def detached(self, state: Manifest) -> Manifest:
+        """The same manifest with mappings of its own."""
+        return replace(state, splits=dict(state.splits), removed=Removed(state.removed))
+
+    def advance(self, state: Manifest, change: Change, number: int, at: float) -> Manifest:
+        """See :meth:`Manifest.changed`: thousands of splits are not copied for each of a thousand deltas."""
+        return state.changed(change, number, at, in_place=True)
 
     def change_to_dict(self, change: Change) -> dict[str, Any]:
         """A change as JSON values."""

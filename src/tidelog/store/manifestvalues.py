@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from tidelog.model.errors import ConflictError, InputError
 from tidelog.model.evolution import Renames, check_evolution
@@ -168,10 +168,13 @@ class Manifest:
         """Rows in all splits, deleted ones included."""
         return sum(split.rows for split in self.splits.values())
 
-    def changed(self, change: Change, number: int, at: float) -> Manifest:
-        """The manifest after a change committed at time ``at``; raises :class:`ConflictError` if it does not fit."""
-        removed = self._removed_after(change, at)
-        splits = self._splits_after(change, removed)
+    def changed(self, change: Change, number: int, at: float, *, in_place: bool = False) -> Manifest:
+        """The manifest after a change committed at time ``at``; raises :class:`ConflictError` if it does not fit.
+
+        With ``in_place`` the mappings of this one are changed and become the other's: nobody may go on using it.
+        """
+        removed = self._removed_after(change, at, in_place)
+        splits = self._splits_after(change, removed, in_place)
         numbers = [self.next_seq, change.next_seq or 0, *(split.seq_max + 1 for split in change.add)]
         block, tail_seq = self._tail_after(change)
         schemas, renames = self._schemas_with(change.schema, change.renames)
@@ -197,10 +200,11 @@ class Manifest:
 
     # With thousands of splits, copies are most of what a commit takes: what does not change is shared.
 
-    def _removed_after(self, change: Change, at: float) -> Removed:
+    def _removed_after(self, change: Change, at: float, in_place: bool) -> Removed:
         if not (change.remove or change.condemn or change.forget):
             return self.removed
-        removed = Removed(self.removed)
+        removed = self.removed if in_place else Removed(self.removed)
+        removed.__dict__.pop("stems", None)
         for name in change.remove:
             removed[name] = at
         for name in change.condemn:
@@ -211,10 +215,10 @@ class Manifest:
             removed.pop(name, None)
         return removed
 
-    def _splits_after(self, change: Change, removed: Removed) -> Mapping[str, SplitInfo]:
+    def _splits_after(self, change: Change, removed: Removed, in_place: bool) -> Mapping[str, SplitInfo]:
         if not (change.add or change.remove):
             return self.splits
-        splits = dict(self.splits)
+        splits = cast("dict[str, SplitInfo]", self.splits) if in_place else dict(self.splits)
         for name in change.remove:
             if splits.pop(name, None) is None:
                 raise ConflictError(f"cannot remove split {name}: it is not in the manifest any more; go on without it")
