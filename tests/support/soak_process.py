@@ -1,22 +1,27 @@
-"""Processes that write, keep in order and read one stream for as long as they are let.
+"""Processes that write, keep in order and read two streams for as long as they are let.
 
 ``python soak_process.py write DIRECTORY FIRST SEED`` sends batches from number ``FIRST`` on until it is killed, does
 other things in between, and prints after each batch its number and the private memory of the process in bytes.
 ``python soak_process.py read DIRECTORY`` looks at the stream until its standard input ends, and prints how many times
 it looked, what it saw last (:data:`Seen`), and its memory.
 
-What a batch holds follows from its number, so any state of the stream can be judged (:func:`look`). All batches can be
+The first stream is deleted from and changes its schema; others load some of its rows beside the tail. The second one
+gets all batches by its tail, sets aside what is too late, and keeps of old events aggregates, then nothing.
+
+What a batch holds follows from its number, so any state of the streams can be judged (:func:`look`). All batches can be
 sent again without harm. To have the campaign do more, add to :data:`BATCHES` what comes in, to :data:`UPKEEP` what is
-done besides; the latter must not change which rows there are, except by ``delete_before``.
+done besides; the latter must not change which rows there are, except by deleting old ones.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +30,13 @@ import pyarrow as pa
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.model import to_batches
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.snapshot import Snapshot
 
 NAME = "s"
+GATED = "gated"
+ASIDE = f"{GATED}.late"
 SCHEMA = pa.schema(
     [
         pa.field("ts", pa.int64(), nullable=False),
@@ -51,6 +60,19 @@ SPREAD = 700
 """No row is further than this from the time of its batch."""
 KEPT = 12_000
 """How much of the past is kept: what is older is deleted now and then."""
+LATENESS = 400
+"""What is later than this is set aside."""
+GATED_OPTIONS: dict[str, Any] = {
+    **OPTIONS,
+    "lateness": LATENESS,
+    "too_late": "aside",
+    "retention": KEPT,
+    "coarse_after": KEPT // 2,
+    "coarse_grain": 200,
+}
+_ADDED = 4
+"""Columns that are added to the first stream, one after the other, and widened until they are as wide as can be."""
+_WIDER = {pa.int16(): pa.int32(), pa.int32(): pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,7 @@ class Writer:
     def open(self) -> None:
         self.store = Store.open(self.directory)
         self.stream = self.store.stream(NAME)
+        self.gated = self.store.stream(GATED)
 
     def reopen(self) -> None:
         self.store.close()
@@ -104,13 +127,15 @@ class Writer:
         kind = kind_of(self.batch)
         if kind.is_loaded:
             with BulkWriter(self.stream.site) as writer:
-                for rows in table(self.batch).to_batches():
+                for rows in to_batches(table(self.batch), self.stream.schema):
                     writer.append(rows)
                 infos = writer.finish()
             commit_bulk(self.stream.manifests, infos, transaction=("loader", self.batch))
         else:
             self.stream.append(table(self.batch), producer="feed", number=self.batch)
             self.stream.flush()
+        self.gated.append(table(self.batch), producer="feed", number=self.batch)
+        self.gated.flush()
         self.batch += 1
 
     def delete_old(self) -> None:
@@ -118,7 +143,41 @@ class Writer:
 
     def query(self) -> None:
         """Read what this process alone can see."""
-        look(self.stream)
+        look(self.store)
+
+    def compact(self, max_bytes: int | None = None) -> None:
+        for stream in (self.stream, self.gated):
+            stream.compact(max_bytes)
+
+    def coarsen(self) -> None:
+        self.gated.coarsen(max(0, self.batch * STEP - KEPT // 4), self.dice.choice([None, 100, 1000]))
+
+    def evolve(self) -> None:
+        """Add a column, or widen one, as long as there is something to add or widen."""
+        added = [name for name in self.stream.schema.names if name not in SCHEMA.names]
+        if len(added) < _ADDED:
+            self.stream.evolve(add={f"added{len(added)}": pa.int16()})
+        for name in added:
+            wider = _WIDER.get(self.stream.schema.arrow.field(name).type)
+            if wider is not None:
+                self.stream.evolve(widen={name: wider})
+                return
+
+    def attach(self) -> None:
+        """Keep states of an aggregate, or keep them no longer."""
+        if self.stream.options.user_aggregates:
+            self.stream.detach("last(batch)")
+        else:
+            self.stream.attach("last(batch)", self.dice.choice(["next_split", "new_split", "rebuild"]))
+
+    def back_up(self) -> None:
+        """Back up the store, look at the copy, and remove it."""
+        copy = Path(self.directory).with_name("backup")
+        shutil.rmtree(copy, ignore_errors=True)  # of one that was killed
+        self.store.backup(copy)
+        with Store.open(copy, read_only=True) as store:
+            assert has_all(look(store), self.batch - 1), "the backup lacks something"
+        shutil.rmtree(copy)
 
     def run(self) -> None:
         while True:
@@ -131,9 +190,13 @@ class Writer:
 
 UPKEEP = (
     Upkeep("delete", 0.03, Writer.delete_old),
-    Upkeep("compact", 0.03, lambda writer: writer.stream.compact() and None),
-    Upkeep("compact a little", 0.05, lambda writer: writer.stream.compact(300_000) and None),
-    Upkeep("maintain", 0.05, lambda writer: writer.stream.maintain() and None),
+    Upkeep("compact", 0.03, Writer.compact),
+    Upkeep("compact a little", 0.05, lambda writer: writer.compact(300_000)),
+    Upkeep("maintain", 0.05, lambda writer: writer.store.maintain() and None),
+    Upkeep("coarsen", 0.01, Writer.coarsen),
+    Upkeep("evolve", 0.005, Writer.evolve),
+    Upkeep("attach or detach", 0.005, Writer.attach),
+    Upkeep("back up", 0.002, Writer.back_up),
     Upkeep("reopen", 0.01, Writer.reopen),
     Upkeep("query", 0.01, Writer.query),
 )
@@ -154,43 +217,109 @@ def table(batch: int) -> pa.Table:
     return pa.table([times, [batch] * len(times), rows, texts], schema=SCHEMA)
 
 
-Seen = tuple[int, int]
-"""The numbers behind the last batch that came by the tail, and behind the last one that was loaded beside it."""
+Seen = tuple[int, ...]
+"""The numbers behind the last batch that came by the tail, behind the last one that was loaded beside it, behind the
+last of the gated stream, and behind the last one of which something was set aside."""
+
+
+def newest_before(batch: int) -> int:
+    """The latest time of all batches before one. Among so many there is always one in order, later than all others."""
+    return max((time for each in range(max(0, batch - 100), batch) for time in times_of(each)), default=-SPREAD)
+
+
+@lru_cache(1 << 13)
+def rows_of(batch: int) -> tuple[tuple[int, int, bool], ...]:
+    """The rows of a batch: number, time, and whether the gated stream sets it aside."""
+    newest, found = newest_before(batch), []
+    for row, time in enumerate(times_of(batch)):
+        newest = max(newest, time)
+        found.append((row, time, time < newest - LATENESS))
+    return tuple(found)
 
 
 def all_of(batch: int) -> Seen:
     """What is there when a batch, and all before it, are."""
-    lasts = [-1, -1]
+    lasts = [-1] * 4
     for each in range(max(0, batch - 200), batch + 1):
         lasts[kind_of(each).is_loaded] = each
-    return lasts[0] + 1, lasts[1] + 1
+        for _, _, is_aside in rows_of(each):
+            lasts[2 + is_aside] = each
+    return tuple(last + 1 for last in lasts)
 
 
-def look(stream: Stream) -> Seen:
+def has_all(seen: Sequence[int], batch: int) -> bool:
+    """Whether everything up to a batch was seen."""
+    return all(there >= wanted for there, wanted in zip(seen, all_of(batch), strict=True))
+
+
+def look(store: Store) -> Seen:
+    """Fail unless the streams have exactly the first batches, but for rows that are deleted; tells which."""
+    aside = look_at_reduced(store.stream(ASIDE), True) if ASIDE in store else 0
+    return (*look_at_rows(store.stream(NAME)), look_at_reduced(store.stream(GATED), False), aside)
+
+
+def look_at_rows(stream: Stream) -> tuple[int, int]:
     """Fail unless a stream has exactly the first batches, whichever way each of them came, but for deleted rows."""
     snapshot = stream.snapshot()
     found = stream.scan(as_of=snapshot, seq=True).read_all()
     times, batches, rows, numbers = (found.column(name).to_numpy() for name in ("ts", "batch", "row", "_seq"))
     assert (np.lexsort((numbers, times)) == np.arange(len(times))).all(), "not in order"
     assert len(np.unique(numbers)) == len(numbers), "a number is there twice"
-    bound = snapshot.manifest.deleted_before
-    deleted = -SPREAD if bound is None else bound
+    deleted = deleted_before(snapshot)
     ends = [0, 0]
     for batch in np.unique(batches).tolist():
         ends[kind_of(batch).is_loaded] = batch + 1
     there = sorted(zip(batches.tolist(), rows.tolist(), times.tolist(), strict=True))
-    oldest = max(0, (deleted - SPREAD - STEP) // STEP)
     expected = [
         (batch, row, time)
-        for batch in range(oldest, max(ends))
+        for batch in range(oldest(deleted), max(ends))
         for row, time in enumerate(times_of(batch))
         if time >= deleted
     ]
     assert there == expected, f"not the first batches up to {ends}: {sorted(set(there) ^ set(expected))[:5]}"
-    counted = stream.aggregate(None, None, ["count(*)", "max(batch)", "sum(row)"], as_of=snapshot)
-    total, last = (int(rows.sum()), max(ends) - 1) if len(rows) else (None, None)
-    assert counted == {"count(*)": len(rows), "max(batch)": last, "sum(row)": total}
+    counted = stream.aggregate(
+        None, None, ["count(*)", "max(batch)", "sum(row)", "last(batch)", "count(text)"], as_of=snapshot
+    )
+    total, end, last = (int(rows.sum()), max(ends) - 1, int(batches[-1])) if len(rows) else (None, None, None)
+    texts = len(rows) - found.column("text").null_count
+    assert list(counted.values()) == [len(rows), end, total, last, texts], f"{counted} of {len(rows)} rows"
     return ends[0], ends[1]
+
+
+def look_at_reduced(stream: Stream, is_aside: bool) -> int:
+    """Fail unless a stream with aggregates of old events accounts for its share of the first batches; tells how many.
+
+    Of what is not reduced every row is looked at.
+    """
+    snapshot = stream.snapshot()
+    counted = stream.aggregate(None, None, ["count(*)", "sum(row)", "min(ts)", "max(batch)"], as_of=snapshot)
+    if not counted["count(*)"]:
+        return 0
+    end, deleted = counted["max(batch)"] + 1, deleted_before(snapshot)
+    expected = [
+        (batch, row, time)
+        for batch in range(oldest(deleted), end)
+        for row, time, is_late in rows_of(batch)
+        if is_late == is_aside and time >= deleted
+    ]
+    share = len(expected), sum(row for _, row, _ in expected), min(time for _, _, time in expected), end - 1
+    assert tuple(counted.values()) == share, f"{counted} instead of {share} in {stream.name}"
+    reduced = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "reduced"]
+    start = max(reduced, default=-SPREAD) + 1
+    found = stream.scan(start, columns=["batch", "row", "ts"], as_of=snapshot).read_all()
+    there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    assert there == [row for row in expected if row[2] >= start], f"not the events of {stream.name} from {start} on"
+    return end
+
+
+def deleted_before(snapshot: Snapshot) -> int:
+    bound = snapshot.manifest.deleted_before
+    return -SPREAD if bound is None else bound
+
+
+def oldest(deleted: int) -> int:
+    """A batch before which all rows are deleted."""
+    return max(0, (deleted - SPREAD - STEP) // STEP)
 
 
 def private_memory() -> int:
@@ -214,20 +343,19 @@ def read(directory: str) -> None:
         sys.stdin.read()
         is_over.set()
 
-    looks, most = 0, (0, 0)
+    looks, most = 0, (0,) * 4
     with Store.open(directory, read_only=True) as store:
-        stream = store.stream(NAME)
         say("ready")
         threading.Thread(target=wait, daemon=True).start()
         while True:
             is_last = is_over.is_set()
-            seen = look(stream)
+            seen = look(store)
             assert all(now >= before for now, before in zip(seen, most, strict=True)), f"{most} was there, now {seen}"
             most = seen
             looks += 1
             if is_last:
                 break
-    say(f"{looks} {most[0]} {most[1]} {private_memory()}")
+    say(" ".join(map(str, (looks, *most, private_memory()))))
 
 
 def main() -> None:

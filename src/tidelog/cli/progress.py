@@ -12,64 +12,53 @@ from rich.text import Text
 from tidelog.cli.units import count
 
 
-class IngestProgress:
-    """Rows and their rate, and a bar over the bytes of the inputs when their sizes are known. A context manager."""
+class _Bar:
+    """A bar with a name, and something said behind it. A context manager."""
 
-    def __init__(self, total_bytes: int | None, *, enabled: bool = True) -> None:
+    def __init__(self, behind: ProgressColumn, *, enabled: bool) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            _RowsColumn(),
+            behind,
             console=console,
             disable=not (enabled and console.is_terminal),
             transient=True,
         )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class IngestProgress(_Bar):
+    """Rows and their rate, and a bar over the bytes of the inputs when their sizes are known."""
+
+    def __init__(self, total_bytes: int | None, *, enabled: bool = True) -> None:
+        super().__init__(_RowsColumn(), enabled=enabled)
         self._task = self._progress.add_task("", total=total_bytes, rows=0)
 
     def update(self, name: str, rows: int, read_bytes: int) -> None:
         """Say which input is being read, how many rows were stored and how many bytes read, both over all inputs."""
         self._progress.update(self._task, description=name, rows=rows, completed=read_bytes)
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
-
-class CopyProgress:
-    """A bar over the bytes that are copied. A context manager."""
+class CopyProgress(_Bar):
+    """A bar over the bytes that are copied."""
 
     def __init__(self, *, enabled: bool = True) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            console=console,
-            disable=not (enabled and console.is_terminal),
-            transient=True,
-        )
+        super().__init__(DownloadColumn(), enabled=enabled)
         self._task = self._progress.add_task("", total=None)
 
     def update(self, name: str, done: int, total: int) -> None:
         """Say which stream is being copied, and how many bytes of how many are."""
         self._progress.update(self._task, description=name, completed=done, total=total)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
 
 class _RowsColumn(ProgressColumn):

@@ -266,8 +266,9 @@ class Stream:
         clock = self.schema.clock
         ticks = None if grain is None else clock.duration(grain, positive=True)
         self.flush()
-        journaled = SeqSet(self._snapshots.newest().journaled)
-        return coarsen(self._site, self._manifests, clock.instant(before), ticks, journaled)
+        return coarsen(
+            self._site, self._manifests, clock.instant(before), ticks, lambda: self._snapshots.newest().journaled
+        )
 
     def compact(self, max_bytes: int | None = None) -> Compacted:
         """Merge small and overlapping splits until reading is as fast as it gets; returns what was done.

@@ -17,7 +17,7 @@ from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.reduced import SUFFIX, Reduced, read_reduced, write_reduced
 from tidelog.store.retention import give_up
 from tidelog.store.rewriting import rewrite
-from tidelog.store.seqset import SeqSet
+from tidelog.store.seqset import SeqSet, Span
 from tidelog.store.split_info import SplitInfo
 
 
@@ -50,17 +50,21 @@ def coarsen(
     manifests: ManifestLog,
     before: int,
     grain: int | None,
-    journaled: SeqSet,
+    journaled: Callable[[], Iterable[Span]],
     *,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> Coarsened:
     """Reduce the splits all of whose events are before a time; ``may_go_on`` is asked before each.
 
     Each keeps the entries of the highest level at which none is longer than ``grain`` ticks, else those of its leaves,
-    as it does for None. Splits that leave meanwhile are passed over.
+    as it does for None. Splits that leave meanwhile are passed over. ``journaled`` tells which numbers rows in the
+    tail's journal have now (``Snapshot.journaled``).
     """
     splits = rows = size_before = size_after = 0
-    for split in to_coarsen(manifests.load(), before, journaled):
+    manifest = manifests.load()
+    # In this order: rows are in the journal before they are in a closed split, so what is asked for now has the numbers
+    # of all those in the manifest; asked before it, rows of a split that was closed in between would be missed.
+    for split in to_coarsen(manifest, before, SeqSet(journaled())):
         if not may_go_on():
             break
         for old in _without_deleted(site, manifests, split):

@@ -20,9 +20,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
 from tidelog.index.tabtree.subtrees import Subtree
-from tidelog.storage.source import RowTest
-from tidelog.storage.valuerange import ValueRange
-from tidelog.store.parts import SplitPart, TreePart
+from tidelog.store.parts import RowChoice, SplitPart, TreePart
 from tidelog.store.rows import Ints
 from tidelog.store.schemas import presented
 
@@ -144,35 +142,21 @@ class EvolvedPart(TreePart):
             yield presented(batch, target)
 
     def select(
-        self,
-        start: int | None,
-        end: int | None,
-        columns: Sequence[str],
-        tested: Sequence[str],
-        row_test: RowTest,
-        test: Test | None,
-        counters: ReadCounters,
-        wanted: ValueRange | None = None,
+        self, start: int | None, end: int | None, columns: Sequence[str], choice: RowChoice, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range that pass a test of some columns, in order."""
+        """Rows of a time range that are wanted, in order."""
+        tested = list(choice.tested)
         names = list(dict.fromkeys((*columns, *tested)))
-        for batch in self.scan(start, end, names, test, counters):
-            kept = row_test(batch.select(list(tested)) if list(tested) != names else batch)
+        for batch in self.scan(start, end, names, choice.may_hold, counters):
+            kept = choice.keeps(batch.select(tested) if tested != names else batch)
             yield batch.filter(pa.array(kept)).select(list(columns))
 
     def count(
-        self,
-        start: int | None,
-        end: int | None,
-        wanted: ValueRange,
-        row_test: RowTest,
-        may_hold: Test,
-        holds_all: Test,
-        counters: ReadCounters,
+        self, start: int | None, end: int | None, choice: RowChoice, holds_all: Test, counters: ReadCounters
     ) -> int:
-        """How many rows of a time range have a value in a range."""
-        batches = self.scan(start, end, [wanted.column], may_hold, counters)
-        return sum(int(row_test(batch).sum()) for batch in batches)
+        """How many rows of a time range are wanted."""
+        batches = self.scan(start, end, choice.tested, choice.may_hold, counters)
+        return sum(int(choice.keeps(batch).sum()) for batch in batches)
 
     def subtrees(
         self, most_rows: int, start: int | None, end: int | None, test: Test | None, counters: ReadCounters

@@ -20,7 +20,7 @@ from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site
 from tidelog.store.reclaiming import DeadRows, cut_splits
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
-from tidelog.store.seqset import EMPTY, SeqSet
+from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailstate import read_split_names
@@ -187,19 +187,25 @@ class Maintenance:
             return None
         seen = self._snapshots.newest().visible
 
-        def change(manifest: Manifest) -> Change:
-            # Entries of reduced events go when all of what they stand for does.
-            return Change(deleted_before=whole_bound(self._site, manifest, bound), deleted_seen=seen)
+        before = self._manifests.load().deleted_before
 
-        return self._manifests.commit(change).deleted_before
+        def change(manifest: Manifest) -> Change | None:
+            # Entries of reduced events go when all of what they stand for does; until then the bound may stay.
+            whole = whole_bound(self._site, manifest, bound)
+            is_later = manifest.deleted_before is None or whole > manifest.deleted_before
+            return Change(deleted_before=whole, deleted_seen=seen) if is_later else None
+
+        after = self._manifests.commit(change).deleted_before
+        return None if after == before else after
 
     def _coarsen(self, before: int | None, may_go_on: Callable[[], bool]) -> Coarsened:
         if before is None:
             return Coarsened()
-        snapshot = self._snapshots.newest()
-        _, grain = snapshot.manifest.options.coarse_ticks(snapshot.layout.schema.clock)
-        journaled = SeqSet(snapshot.journaled)
-        return coarsen(self._site, self._manifests, before, grain, journaled, may_go_on=may_go_on)
+        manifest = self._manifests.load()
+        _, grain = manifest.options.coarse_ticks(manifest.schema.clock)
+        return coarsen(
+            self._site, self._manifests, before, grain, lambda: self._snapshots.newest().journaled, may_go_on=may_go_on
+        )
 
     def _drop(self) -> int:
         """Remove splits and marks that deletions have made superfluous; returns the number of splits."""

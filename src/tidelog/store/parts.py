@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -31,6 +32,20 @@ _CHUNK_ROWS: Final = 1 << 18
 
 Opened = tuple[str, tuple[int, int]]
 """A split that the tail is writing, at a commit: its name, number and position of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoice:
+    """Which rows are wanted, for those who can leave others out before they make rows of them."""
+
+    tested: Sequence[str]
+    """The columns that decide."""
+    keeps: RowTest
+    """Tells of a batch of these columns which rows are."""
+    may_hold: Test | None
+    """Tells by entries, with sequence numbers as they are in the tree, where such rows may be; None: anywhere."""
+    values: ValueRange | None = None
+    """The range of values that decides, if that is all that does."""
 
 
 class TreePart:
@@ -85,38 +100,31 @@ class TreePart:
         return (shifted(batch, self.base) for batch in batches) if self.base else batches
 
     def select(
-        self,
-        start: int | None,
-        end: int | None,
-        columns: Sequence[str],
-        tested: Sequence[str],
-        row_test: RowTest,
-        test: Test | None,
-        counters: ReadCounters,
-        wanted: ValueRange | None = None,
+        self, start: int | None, end: int | None, columns: Sequence[str], choice: RowChoice, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range that pass a test of some columns, in order."""
-        if not self.base:
-            return self._tree.select(start, end, columns, tested, row_test, test, counters, wanted)
+        """Rows of a time range that are wanted, in order."""
+        tested, keeps, base = choice.tested, choice.keeps, self.base
+        if not base:
+            return self._tree.select(start, end, columns, tested, keeps, choice.may_hold, counters, choice.values)
 
-        def test_shifted(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-            return row_test(shifted(batch, self.base))
+        def keeps_shifted(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+            return keeps(shifted(batch, base))
 
-        batches = self._tree.select(start, end, columns, tested, test_shifted, test, counters, wanted)
-        return (shifted(batch, self.base) for batch in batches)
+        batches = self._tree.select(
+            start, end, columns, tested, keeps_shifted, choice.may_hold, counters, choice.values
+        )
+        return (shifted(batch, base) for batch in batches)
 
     def count(
-        self,
-        start: int | None,
-        end: int | None,
-        wanted: ValueRange,
-        row_test: RowTest,
-        may_hold: Test,
-        holds_all: Test,
-        counters: ReadCounters,
+        self, start: int | None, end: int | None, choice: RowChoice, holds_all: Test, counters: ReadCounters
     ) -> int:
-        """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`."""
-        return self._tree.count(start, end, wanted, row_test, may_hold, holds_all, counters)
+        """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`.
+
+        The range is that of the choice, which must say both where such rows may be and which values they have.
+        """
+        assert choice.values is not None
+        assert choice.may_hold is not None
+        return self._tree.count(start, end, choice.values, choice.keeps, choice.may_hold, holds_all, counters)
 
     def subtrees(
         self, most_rows: int, start: int | None, end: int | None, test: Test | None, counters: ReadCounters

@@ -7,7 +7,9 @@ The file, little-endian, is made whole and synced before a manifest names it, an
     0   magic ``TLRD``, u32 version (1), u32 length of the notes, u32 CRC-32 of everything behind this head
     16  u32 number of entries, u32 bytes of an entry, u32 level, u32 zero
     32  notes: the layout of the tree (:meth:`Layout.to_notes`) as JSON, padded with spaces to a multiple of 8
-    ..  the entries, in order of time, without states of user-defined aggregates
+    ..  the entries, in order of time, with the states of user-defined aggregates that the layout names
+
+An entry that has no room for states has none, whatever the layout says.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from tidelog.index.entries import Entries, Words, entry_dtype, without_states, words_of
+from tidelog.index.entries import Entries, Words, entry_dtype, states_of, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError
@@ -46,12 +48,17 @@ class Reduced:
     @classmethod
     def of_tree(cls, tree: TreeReader, level: int) -> Reduced:
         """The entries of a closed tree at a level; those above it where the tree is not that high."""
-        return cls(tree.layout, level, without_states(tree.layout, tree.level_entries(level)))
+        return cls(tree.layout, level, tree.level_entries(level))
 
     @cached_property
     def words(self) -> Words:
         """The entries as a table of words."""
         return words_of(self.entries)
+
+    @property
+    def states(self) -> Words:
+        """The states of user-defined aggregates in the entries, a row for each."""
+        return states_of(self.layout, self.entries)
 
     @cached_property
     def lows(self) -> Ints:
@@ -106,7 +113,9 @@ class Reduced:
         if len(content) != start + count * size or zlib.crc32(content[16:]) != check:
             raise CorruptionError(f"{name} is damaged: its length or its checksum does not fit; {_RESTORE}")
         layout = Layout.of({"notes": json.loads(content[_HEAD.size : start])})
-        dtype = entry_dtype(len(layout.kinds))
+        if size == entry_dtype(len(layout.kinds)).itemsize:
+            layout = layout.with_states(())
+        dtype = entry_dtype(len(layout.kinds), layout.states.words)
         if dtype.itemsize != size or not count:
             raise CorruptionError(
                 f"{name} has {count} entries of {size} bytes; expected some of {dtype.itemsize}; {_RESTORE}"

@@ -9,9 +9,10 @@ from typing import NoReturn
 import numpy as np
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, blank
+from tidelog.index.entries import Entries, Words, blank
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
+from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import GrainError
@@ -68,6 +69,19 @@ class ReducedPart(SplitPart):
         merge_all(self.layout, columns, self.reduced.entries, firsts, lasts, found)
         return found
 
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range, which must not cut an entry.
+
+        All that is ``wanted`` must be among those of the layout.
+        """
+        first, last = self._between(start, end)
+        reduced = self.reduced
+        table = np.ascontiguousarray(reduced.states[first:last, self.layout.states.words_of(wanted)])
+        found = wanted.merge(table, np.array([0, last - first], np.int64))
+        if wanted.is_unknown(found)[0]:  # computed by a process without their code
+            self.refuse_rows()
+        return wanted.shifted(found, self.base) if self.base else found
+
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time, which must not be inside of an entry."""
         return int(self.reduced.before[self._place(time)])
@@ -107,8 +121,9 @@ class ReducedPart(SplitPart):
         low, high = int(reduced.lows[0]), int(reduced.highs[0])
         raise GrainError(
             f"the events from {show(self.first)} to {show(self.last)} are reduced to {len(reduced.entries)} entries, "
-            f"the first from {show(low)} to {show(high)}: only count, sum, min, max and avg of ranges that cut no "
-            f"entry can be told; ask for these, or for events after {show(self.last)}",
+            f"the first from {show(low)} to {show(high)}: only count, sum, min, max, avg and the user-defined "
+            "aggregates that were kept can be told, of ranges that cut no entry; ask for these, or for events after "
+            f"{show(self.last)}",
             grain=(low, high),
         )
 

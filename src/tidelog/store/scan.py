@@ -22,7 +22,7 @@ from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion
 from tidelog.store.merge import chained
-from tidelog.store.parts import Part, TreePart, may_delete
+from tidelog.store.parts import Part, RowChoice, TreePart, may_delete
 from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints
 from tidelog.store.seqset import SeqSet
@@ -162,8 +162,8 @@ def _read(
         tested = choice.columns
         test = pruning(part.layout, choice.where, choice.numbers, part.base)
         if isinstance(part, TreePart) and (tested or names):
-            values = choice.value_range(layout.stored, part.base)
-            yield from part.select(start, end, names, tested, choice.mask, test, counters, values)
+            rows_wanted = RowChoice(tested, choice.mask, test, choice.value_range(layout.stored, part.base))
+            yield from part.select(start, end, names, rows_wanted, counters)
             return
     wanted = list(dict.fromkeys((*names, *tested)))
     for batch in part.scan(start, end, wanted, test, counters):
@@ -231,7 +231,8 @@ def count(
         assert may_hold is not None
         if isinstance(part, TreePart):
             holds_all = certainty(part.layout, where)
-            total += part.count(start, end, wanted, where.mask, may_hold, holds_all, counters)
+            choice = RowChoice([wanted.column], where.mask, may_hold, wanted)
+            total += part.count(start, end, choice, holds_all, counters)
         else:
             rows = part.scan(start, end, [wanted.column], may_hold, counters)
             total += sum(int(where.mask(batch).sum()) for batch in rows)
