@@ -40,7 +40,7 @@ PRODUCER = "p"
 class Mark:
     """What the history had done, or was about to do, at a position of the log."""
 
-    what: Literal["created", "begun", "flushed", "loaded", "deleting", "deleted"]
+    what: Literal["created", "begun", "flushed", "loaded", "deleting", "deleted", "evolving", "evolved"]
     value: int = 0
 
 

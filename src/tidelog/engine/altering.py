@@ -50,6 +50,26 @@ def evolution(schema: Schema, renames: Renames, manifest: Manifest) -> Change:
     return Change(schema=schema, renames=renames, options=manifest.options.with_renamed(dict(renames)))
 
 
+def next_version(current: Schema, name: str, leader: Manifest) -> tuple[Schema, Renames]:
+    """What follows on the schema of stream ``name`` in the history of another one, and which columns it renames.
+
+    The last version has itself. Raises :class:`SchemaError` if the schema is none of the other one's.
+    """
+    refuse_strange(current, name, leader.schemas)
+    at = max(place for place, version in enumerate(leader.schemas) if version == current)
+    return (current, ()) if at == len(leader.renames) else (leader.schemas[at + 1], leader.renames[at])
+
+
+def refuse_strange(current: Schema, name: str, versions: Sequence[Schema]) -> None:
+    """Raise :class:`SchemaError` unless the schema of stream ``name``, which follows another one, is one of these."""
+    if current not in versions:
+        raise SchemaError(
+            f"stream {name!r}, which takes the events that are too late, has the columns {', '.join(current.names)}, "
+            f"which are not those of any version of the stream it belongs to, now {', '.join(versions[-1].names)}; "
+            "change it likewise, or rename it, and another one is made"
+        )
+
+
 def wanted_schema(current: Schema, whole: pa.Schema | Schema | None, **changes: Any) -> tuple[Schema, Renames]:
     """The schema that is wanted, given as a whole or by changes of the current one, and which columns it renames.
 

@@ -86,6 +86,7 @@ class Store:
                     self._catalogue.manifests(entry),
                     read_only=self._read_only,
                     open_aside=functools.partial(self._aside, entry.id),
+                    find_aside=functools.partial(self._find_aside, entry.id),
                     on_writing=self._start_maintainer,
                 )
                 self._streams[entry.id] = stream
@@ -95,23 +96,28 @@ class Store:
     def _aside(self, stream_id: str) -> Stream:
         """The stream for rows that are too late for another one; made if there is none.
 
-        Raises :class:`InputError` if there is one of that name with other columns.
+        It has the same columns: where a change of these was interrupted it is completed. Raises :class:`SchemaError` if
+        there is a stream of that name with other columns.
         """
-        with self._mutex:
-            late_for = self._streams[stream_id]
-        options = late_for.options
-        name = options.aside or f"{late_for.name}.late"
+        late_for, name = self._late_for(stream_id)
         try:
-            aside = options.replace(lateness=None, too_late="accept", aside=None)
+            aside = late_for.options.replace(lateness=None, too_late="accept", aside=None)
             return self.create_stream(name, late_for.schema, **aside.to_dict())
         except ExistsError:
             found = self.stream(name)
-        if found.schema != late_for.schema:
-            raise InputError(
-                f"stream {name!r} is to take the events that are too late for {late_for.name!r} and has other columns; "
-                "rename it, or name another one with the option aside"
-            )
+        found.follow(late_for.manifests.load())
         return found
+
+    def _find_aside(self, stream_id: str) -> Stream | None:
+        """The stream for rows that are too late for another one, if there is one."""
+        _, name = self._late_for(stream_id)
+        return self.stream(name) if name in self else None
+
+    def _late_for(self, stream_id: str) -> tuple[Stream, str]:
+        """A stream that sets late events aside, and the name of the one that takes them."""
+        with self._mutex:
+            stream = self._streams[stream_id]
+        return stream, stream.options.aside or f"{stream.name}.late"
 
     def streams(self) -> list[str]:
         """The names of all streams, sorted."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -12,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates import Binding, find
-from tidelog.engine.altering import attachment, detachment, evolution, several, wanted_schema
+from tidelog.engine.altering import (
+    attachment,
+    detachment,
+    evolution,
+    next_version,
+    refuse_strange,
+    several,
+    wanted_schema,
+)
 from tidelog.engine.maintainer import Account
 from tidelog.engine.questions import Moment, Questions, column_names, moment, texts_of
 from tidelog.engine.toolate import AsideNeeded, Gate
@@ -25,8 +34,8 @@ from tidelog.model.errors import (
     InputError,
     LockedError,
     ReadOnlyError,
-    SchemaError,
 )
+from tidelog.model.evolution import Renames
 from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
@@ -45,7 +54,6 @@ from tidelog.store.rebuilding import rebuild
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
 from tidelog.store.scan import readable, scan
-from tidelog.store.seqset import SeqSet
 from tidelog.store.shape import describe
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
@@ -78,12 +86,13 @@ class Stream:
         *,
         read_only: bool,
         open_aside: Callable[[], Stream],
+        find_aside: Callable[[], Stream | None],
         on_writing: Callable[[], None] = lambda: None,
     ) -> None:
         """Use ``Store.stream``.
 
-        ``open_aside`` gives the stream for rows that are too late; ``on_writing`` is called when the stream is about to
-        be written.
+        ``open_aside`` gives the stream for rows that are too late, ``find_aside`` only if there is one; ``on_writing``
+        is called when the stream is about to be written.
         """
         self.name = name
         self._manifests = manifests
@@ -104,6 +113,7 @@ class Stream:
         """Whether rows that are too late are kept out."""
         self._gate: Gate | None = None
         self._open_aside = open_aside
+        self._find_aside = find_aside
         self._rows: list[Row] = []
         """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
@@ -177,28 +187,21 @@ class Stream:
         self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None, site: Site
     ) -> Tail:
         """Append rows that are not too late, and do with others what the stream's options say."""
-        with self._mutex:
-            tail = self._writer()
-            gate = self._gate
-            assert gate is not None
-            if self._site is not site:  # another thread has changed the schema
-                batches = self._brought(batches, site)
-        if not isinstance(batches, list):  # which cannot be looked at twice
-            gate.open_aside()
         while True:
             with self._mutex:
-                self._check_writable()
+                tail, gate = self._writer(), self._gate
+                assert gate is not None
+                if self._site is not site:  # another thread has changed the schema
+                    batches, site = self._brought(batches, site), self._site
                 last = None if producer is None else tail.last_number(producer)
                 if last is not None and number is not None and number <= last:
                     return tail
-                try:
-                    tail.append(gate.sift(batches, producer, number), producer=producer, number=number)
-                except AsideNeeded:
-                    pass
-                else:
-                    if self._is_committed:
-                        gate.flush()
-                    return tail
+                if gate.is_open or isinstance(batches, list):  # those of a reader cannot be looked at twice
+                    with suppress(AsideNeeded):
+                        tail.append(gate.sift(batches, producer, number), producer=producer, number=number)
+                        if self._is_committed:
+                            gate.flush()
+                        return tail
             gate.open_aside()
 
     def _brought(self, batches: Iterable[pa.RecordBatch], site: Site) -> Iterable[pa.RecordBatch]:
@@ -345,10 +348,44 @@ class Stream:
         Takes the tail lock: raises :class:`LockedError` while another process writes the stream. Raises
         :class:`SchemaError`, with nothing changed, for what events from before cannot be read through.
         """
-        if self.options.too_late == "aside":
-            raise SchemaError(
-                f"stream {self.name!r} sets late events aside, in a stream with the same columns, which cannot change"
-            )
+        changes = {"add": add, "widen": widen, "rename": rename, "loosen": loosen}
+        # Looked for before the stream's lock is taken: the store has one of its own, which comes first.
+        aside = self._find_aside() if self.options.too_late == "aside" else None
+        with ExitStack() as resources:
+            if aside is not None:
+                resources.enter_context(aside._holding_tail())
+
+            def step() -> tuple[Schema, Renames]:
+                wanted, renames = wanted_schema(self.schema, schema, **changes)
+                if aside is not None:
+                    refuse_strange(aside.schema, aside.name, (*self._manifests.load().schemas, wanted))
+                return wanted, renames
+
+            self._change_schema(step)
+            if aside is not None:
+                # Second: what is behind can follow at any time, by what the stream's manifest knows of its versions.
+                aside.follow(self._manifests.load())
+        return self.schema
+
+    def follow(self, leader: Manifest) -> None:
+        """Change the schema as that of another stream was changed, from the version on that both have in common.
+
+        For a stream that takes what is too late for another one. Raises :class:`SchemaError` if its schema is none of
+        the other one's.
+        """
+
+        def step() -> tuple[Schema, Renames]:
+            return next_version(self.schema, self.name, leader)
+
+        while self.schema != leader.schema:
+            self._change_schema(step)
+
+    @contextmanager
+    def _holding_tail(self) -> Iterator[Tail]:
+        """Keep the tail lock; those who did not have it before give it up again.
+
+        Raises :class:`LockedError` if another process has it.
+        """
         with self._mutex:
             was_open = self._tail is not None
             try:
@@ -358,33 +395,32 @@ class Stream:
                     f"the schema of stream {self.name!r} cannot change while another process writes it ({error}); let "
                     "that one do it, or close it there first"
                 ) from error
-            try:
-                self._append_rows()
-                wanted, renames = wanted_schema(self.schema, schema, add=add, widen=widen, rename=rename, loosen=loosen)
-                if wanted != self.schema or renames:
-                    options = self.options.with_renamed(dict(renames))
-                    # What could not be computed of the new columns is refused before anything is changed.
-                    States.of(
-                        Layout(wanted).stored,
-                        wanted.time,
-                        [each for each in options.user_aggregates if find(each.id) is not None],
-                    )
-                    lock = tail.evolve(partial(evolution, wanted, renames))
-                    self._tail = None
-                    self._adopt(self._site.at(self._manifests.load()))
-                    if not was_open:
-                        lock.release()
-                        self._gathering = 1
-                        return self.schema
-                    self._tail = Tail(self._site, self._manifests, lock)
-                    if self._is_gated:
-                        self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
-            finally:
+        try:
+            yield tail
+        finally:
+            with self._mutex:
                 if not was_open and self._tail is not None:  # who does not write must not keep others from it
-                    self._tail.close()
-                    self._tail = None
+                    tail, self._tail = self._tail, None
                     self._gathering = 1
-            return self.schema
+                    tail.close()
+
+    def _change_schema(self, step: Callable[[], tuple[Schema, Renames]]) -> None:
+        """Go on with the schema that ``step``, called when it cannot change any more, says, and the renames to it."""
+        with self._mutex, self._holding_tail() as tail:
+            self._append_rows()
+            wanted, renames = step()
+            if wanted == self.schema and not renames:
+                return
+            options = self.options.with_renamed(dict(renames))
+            # What could not be computed of the new columns is refused before anything is changed.
+            known = [each for each in options.user_aggregates if find(each.id) is not None]
+            States.of(Layout(wanted).stored, wanted.time, known)
+            lock = tail.evolve(partial(evolution, wanted, renames))
+            self._tail = None
+            self._adopt(self._site.at(self._manifests.load()))
+            self._tail = Tail(self._site, self._manifests, lock)
+            if self._is_gated:
+                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.

@@ -60,6 +60,11 @@ class Gate:
         self._newest = newest
         return kept
 
+    @property
+    def is_open(self) -> bool:
+        """Whether all rows can be dealt with: the stream for those that are too late is open, or not needed."""
+        return self._rejects or self._aside is not None
+
     def open_aside(self) -> None:
         """Open the stream for rows that are too late. Not with the stream's lock, for the store has one of its own."""
         if self._aside is None and not self._rejects:

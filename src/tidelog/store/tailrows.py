@@ -76,6 +76,8 @@ class TailRows:
 
     def accept(self, batch: pa.RecordBatch) -> None:
         """Give rows their numbers; small batches wait until there are enough of them to be worth the work."""
+        if not batch.num_rows:  # all of its rows were set aside, for example
+            return
         if batch.num_rows < _SMALL:
             self.wait(batch, batch.num_rows)
         else:
