@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from support.crash_medium import RecordingMedium, kills, random_power_losses
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import InputError, NotFoundError, SchemaError
+from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError
 
 ASIDE = f"{NAME}.late"
 
@@ -158,3 +160,153 @@ def test_what_was_flushed_survives_in_both_streams() -> None:
             assert not kept & aside
             looked += 1
     assert looked > 15
+
+
+def test_an_append_all_of_whose_rows_are_set_aside() -> None:
+    medium, store, stream = created("aside")
+    stream.append(table([(100, 0)]))
+    stream.append(table([(50, 1), (60, 2)]))
+    stream.append(table([(51, 3)]), producer="p", number=0)
+    stream.append(table([(101, 4)]))
+    assert ids(stream) == [0, 4]
+    stream.flush()
+    with Store(medium, read_only=True) as other:
+        assert (ids(other.stream(NAME)), ids(other.stream(ASIDE))) == ([0, 4], [1, 3, 2])
+    store.close()
+
+
+class TestChangingTheSchema:
+    """The stream beside has the columns of the one it belongs to, whatever happens in between."""
+
+    STEPS: tuple[dict[str, Any], ...] = (
+        {"add": {"a": pa.int8()}},
+        {"rename": {"text": "a", "a": "text"}},
+        {"widen": {"text": pa.int32()}, "add": {"b": pa.string()}},
+    )
+
+    def append(self, stream: Stream, rows: list[tuple[int, int]]) -> None:
+        stream.append([dict(zip(stream.schema.names, row, strict=False)) for row in rows])
+
+    def test_both_streams_change(self) -> None:
+        medium, store, stream = created("aside")
+        stream.evolve(add={"early": pa.int8()})  # before there is anything beside
+        self.append(stream, [(100, 0), (50, 1)])
+        for index, step in enumerate(self.STEPS):
+            stream.evolve(**step)
+            assert store.stream(ASIDE).schema == stream.schema
+            self.append(stream, [(101, 2 + 2 * index), (51, 3 + 2 * index)])
+        with pytest.raises(SchemaError):
+            stream.evolve(rename={"nothing": "x"})
+        assert store.stream(ASIDE).schema == stream.schema
+        stream.flush()
+        with Store(medium, read_only=True) as other:
+            for name, expected in ((NAME, [0, 2, 4, 6]), (ASIDE, [1, 3, 5, 7])):
+                assert other.stream(name).scan().read_all()["id"].to_pylist() == expected
+        store.close()
+
+    def test_neither_changes_while_another_process_writes_one_of_them(self) -> None:
+        medium, store, stream = created("aside")
+        stream.append(table([(100, 0), (50, 1)]))
+        store.close()
+        with Store(medium) as store, Store(medium) as other:
+            other.stream(ASIDE).append(table([(1, 9)]))
+            with pytest.raises(LockedError, match="another process"):
+                store.stream(NAME).evolve(add={"a": pa.int8()})
+            assert "a" not in store.stream(NAME).schema.names
+            other.stream(ASIDE).close()
+            store.stream(NAME).evolve(add={"a": pa.int8()})
+            assert store.stream(NAME).schema == store.stream(ASIDE).schema
+            other.close()
+        with Store(medium) as store:  # nobody keeps a lock who did not write
+            for name in (NAME, ASIDE):
+                store.stream(name).append({"ts": 200, "a": 1})
+
+    def test_a_stream_that_is_ahead_waits_for_the_other(self) -> None:
+        """As in a backup whose streams were looked at just before and just after a change."""
+        _, store, stream = created("aside")
+        stream.append(table([(100, 0), (50, 1)]))
+        store.stream(ASIDE).evolve(add={"a": pa.int8()})
+        with pytest.raises(SchemaError, match="not those of any version"):
+            stream.evolve(add={"b": pa.int8()})
+        stream.evolve(add={"a": pa.int8()})
+        self.append(stream, [(101, 2), (51, 3)])
+        assert stream.schema == store.stream(ASIDE).schema
+        store.close()
+
+    def test_any_crash_leaves_what_goes_on(self) -> None:
+        medium, store, stream = created("aside")
+        self.append(stream, [(100, 0), (50, 1)])
+        stream.flush()
+        began = len(medium.log)
+        for index, step in enumerate(self.STEPS):
+            stream.evolve(**step)
+            medium.mark(index + 1)
+        store.close()
+        positions = range(began, len(medium.log) + 1)
+        differed = 0
+        for crash in [*kills(medium, positions), *random_power_losses(medium, 1, 5, positions)][::11]:
+            with Store(crash.medium()) as left:
+                main, beside = left.stream(NAME), left.stream(ASIDE)
+                assert len(main.manifests.load().schemas) - 1 >= (crash.marks[-1] if crash.marks else 0)
+                differed += main.schema != beside.schema
+                self.append(main, [(101, 2), (51, 3)])
+                assert main.schema == beside.schema
+                assert [row["id"] for row in main.scan().read_all().to_pylist()] == [0, 2]
+                assert [row["id"] for row in beside.scan().read_all().to_pylist()] == [1, 3]
+                main.evolve(add={"late": pa.int8()})
+                assert main.schema == beside.schema
+                assert left.check() == []
+        assert differed > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_numbered_appends_are_in_one_of_the_streams_exactly_once_after_any_crash(seed: int) -> None:
+    """Whatever else was appended before they are sent again, and whichever event is the newest one then."""
+    medium, store, stream = created("aside", 30, late_rows=2, journal_bytes=500)
+    dice = random.Random(seed)
+    sent: list[list[tuple[int, int]]] = []
+    count = itertools.count()
+    for now in range(100, 400, 15):
+        rows = [(now - dice.choice([0, 0, 5, 12, 25, 60]), next(count)) for _ in range(dice.choice([1, 4, 12]))]
+        sent.append(rows)
+        medium.mark(len(sent))
+        stream.append(table(rows), producer="p", number=len(sent) - 1)
+        if dice.random() < 0.3:
+            stream.append(table([(now + dice.choice([1, 30]), -1 - next(count))]))  # which may be lost
+        if dice.random() < 0.4:
+            stream.flush()
+    store.close()
+    looked = 0
+    for crash in [*kills(medium), *random_power_losses(medium, 1, seed)][:: 9 + seed]:
+        begun = crash.marks[-1] if crash.marks else 0
+        if not begun:
+            continue
+        looked += 1
+        with Store(crash.medium()) as left:
+            main = left.stream(NAME)
+            last = main.last_number("p")
+            there = set(ids(main)) | set(ids(left.stream(ASIDE)) if ASIDE in left else [])
+            assert {id for rows in sent[: 0 if last is None else last + 1] for _, id in rows} <= there
+            if dice.random() < 0.5:
+                main.append(table([(dice.choice([150, 450]), -1_000_000)]))
+            for number, rows in enumerate(sent[:begun]):
+                main.append(table(rows), producer="p", number=number)
+            found = ids(main) + (ids(left.stream(ASIDE)) if ASIDE in left else [])
+            expected = sorted(id for rows in sent[:begun] for _, id in rows)
+            assert sorted(id for id in found if id >= 0) == expected, crash
+    assert looked > 20
+
+
+def test_an_append_that_the_tail_flushes_by_itself_is_whole() -> None:
+    """Late rows at their limit make the tail flush in the middle of an append; a crash must not leave a part of it."""
+    medium, store, stream = created("aside", 30, late_rows=1)
+    stream.append(table([(100 + index, index) for index in range(20)]), producer="p", number=0)
+    stream.flush()
+    stream.append(table([(101, 20), (50, 21)]), producer="p", number=1)
+    assert len(stream) == 21  # rows that wait in memory are sorted in, and one is late
+    stream.append(table([(130, 22), (51, 23)]), producer="p", number=2)
+    for crash in random_power_losses(medium, 8, 3, [len(medium.log)]):
+        with Store(crash.medium()) as left:
+            assert left.stream(NAME).last_number("p") == 2, "the append was not flushed, so this tests nothing"
+            assert ids(left.stream(ASIDE)) == [21, 23]
+    store.close()

@@ -14,11 +14,13 @@ import pytest
 from support.crash_medium import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.index.entries import without_states
 from tidelog.model.errors import CorruptionError, GrainError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.coarsening import coarsen
 from tidelog.store.filenames import new_file_name
-from tidelog.store.manifest import Change
+from tidelog.store.manifest import Change, Manifest
 from tidelog.store.pieces import plan
 from tidelog.store.reduced import Reduced, read_reduced, write_reduced
 from tidelog.store.seqset import SeqSet
@@ -176,6 +178,66 @@ class TestAnswers:
         assert stream.check() == []
 
 
+class TestUserAggregates:
+    CALLS = ("second_largest(n)", "last(n)", "var_pop(x)")
+
+    def of_events(self, start: int | None, end: int | None) -> list[Any]:
+        inside = [time for time in TIMES if (start is None or time >= start) and (end is None or time < end)]
+        values = sorted(time % 101 for time in inside if time % 5)
+        last = None if not inside or inside[-1] % 5 == 0 else inside[-1] % 101
+        second = values[-2] if len(values) > 1 else None
+        return [second, last, float(np.var([time / 8 for time in inside])) if inside else None]
+
+    @pytest.mark.parametrize("grain", [None, 200])
+    def test_those_that_were_kept_are_exact_or_refused(self, medium: RecordingMedium, grain: int | None) -> None:
+        stream = create(medium, user_aggregates=list(self.CALLS))
+        stream.coarsen(10_000, grain)
+        entries = entries_of(stream)
+        answered = 0
+        for start, end in [(None, None), (None, 96), (0, 384), (768, 1536), (1000, 1200), (48, None), (5000, 6000)]:
+            cut = any(low < bound <= high for bound in (start, end) if bound is not None for low, high in entries)
+            if cut:
+                with pytest.raises(GrainError):
+                    stream.aggregate(start, end, self.CALLS)
+                continue
+            answered += 1
+            found = stream.aggregate(start, end, self.CALLS)
+            assert list(found.values()) == pytest.approx(self.of_events(start, end))
+        assert answered > 3
+        assert stream.check() == []
+
+    def test_others_are_refused_but_for_whole_splits_with_states(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.attach("last(n)")
+        stream.coarsen(10_000)
+        with pytest.raises(GrainError, match="that were kept"):
+            stream.aggregate(None, None, "last(n)")
+        load(stream, [5001])
+        assert stream.aggregate(5000, None, "last(n)") == {"last(n)": 5001 % 101}
+
+    def test_they_survive_changes_of_other_columns(self, medium: RecordingMedium) -> None:
+        stream = create(medium, user_aggregates=["last(n)", "var_pop(x)"])
+        stream.coarsen(10_000)
+        stream.evolve(add={"more": pa.int8()}, rename={"n": "number"})
+        assert stream.aggregate(48, 96, ["last(number)"]) == {"last(number)": self.of_events(48, 96)[1]}
+        stream.evolve(rename={"x": "n"})
+        assert stream.aggregate(48, 96, ["var_pop(n)"])["var_pop(n)"] == pytest.approx(self.of_events(48, 96)[2])
+
+    def test_files_without_states_are_read(self, medium: RecordingMedium) -> None:
+        stream = create(medium, user_aggregates=["last(n)"])
+        stream.coarsen(10_000)
+        [info] = stream.manifests.load().splits.values()
+        [reduced] = reduced_of(stream)
+        name = new_file_name(0, ".levels")
+        bare = replace(reduced, entries=without_states(reduced.layout, reduced.entries))
+        write_reduced(medium, stream.site.path(name), bare)
+        stream.manifests.commit(lambda _: Change(remove=(info.name,), add=(replace(info, name=name),)))
+        assert stream.aggregate(48, 96, AGGREGATES) == pytest.approx(expected(TIMES, 48, 96))
+        with pytest.raises(GrainError):
+            stream.aggregate(48, 96, "last(n)")
+        assert stream.check() == []
+
+
 class TestWhichSplits:
     def test_only_whole_splits_before_the_time(self, medium: RecordingMedium) -> None:
         stream = create(medium)
@@ -227,6 +289,25 @@ class TestWhichSplits:
         assert stream.coarsen(10_000).splits == 2
 
 
+def test_the_journal_is_asked_after_the_manifest(medium: RecordingMedium) -> None:
+    """A split that is closed in between has rows that the journal may have too: it must be left alone."""
+    stream = create(medium)
+    loads: list[str] = []
+    known = stream.manifests.load
+
+    def load_manifest() -> Manifest:
+        loads.append("manifest")
+        return known()
+
+    def journaled() -> list[tuple[int, int]]:
+        loads.append("journal")
+        return [(0, 10)]
+
+    stream.manifests.load = load_manifest  # type: ignore[method-assign]
+    assert coarsen(stream.site, stream.manifests, 10_000, None, journaled).splits == 0
+    assert loads == ["manifest", "journal"]
+
+
 class TestDeleting:
     def test_between_entries_it_is_exact_and_inside_it_is_refused(self, medium: RecordingMedium) -> None:
         stream = create(medium)
@@ -245,6 +326,28 @@ class TestDeleting:
         load(stream, [2090])
         assert stream.maintain().deleted_before == 1090 // 48 * 48
         assert stream.aggregate(None, None, "min(ts)") == {"min(ts)": 1056}
+
+    def test_retention_inside_of_an_entry_makes_no_commits(self, medium: RecordingMedium) -> None:
+        stream = create(medium, retention=700)
+        stream.coarsen(10_000, 1_000_000)
+        assert len(entries_of(stream)) < 4
+        load(stream, [2200])
+        assert stream.maintain().deleted_before == 768
+        before = stream.manifests.load()
+        for _ in range(3):
+            assert stream.maintain().deleted_before is None
+        assert stream.manifests.load().number == before.number
+
+    def test_an_overwrite_that_was_interrupted_hides_what_it_overwrites(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        began = len(medium.log)
+        load(stream, [100], Interval(0, 2000))
+        seen = set()
+        for crash in kills(medium, range(began, len(medium.log) + 1)):
+            with Store(crash.medium(), read_only=True) as store:
+                seen.add(store.stream("s").aggregate(None, None, "count(*)")["count(*)"])
+        assert seen == {ROWS, 1}
 
     def test_a_part_is_not_overwritten(self, medium: RecordingMedium) -> None:
         stream = create(medium)

@@ -196,13 +196,15 @@ class Stream:
                 last = None if producer is None else tail.last_number(producer)
                 if last is not None and number is not None and number <= last:
                     return tail
-                if gate.is_open or isinstance(batches, list):  # those of a reader cannot be looked at twice
+                is_reader = not isinstance(batches, list)
+                is_ready = gate.is_ready(is_reader=is_reader, is_numbered=producer is not None)
+                if is_ready:
                     with suppress(AsideNeeded):
                         tail.append(gate.sift(batches, producer, number), producer=producer, number=number)
                         if self._is_committed:
                             gate.flush()
                         return tail
-            gate.open_aside()
+            gate.prepare(makes=is_ready or is_reader)
 
     def _brought(self, batches: Iterable[pa.RecordBatch], site: Site) -> Iterable[pa.RecordBatch]:
         """Batches of the schema of a site as batches of the schema now."""
@@ -408,6 +410,8 @@ class Stream:
         """Go on with the schema that ``step``, called when it cannot change any more, says, and the renames to it."""
         with self._mutex, self._holding_tail() as tail:
             self._append_rows()
+            if self._gate is not None:
+                self._gate.flush()
             wanted, renames = step()
             if wanted == self.schema and not renames:
                 return
@@ -420,7 +424,7 @@ class Stream:
             self._adopt(self._site.at(self._manifests.load()))
             self._tail = Tail(self._site, self._manifests, lock)
             if self._is_gated:
-                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
+                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside, self._find_aside)
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.
@@ -450,7 +454,7 @@ class Stream:
                     raise
                 continue  # somebody has changed the schema just now
             if self._is_gated:
-                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside)
+                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside, self._find_aside)
             self._on_writing()
             self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail

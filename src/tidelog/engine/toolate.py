@@ -1,8 +1,14 @@
-"""Rows that are later than a stream's ``lateness`` allows: refused, or set aside in a stream beside it."""
+"""Rows that are later than a stream's ``lateness`` allows: refused, or set aside in a stream beside it.
+
+Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first. If a crash comes
+in between, a numbered append that is sent again is *half done*: some of its rows are beside already. Which ones cannot
+be told by their times, for the newest event may be another one by then; so they are looked up there, and left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +16,7 @@ import pyarrow as pa
 
 from tidelog.model.errors import InputError
 from tidelog.model.schema import Schema
+from tidelog.model.time import INT64_MAX
 from tidelog.store.options import StreamOptions
 from tidelog.store.rows import Ints, times
 from tidelog.store.tail import Tail
@@ -25,8 +32,15 @@ class AsideNeeded(Exception):
 class Gate:
     """Lets rows pass that are at most ``lateness`` older than the newest one before them. Calls must take turns."""
 
-    def __init__(self, schema: Schema, options: StreamOptions, tail: Tail, aside: Callable[[], Stream]) -> None:
-        """``aside`` gives the stream for rows that are too late, and makes it if there is none."""
+    def __init__(
+        self,
+        schema: Schema,
+        options: StreamOptions,
+        tail: Tail,
+        open_aside: Callable[[], Stream],
+        find_aside: Callable[[], Stream | None],
+    ) -> None:
+        """``open_aside`` gives the stream for rows that are too late, and makes it if there is none."""
         ticks = options.lateness_ticks(schema.clock)
         assert ticks is not None  # options see to that
         self._schema = schema
@@ -34,8 +48,11 @@ class Gate:
         self._lateness = options.lateness
         self._rejects = options.too_late == "reject"
         self._tail = tail
-        self._open_aside = aside
+        self._open_aside = open_aside
+        self._find_aside = find_aside
         self._aside: Stream | None = None
+        self._set_aside_before: Mapping[str, int] | None = None
+        """By producer, the last append of which rows were beside when this gate was made; None: not looked up yet."""
         self._newest = tail.newest
 
     def sift(
@@ -45,12 +62,15 @@ class Gate:
 
         Of a list, all are looked at before anything is done with the others; batches of a reader one after the other.
         Raises :class:`InputError`, with the row, if there is one that is refused, and :class:`AsideNeeded` if rows are
-        to be set aside and :meth:`open_aside` was not called; nothing has happened then.
+        to be set aside and :meth:`prepare` was not told to make the stream for them; nothing has happened then.
         """
         if producer is None and not isinstance(batches, list):
             return self._sifted_one_by_one(batches)
         kept, late, newest = [], [], self._newest
         first = 0
+        if producer is not None and number is not None and self._is_half_done(producer, number):
+            batches = self._without_those_beside(list(batches))
+            producer = number = None  # whose number it has there already
         for batch in batches:
             passing, rest, newest = self._part(batch, newest, first)
             first += batch.num_rows
@@ -60,15 +80,58 @@ class Gate:
         self._newest = newest
         return kept
 
-    @property
-    def is_open(self) -> bool:
-        """Whether all rows can be dealt with: the stream for those that are too late is open, or not needed."""
-        return self._rejects or self._aside is not None
+    def is_ready(self, *, is_reader: bool, is_numbered: bool) -> bool:
+        """Whether :meth:`sift` can be tried; otherwise :meth:`prepare` comes first.
 
-    def open_aside(self) -> None:
-        """Open the stream for rows that are too late. Not with the stream's lock, for the store has one of its own."""
-        if self._aside is None and not self._rejects:
+        Batches of a reader cannot be looked at twice, so the stream beside must be open; for an append with a number,
+        what is there must be known.
+        """
+        if self._rejects:
+            return True
+        return not (is_reader and self._aside is None) and not (is_numbered and self._set_aside_before is None)
+
+    def prepare(self, *, makes: bool) -> None:
+        """Open the stream for rows that are too late, if there is one, or if it ``makes`` one.
+
+        Not with the stream's lock, for the store has one of its own.
+        """
+        if self._aside is not None or self._rejects:
+            return
+        found = self._find_aside()
+        if self._set_aside_before is None:
+            head = None if found is None else found.published().head
+            self._set_aside_before = {} if head is None else head.producers
+        if makes:
             self._aside = self._open_aside()
+
+    def _is_half_done(self, producer: str, number: int) -> bool:
+        """Whether rows of an append that is not in the stream are beside it already."""
+        before = self._set_aside_before
+        if before is None or number > before.get(producer, -1):
+            return False
+        if self._aside is None:
+            raise AsideNeeded
+        return True
+
+    def _without_those_beside(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """The rows of batches but for those that the stream beside has, each as often as it has them."""
+        assert self._aside is not None
+        at = [times(batch, self._schema) for batch in batches if batch.num_rows]
+        if not at:
+            return batches
+        names = self._schema.names
+        first, last = min(int(each.min()) for each in at), max(int(each.max()) for each in at)
+        there = Counter[str]()
+        for found in self._aside.scan(first, min(last + 1, INT64_MAX), names):
+            there.update(_texts(found))
+        left = []
+        for batch in batches:
+            is_new = []
+            for text in _texts(batch):
+                is_new.append(not there[text])
+                there[text] -= bool(there[text])
+            left.append(batch.filter(pa.array(is_new, pa.bool_())))
+        return left
 
     def flush(self) -> None:
         """Make rows durable that were set aside."""
@@ -116,7 +179,15 @@ class Gate:
         if self._aside is None:
             raise AsideNeeded
         self._aside.append(pa.Table.from_batches(late), producer=producer, number=number)
+        if producer is not None:
+            # At once: the tail flushes by itself now and then, and must not count an append of which a part is missing.
+            self._aside.flush()
         self._tail.count_too_late(aside=sum(batch.num_rows for batch in late))
+
+
+def _texts(batch: pa.RecordBatch) -> list[str]:
+    """Rows as texts that are the same for the same values, NaN included. For the few rows after a crash."""
+    return [repr(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
 def _is_beyond(before: Ints, at: Ints, ticks: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

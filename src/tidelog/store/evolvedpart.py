@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, entry_dtype
+from tidelog.index.entries import Entries, Words, empty, entry_dtype
 from tidelog.index.layout import Layout
+from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
@@ -46,6 +47,7 @@ class _Translation:
     """Entries of one layout as entries of another."""
 
     def __init__(self, old: Layout, new: Layout) -> None:
+        self._old = old
         self._new = new
         self._size = len(old.kinds)
         self.sources: dict[int, int] = {}
@@ -60,6 +62,15 @@ class _Translation:
     def answers(self, columns: Ints) -> bool:
         """Whether translated entries know all that entries know of columns of the new layout."""
         return all(column in self.exact or column not in self.sources for column in columns.tolist())
+
+    def keeps(self, names: Sequence[str]) -> bool:
+        """Whether columns have the same types under both, so that whatever was computed of them still holds."""
+        places = [self._new.index(name) for name in names if name in self._new.stored.names]
+        same = [each for each in places if each in self.sources and self._is_same(each)]
+        return len(same) == len(names)
+
+    def _is_same(self, index: int) -> bool:
+        return self._old.types[self.sources[index]] == self._new.types[index]
 
     def columns(self, columns: Ints) -> Ints:
         """Where the old layout has columns of the new one, as far as it has them."""
@@ -93,8 +104,10 @@ class EvolvedPart(TreePart):
     def __init__(self, part: TreePart, layout: Layout) -> None:
         """``part`` has the layout of its tree, with the names of ``layout``."""
         self._part = part
-        self._layout = layout.with_states(())  # states of other types, or of columns that were not there
-        self._translation = _Translation(part.layout, self._layout)
+        self._plain = layout.with_states(())
+        self._translation = _Translation(part.layout, self._plain)
+        kept = [each for each in part.layout.states.kept if self._translation.keeps(each.binding.columns)]
+        self._layout = self._plain.with_states(kept) if kept else self._plain
         self.info = part.info
         self.base = part.base
         self.opened = part.opened
@@ -119,7 +132,7 @@ class EvolvedPart(TreePart):
 
     @property
     def layout(self) -> Layout:
-        """The layout it is presented under."""
+        """The layout it is presented under, with those states of its tree that still hold."""
         return self._layout
 
     @property
@@ -171,18 +184,18 @@ class EvolvedPart(TreePart):
         if self._is_whole(start, end) and isinstance(self._part, SplitPart):
             known = self._translation.of_bytes(self._part.info.entry)
             if known is not None:
-                return Aggregate(self._layout, columns, known)
+                return Aggregate(self._plain, columns, known)
         found = self._part.aggregate(start, end, self._translation.columns(columns), counters)
-        return Aggregate(self._layout, columns, self._translation(found.entry))
+        return Aggregate(self._plain, columns, self._translation(found.entry))
 
     def _is_whole(self, start: int | None, end: int | None) -> bool:
         return (start is None or start <= self.first) and (end is None or end > self.last)
 
     def _from_events(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
-        names = [self._layout.stored.names[index] for index in columns.tolist()]
-        total = Aggregate(self._layout, columns)
+        names = [self._plain.stored.names[index] for index in columns.tolist()]
+        total = Aggregate(self._plain, columns)
         for batch in self.scan(start, end, names, None, counters):
-            total.merge(Aggregate.of(self._layout, batch, columns))
+            total.merge(Aggregate.of(self._plain, batch, columns))
         return total
 
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
@@ -191,4 +204,8 @@ class EvolvedPart(TreePart):
             return self._translation(self._part.aggregates(starts, ends, self._translation.columns(columns), counters))
         ranges = zip(starts.tolist(), ends.tolist(), strict=True)
         found = [self._from_events(start, max(start, end), columns, counters).entry for start, end in ranges]
-        return np.concatenate(found) if found else empty(self._layout, 0)
+        return np.concatenate(found) if found else empty(self._plain, 0)
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range, a table of one row."""
+        return self._part.states(start, end, wanted, counters)

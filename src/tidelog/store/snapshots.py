@@ -23,6 +23,7 @@ from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
 from tidelog.store.published import Publications, TailRecord
 from tidelog.store.reduced import Reduced
 from tidelog.store.reducedpart import ReducedPart, reduced_split
+from tidelog.store.retention import is_deleted
 from tidelog.store.rows import seqs, sorted_rows
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
@@ -57,6 +58,10 @@ def _layouts(site: Site) -> dict[str, Layout]:
 def _key(site: Site, info: SplitInfo) -> tuple[str, int]:
     """What a split is kept under: with the names that its columns have as of a version of the schema."""
     return info.name, 0 if site.history is None else len(site.history.schemas)
+
+
+def _is_hidden(manifest: Manifest, info: SplitInfo | None) -> bool:
+    return info is not None and info.kind == "reduced" and is_deleted(manifest, info)
 
 
 class Snapshots:
@@ -243,7 +248,11 @@ class Snapshots:
         layout = site.layout
         if len(manifest.schemas) > 1:
             open_parts = [under(part, layout) for part in open_parts]
-        parts: list[Part] = [*self._closed(site, manifest), *open_parts]
+        closed = self._closed(site, manifest)
+        if manifest.deletions:
+            # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
+            closed = [part for part in closed if not _is_hidden(manifest, part.info)]
+        parts: list[Part] = [*closed, *open_parts]
         parts += [MemoryPart(layout, batch) for batch in rows]
         given_out = max(next_seq, manifest.next_seq)
         return Snapshot(manifest, layout, tuple(parts), given_out, unseen, view=view, version=site.version)
