@@ -70,7 +70,7 @@ class _Translation:
         return len(same) == len(names)
 
     def _is_same(self, index: int) -> bool:
-        return self._old.types[self.sources[index]] == self._new.types[index]
+        return bool(self._old.types[self.sources[index]] == self._new.types[index])
 
     def columns(self, columns: Ints) -> Ints:
         """Where the old layout has columns of the new one, as far as it has them."""
