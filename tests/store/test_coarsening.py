@@ -349,6 +349,18 @@ class TestDeleting:
                 seen.add(store.stream("s").aggregate(None, None, "count(*)")["count(*)"])
         assert seen == {ROWS, 1}
 
+    def test_what_is_overwritten_elsewhere_does_not_matter(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000)
+        load(stream, list(range(5000, 5400)))
+        load(stream, [5100], Interval(5050, 5200))
+        assert stream.snapshot().deletions(None, None)
+        times = [*TIMES, *range(5000, 5050), 5100, *range(5200, 5400)]
+        for start, end in [(None, None), (48, None), (None, 5100), (5060, 5210), (5300, 5301)]:
+            wanted = pytest.approx(expected(times, start, end))
+            assert stream.aggregate(start, end, AGGREGATES) == wanted
+            assert stream.aggregate_all([(start, end)], AGGREGATES) == [wanted]
+
     def test_a_part_is_not_overwritten(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         stream.coarsen(10_000)

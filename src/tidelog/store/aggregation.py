@@ -15,7 +15,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.store.fromentries import EntryQuestion, plain
-from tidelog.store.fromstates import FROM_EVENTS, FROM_INDEX, Known, StateQuestion
+from tidelog.store.fromstates import FROM_EVENTS, FROM_INDEX, FROM_MASKED, Known, StateQuestion
 from tidelog.store.scan import count, scan
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -57,15 +57,17 @@ def aggregate(
     """
     counters = ReadCounters()
     known: Mapping[int, Known] = {}
-    if where is None and snapshot.is_whole(start, end, numbers):
-        known = _from_index(question.of_entries.ask(snapshot, start, end, counters))
+    if where is None and snapshot.has_all(start, end, numbers):
+        living = snapshot.living
+        source = FROM_MASKED if living is not snapshot and snapshot.deletions(start, end) else FROM_INDEX
+        known = _from_index(question.of_entries.ask(living, start, end, counters), source)
         if question.of_states:
-            known = {**known, **question.of_states.ask(snapshot, start, end, counters)}
+            known = {**known, **question.of_states.ask(living, start, end, counters)}
     return _completed(snapshot, start, end, question, where, numbers, known, counters)
 
 
-def _from_index(answers: Mapping[int, Any]) -> dict[int, Known]:
-    return {position: Known(value, FROM_INDEX) for position, value in answers.items()}
+def _from_index(answers: Mapping[int, Any], source: str = FROM_INDEX) -> dict[int, Known]:
+    return {position: Known(value, source) for position, value in answers.items()}
 
 
 def aggregate_all(
@@ -81,18 +83,19 @@ def aggregate_all(
     """
     counters = ReadCounters()
     known: list[Mapping[int, Known]] = [{} for _ in ranges]
-    if where is None and snapshot.is_whole(None, None, numbers):
+    if where is None and snapshot.has_all(None, None, numbers):
+        living = snapshot.living
         # An end beyond the last instant is none that an array can hold.
         bounded = [i for i, each in enumerate(ranges) if each.end is not None and each.end <= INT64_MAX]
         starts = np.array([INT64_MIN if (at := ranges[i].start) is None else at for i in bounded], np.int64)
         ends = np.array([ranges[i].end for i in bounded], np.int64)
-        for i, some in zip(bounded, question.of_entries.ask_all(snapshot, starts, ends, counters), strict=True):
+        for i, some in zip(bounded, question.of_entries.ask_all(living, starts, ends, counters), strict=True):
             known[i] = _from_index(some)
         for i in set(range(len(ranges))).difference(bounded):
-            known[i] = _from_index(question.of_entries.ask(snapshot, ranges[i].start, None, counters))
+            known[i] = _from_index(question.of_entries.ask(living, ranges[i].start, None, counters))
         if question.of_states:
             known = [
-                {**some, **question.of_states.ask(snapshot, each.start, each.end, counters)}
+                {**some, **question.of_states.ask(living, each.start, each.end, counters)}
                 for each, some in zip(ranges, known, strict=True)
             ]
     return [

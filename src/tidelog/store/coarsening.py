@@ -135,13 +135,17 @@ def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | Non
 
 def whole_bound(site: Site, manifest: Manifest, bound: int) -> int:
     """The latest time, not after ``bound``, before which everything can be deleted without taking an entry apart."""
-    for split in manifest.splits.values():
-        if split.kind == "reduced" and split.time_min < bound <= split.time_max:
-            reduced = read_reduced(site.medium, site.path(split.name))
-            cut = reduced.cut_by(bound)
-            if cut is not None:
-                return whole_bound(site, manifest, int(reduced.lows[cut]))
-    return bound
+    while True:
+        lower = bound
+        for split in manifest.splits.values():
+            if split.kind == "reduced" and split.time_min < bound <= split.time_max:
+                reduced = read_reduced(site.medium, site.path(split.name))
+                cut = reduced.cut_by(bound)
+                if cut is not None:
+                    lower = min(lower, int(reduced.lows[cut]))
+        if lower == bound:
+            return bound
+        bound = lower  # which may be inside of an entry of another split
 
 
 def refuse_cut(site: Site, manifest: Manifest, bound: int) -> None:

@@ -27,6 +27,7 @@ from tidelog.store.snapshot import Snapshot
 
 FROM_INDEX: Final = "the index"
 FROM_EVENTS: Final = "events"
+FROM_MASKED: Final = "the index, and events where some were overwritten"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tidelog.model.arrays import integers
 from tidelog.model.interval import Interval
 from tidelog.store.entrytests import with_numbers
 from tidelog.store.manifest import Deletion, Manifest
+from tidelog.store.maskedpart import MaskedPart
 from tidelog.store.partindex import PartIndex
 from tidelog.store.parts import Part, TreePart, may_delete
 from tidelog.store.reducedpart import ReducedPart
@@ -47,6 +48,8 @@ class Snapshot:
     """Finds parts by their times."""
     is_shifted: bool = field(init=False)
     """Whether there are parts whose sequence numbers are not those in their trees."""
+
+    _living: Snapshot | None = field(init=False, default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", PartIndex(self.layout, self.parts))
@@ -119,11 +122,26 @@ class Snapshot:
         parts = self.in_range(start, end)[1] if near else []
         return [mark for mark in near if any(may_delete(mark, part) for part in parts)]
 
-    def is_whole(self, start: int | None, end: int | None, numbers: SeqSet | None) -> bool:
-        """Whether all rows of the parts in a time range count: none is deleted, and all have some of the numbers."""
-        if numbers is not None and not all(numbers.covers(*part.numbers) for part in self.in_range(start, end)[1]):
-            return False
-        return not self.deletions(start, end)
+    def has_all(self, start: int | None, end: int | None, numbers: SeqSet | None) -> bool:
+        """Whether all rows of the parts in a time range have one of some numbers, as they have for None."""
+        return numbers is None or all(numbers.covers(*part.numbers) for part in self.in_range(start, end)[1])
+
+    @property
+    def living(self) -> Snapshot:
+        """The same rows, in parts without those that deletions of single ranges hide: for aggregates.
+
+        The snapshot itself if there are none.
+        """
+        marks = self.manifest.deletions
+        if not marks:
+            return self
+        if self._living is None:
+            parts = [(part, [mark for mark in marks if may_delete(mark, part)]) for part in self.parts]
+            masked = tuple(MaskedPart(part, touching) if touching else part for part, touching in parts)
+            found = replace(self, parts=masked, manifest=replace(self.manifest, deletions=()))
+            object.__setattr__(self, "_living", found)
+            return found
+        return self._living
 
 
 def numbers_in(part: Part, end: int | None, numbers: SeqSet, deletions: Sequence[Deletion] = ()) -> Iterator[Ints]:
