@@ -27,6 +27,7 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError
 from tidelog.storage import FileMedium
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.manifestledger import ManifestLedger
 from tidelog.store.opensplit import Site
 from tidelog.store.pieces import plan, scan_piece
 
@@ -577,11 +578,9 @@ def test_a_store_from_before_there_were_renames(tmp_path: Path) -> None:
         stream = store.create_stream(NAME, SCHEMA, "ts")
         stream.append({"ts": 1, "a": 1})
         manifest = stream.manifests.load()
-    from tidelog.store.manifest import _ManifestLedger
-
-    values = _ManifestLedger().state_to_dict(manifest)
+    values = ManifestLedger().state_to_dict(manifest)
     del values["renames"]
-    assert _ManifestLedger().state_from_dict(values, manifest.number) == manifest
+    assert ManifestLedger().state_from_dict(values, manifest.number) == manifest
 
 
 def test_reduced_splits(stream: Stream) -> None:

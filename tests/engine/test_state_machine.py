@@ -7,8 +7,10 @@ Events that were reduced to aggregates are the only ones about which less can be
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
 
@@ -54,7 +56,39 @@ values: st.SearchStrategy[Values] = st.tuples(
     st.one_of(st.none(), st.sampled_from(["", "a", "b", "longer text"])),
     st.one_of(st.none(), st.integers(-5, 5)),
 )
-bounds = st.one_of(st.none(), st.integers(-60, 60), st.integers(-(10**4), 10**4))
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Many rows, by few numbers: hypothesis draws short lists, and short lists fill no leaves."""
+
+    size: int
+    start: int
+    """Where they begin, from the newest row before them."""
+    step: int
+    """How far times are apart at most; less than 0: they are in no order, and this far from the start."""
+    seed: int
+
+    def rows(self, newest: int) -> list[Values]:
+        dice, time = random.Random(self.seed), newest + self.start
+        rows: list[Values] = []
+        for _ in range(self.size):
+            time += dice.randint(0, max(self.step, 0))
+            at = time - dice.randint(0, max(-self.step, 0))
+            number, words = dice.choice([None, -3, -1, 0, 2, 3]), dice.choice([None, "", "a", "b", "b2"])
+            floats = dice.choice([None, 0.0, -1.5, 2.25, math.nan, float(dice.randint(-8, 8))])
+            rows.append((at, number, floats, words, dice.choice([None, *range(-5, 6)])))
+        return rows
+
+
+bursts = st.builds(
+    Burst,
+    size=st.sampled_from([1, 3, 20, 60, 120]),
+    start=st.sampled_from([0, 0, 1, 1, -5, -40, -150]),
+    step=st.sampled_from([0, 1, 1, 3, -10, -100]),
+    seed=st.integers(0, 99),
+)
+bounds = st.one_of(st.none(), st.integers(-60, 60), st.integers(-(10**4), 10**4), st.integers(0, 400))
 gates = st.sampled_from([None, None, ("reject", 30), ("aside", 30), ("aside", 0)])
 
 
@@ -64,9 +98,9 @@ class StreamMachine(RuleBasedStateMachine):
     @initialize(
         leaf=st.sampled_from([1, 4, 8]),
         fanout=st.sampled_from([2, 3]),
-        split=st.sampled_from([None, 25, 5000]),
+        split=st.sampled_from([None, None, 25, 5000]),
         split_bytes=st.sampled_from([1, 20_000, 1 << 30]),
-        late=st.sampled_from([1, 10, 1 << 20]),
+        late=st.sampled_from([1, 10, 10, 1 << 20]),
         merge=st.sampled_from(["dense", "plain", "never"]),
         journal=st.sampled_from([1, 4000, 1 << 23]),
         gate=gates,
@@ -196,13 +230,18 @@ class StreamMachine(RuleBasedStateMachine):
     def append(self, rows: list[Values]) -> None:
         self.send(rows, self.model.table(rows))
 
-    @rule(start=st.integers(-100, 100), steps=st.lists(st.integers(0, 3), max_size=120))
-    def append_in_order(self, start: int, steps: list[int]) -> None:
-        rows: list[Values] = []
-        for index, step in enumerate(steps):
-            start += step
-            rows.append((start, index % 4 or None, index / 4, None, index % 3))
-        self.send(rows, self.model.table(rows))
+    @rule(bursts=st.lists(bursts, min_size=1, max_size=3), flushes=st.booleans())
+    def append_many(self, bursts: list[Burst], flushes: bool) -> None:
+        for burst in bursts:
+            rows = burst.rows(self.around)
+            self.send(rows, self.model.table(rows))
+            if flushes:
+                self.flush()
+
+    @property
+    def around(self) -> int:
+        """The latest time that rows came around."""
+        return max((event.time for event in self.model.events if abs(event.time) < 2000), default=0)
 
     @rule(row=values)
     def append_one(self, row: Values) -> None:
@@ -226,13 +265,19 @@ class StreamMachine(RuleBasedStateMachine):
             self.stream.append(table, producer="p", number=number)
             self.open_tail()
 
-    @rule(rows=st.lists(values, max_size=40), memory=st.sampled_from([1, 5000, 1 << 20]), again=st.booleans())
-    def load(self, rows: list[Values], memory: int, again: bool) -> None:
+    @rule(
+        rows=st.lists(values, max_size=40),
+        burst=bursts,
+        memory=st.sampled_from([1, 5000, 1 << 20]),
+        again=st.booleans(),
+    )
+    def load(self, rows: list[Values], burst: Burst, memory: int, again: bool) -> None:
         """Somebody else commits rows in any order of time; sends the same again, maybe."""
-        self.commit(rows, memory, None, again=again)
+        self.commit([*rows, *burst.rows(self.around)], memory, None, again=again)
 
-    @rule(rows=st.lists(values, max_size=20), start=bounds, length=st.integers(1, 200))
-    def overwrite(self, rows: list[Values], start: int | None, length: int) -> None:
+    @rule(rows=st.lists(values, max_size=20), back=st.one_of(st.none(), st.integers(0, 200)), length=st.integers(1, 90))
+    def overwrite(self, rows: list[Values], back: int | None, length: int) -> None:
+        start = None if back is None else self.around - back
         interval = Interval(start, None if start is None else start + length)
         model, visible = self.model, self.stream.published().visible
         assert all(event.seq in visible for event in model.events[: model.flushed])
@@ -274,9 +319,9 @@ class StreamMachine(RuleBasedStateMachine):
         for model in (self.model, self.aside):
             model.flushed = len(model.events)
 
-    @rule(time=st.integers(-80, 80))
-    def delete_before(self, time: int) -> None:
-        model = self.model
+    @rule(back=st.integers(-10, 250))
+    def delete_before(self, back: int) -> None:
+        model, time = self.model, self.around - back
         with self.maybe_too_fine(self.is_cut(time)):
             self.stream.delete_before(time)
             model.deleted = time if model.deleted is None else max(time, model.deleted)
@@ -320,25 +365,25 @@ class StreamMachine(RuleBasedStateMachine):
             if self.stream.options.split is None:
                 assert all(before.time_max <= after.time_min for before, after in pairwise(splits))
 
-    @rule(before=st.integers(-60, 60), grain=st.sampled_from([None, "5ms", "1s"]))
-    def coarsen(self, before: int, grain: str | None) -> None:
+    @rule(back=st.sampled_from([-100_000, 1, 30, 100]), grain=st.sampled_from([None, "5ms", "1s"]))
+    def coarsen(self, back: int, grain: str | None) -> None:
         """What can be told of old events becomes less; which splits are whole before a time is up to the stream."""
+        before = self.around - back
         kept = [each for each in self.stream.manifests.load().splits.values() if each.time_max >= before]
         self.stream.coarsen(before, grain)
         self.acknowledged()
         assert all(each.time_max < before or each in kept for each in self.reduced)
 
     @rule(name=st.sampled_from(list(USER_AGGREGATES)), mode=st.sampled_from(["next_split", "new_split", "rebuild"]))
-    def attach(self, name: str, mode: Any) -> None:
+    def attach_or_detach(self, name: str, mode: Any) -> None:
+        kept = self.stream.options.user_aggregates
+        if len(kept) == 2:
+            self.stream.detach(kept[0])
+            return
         self.stream.attach(self.model.text(name), mode)
         if mode != "next_split":
             self.open_tail()
             self.acknowledged()
-
-    @precondition(lambda self: self.stream.options.user_aggregates)
-    @rule(data=st.data())
-    def detach(self, data: st.DataObject) -> None:
-        self.stream.detach(data.draw(st.sampled_from(self.stream.options.user_aggregates)))
 
     # -- changing the schema --------------------------------------------------------------------------------------
 
@@ -358,22 +403,22 @@ class StreamMachine(RuleBasedStateMachine):
         self.open_tail()
         self.gate, self.is_tail_open = before, was_open
 
-    @precondition(lambda self: len(self.model.columns) < 7)
-    @rule(type=st.sampled_from([pa.int16(), pa.float32(), pa.string()]))
-    def add_column(self, type: pa.DataType) -> None:
-        name = f"c{next(self.names)}"
-        self.model.add_column(name, type)
-        self.evolve(add={name: type})
+    @rule(data=st.data(), kind=st.sampled_from(["add", "widen", "rename", "swap"]))
+    def change_columns(self, data: st.DataObject, kind: str) -> None:
+        if kind in ("rename", "swap"):
+            self.rename(data, kind == "swap")
+        elif kind == "add" and len(self.model.columns) < 7:
+            type = data.draw(st.sampled_from([pa.int16(), pa.float32(), pa.string()]))
+            name = f"c{next(self.names)}"
+            self.model.add_column(name, type)
+            self.evolve(add={name: type})
+        else:
+            able = [identity for identity, column in self.model.columns.items() if column.type in WIDER]
+            if able:
+                identity = data.draw(st.sampled_from(able))
+                name = self.model.columns[identity].name
+                self.evolve(widen={name: self.model.widen(identity)})
 
-    @rule(data=st.data())
-    def widen(self, data: st.DataObject) -> None:
-        able = [identity for identity, column in self.model.columns.items() if column.type in WIDER]
-        if able:
-            identity = data.draw(st.sampled_from(able))
-            name = self.model.columns[identity].name
-            self.evolve(widen={name: self.model.widen(identity)})
-
-    @rule(data=st.data(), is_swap=st.booleans())
     def rename(self, data: st.DataObject, is_swap: bool) -> None:
         names = [column.name for column in self.model.columns.values()]
         old = data.draw(st.sampled_from(names))
