@@ -30,6 +30,7 @@ from support.stream_model import (
     TIME,
     USER_AGGREGATES,
     WIDER,
+    WORD,
     Event,
     Model,
     Values,
@@ -89,7 +90,7 @@ bursts = st.builds(
     seed=st.integers(0, 99),
 )
 bounds = st.one_of(st.none(), st.integers(-60, 60), st.integers(-(10**4), 10**4), st.integers(0, 400))
-gates = st.sampled_from([None, None, ("reject", 30), ("aside", 30), ("aside", 0)])
+gates = st.sampled_from([None] * 5 + [("reject", 30), ("aside", 30), ("aside", 0)])
 
 
 class StreamMachine(RuleBasedStateMachine):
@@ -99,9 +100,9 @@ class StreamMachine(RuleBasedStateMachine):
         leaf=st.sampled_from([1, 4, 8]),
         fanout=st.sampled_from([2, 3]),
         split=st.sampled_from([None, None, 25, 5000]),
-        split_bytes=st.sampled_from([1, 20_000, 1 << 30]),
+        split_bytes=st.sampled_from([1, 20_000, 1 << 30, 1 << 30]),
         late=st.sampled_from([1, 10, 10, 1 << 20]),
-        merge=st.sampled_from(["dense", "plain", "never"]),
+        merge=st.sampled_from(["dense", "plain", "plain", "never"]),
         journal=st.sampled_from([1, 4000, 1 << 23]),
         gate=gates,
         retention=st.sampled_from([None, None, 50]),
@@ -232,11 +233,20 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(bursts=st.lists(bursts, min_size=1, max_size=3), flushes=st.booleans())
     def append_many(self, bursts: list[Burst], flushes: bool) -> None:
+        self.send_all(bursts, flushes)
+
+    def send_all(self, bursts: list[Burst], flushes: bool) -> None:
         for burst in bursts:
             rows = burst.rows(self.around)
             self.send(rows, self.model.table(rows))
             if flushes:
-                self.flush()
+                self.stream.flush()
+                self.acknowledged()
+
+    @rule(seed=st.integers(0, 99), delay=st.sampled_from([20, 90, 300]))
+    def append_late(self, seed: int, delay: int) -> None:
+        """Rows that are sealed, and others that are older than many of them."""
+        self.send_all([Burst(120, 1, 2, seed), Burst(40, 0, -delay, seed)], flushes=True)
 
     @property
     def around(self) -> int:
@@ -516,6 +526,7 @@ class StreamMachine(RuleBasedStateMachine):
             not asks_less
             or self.is_cut(start, end)
             or any(each.schema != versions - 1 for each in in_the_way)  # their bounds of floats are not known
+            or any(len(event.values[WORD] or "") > 8 for event in self.model.living())  # whose bounds are not whole
         )
         texts = {self.model.text(name): function for name, function in aggregates.items()}
         events = self.model.matching(start, end, where)
