@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import tidelog
+from tidelog.storage.check import Finding
+from tidelog.store import check
+from tidelog.store.filenames import new_file_name
+from tidelog.store.manifest import Change
+from tidelog.store.opensplit import Site
+from tidelog.store.split_info import SplitInfo
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.float64())])
 
@@ -56,3 +64,37 @@ def test_a_missing_split_is_noticed(tmp_path: Path) -> None:
     split = min(tmp_path.rglob("*.tide"))
     split.unlink()
     assert any(split.name in found for found in complaints(tmp_path))
+
+
+@pytest.mark.parametrize("at_once", [1 << 22, 700, 64])
+def test_a_row_that_is_there_twice_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """However many numbers are looked at together."""
+    monkeypatch.setattr("tidelog.store.check._NUMBERS_AT_ONCE", at_once)
+    filled(tmp_path)
+    assert complaints(tmp_path) == []
+    with tidelog.open(tmp_path) as store:
+        stream = store.stream("s")
+        info = list(stream.manifests.load().splits.values())[1]
+        copy = replace(info, name=new_file_name(0.0))
+        path = tmp_path / stream.site.path(info.name)
+        path.with_name(copy.name).write_bytes(path.read_bytes())
+        stream.manifests.commit(lambda _: Change(add=(copy,)))
+    (found,) = complaints(tmp_path)
+    assert f"sequence number {info.seq_min} is stored more than once" in found
+
+
+def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(tmp_path)
+    with tidelog.open(tmp_path) as store:
+        stream = store.stream("s")
+        first = next(iter(stream.manifests.load().splits.values()))
+        checked = check._check_split
+
+        def check_late(site: Site, info: SplitInfo) -> list[Finding]:
+            if info.name == first.name:  # it is deleted, and its file removed, while others are looked at
+                stream.manifests.commit(lambda _: Change(remove=(first.name,)))
+                (tmp_path / site.path(first.name)).unlink()
+            return checked(site, info)
+
+        monkeypatch.setattr(check, "_check_split", check_late)
+        assert store.check() == []

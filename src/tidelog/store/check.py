@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tidelog.index.layout import Layout
@@ -12,16 +14,20 @@ from tidelog.index.tabtree.root import Root
 from tidelog.model.errors import TidelogError
 from tidelog.storage import ContainerReader
 from tidelog.storage.check import Finding
-from tidelog.store.entrytests import tree_numbers
+from tidelog.store.entrytests import tree_numbers, with_numbers
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
+from tidelog.store.parts import Part
 from tidelog.store.published import Publications
 from tidelog.store.reduced import read_reduced
 from tidelog.store.reducedpart import ReducedPart
-from tidelog.store.rows import seqs
+from tidelog.store.rows import Ints, seqs
+from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailjournal import read_heads
 from tidelog.store.tailstate import published_path, read_state
+
+_NUMBERS_AT_ONCE: Final = 1 << 22
 
 
 def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
@@ -42,7 +48,10 @@ def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
         return findings
     manifest = manifests.load()
     for info in manifest.splits.values():
-        findings += _check_split(site, info)
+        found = _check_split(site, info)
+        if found and info.name not in manifests.load().splits:
+            continue  # it has left meanwhile, and maybe its file with it
+        findings += found
     try:
         state = read_state(site, manifest)
         for name in state.splits:
@@ -126,16 +135,30 @@ def _check_journal(site: Site) -> list[Finding]:
 
 
 def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
-    """No row may be in two places."""
-    seen: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
-    for part in Snapshots(site, manifests).newest().parts:
-        if isinstance(part.original, ReducedPart):
-            continue
-        name = part.layout.stored.names[part.layout.sequence]
-        seen += [seqs(batch).copy() for batch in part.scan(None, None, [name], None, ReadCounters())]
-    numbers = np.concatenate(seen) if seen else np.empty(0, np.int64)
-    numbers.sort()
-    twice = numbers[1:][numbers[1:] == numbers[:-1]]
-    if len(twice):
-        return [Finding(site.directory, f"the row with sequence number {int(twice[0])} is stored more than once")]
+    """No row may be in two places. Looks at so many numbers at once that memory does not grow with the stream."""
+    parts = [part for part in Snapshots(site, manifests).newest().parts if not isinstance(part.original, ReducedPart)]
+    start = min((part.numbers[0] for part in parts), default=None)
+    while start is not None:
+        stop = start + _NUMBERS_AT_ONCE
+        numbers = np.concatenate([_numbers_between(part, start, stop) for part in parts])
+        numbers.sort()
+        twice = numbers[1:][numbers[1:] == numbers[:-1]]
+        if len(twice):
+            return [Finding(site.directory, f"the row with sequence number {int(twice[0])} is stored more than once")]
+        start = min((max(part.numbers[0], stop) for part in parts if part.numbers[1] >= stop), default=None)
     return []
+
+
+def _numbers_between(part: Part, start: int, stop: int) -> Ints:
+    """The sequence numbers of a part's rows that are in ``[start, stop)``."""
+    low, high = part.numbers
+    if low >= stop or high < start:
+        return np.empty(0, np.int64)
+    layout = part.layout
+    test = with_numbers(layout, SeqSet([(start, stop)]), part.base)
+    name = layout.stored.names[layout.sequence]
+    found = [np.empty(0, np.int64)]
+    for batch in part.scan(None, None, [name], test, ReadCounters()):
+        each = seqs(batch)
+        found.append(each[(each >= start) & (each < stop)])
+    return np.concatenate(found)
