@@ -21,6 +21,7 @@ from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.compaction import compact
 from tidelog.store.compactionplan import AUTOMATIC, THOROUGH
 from tidelog.store.manifest import Change
+from tidelog.store.reduced import Reduced, read_reduced
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rewriting import rewrite
 from tidelog.store.seqset import SeqSet
@@ -340,3 +341,47 @@ def test_reading_stores_do_not_compact(medium: RecordingMedium) -> None:
     create(medium)
     with Store(medium, read_only=True) as store, pytest.raises(ReadOnlyError):
         store.stream("s").compact()
+
+
+@pytest.mark.parametrize("split", [None, 1000])
+def test_times_at_both_ends_of_the_clock(medium: RecordingMedium, split: int | None) -> None:
+    """The interval that the last instant is in ends beyond it, and nothing is before the first."""
+    first, last = -(2**63), 2**63 - 1
+    stream = create(medium, split=split, late_rows=3, late_merge="plain")
+    stream.append(rows([first, first, first + 1, -1, 0, 1, last - 1, last, last] * 4))
+    stream.flush()
+    stream.append(rows([first, 5, last, 7, 8, 9, 10]))  # most of them late, and merged
+    stream.flush()
+    stream.attach("last(n)", "rebuild")
+    load(stream, [first, last])
+    before = content(stream)
+    stream.compact()
+    stream.maintain()
+    assert content(stream).equals(before)
+    assert len(before) == 45
+    assert stream.aggregate(None, None, ["count(*)", "min(ts)", "max(ts)"]) == {
+        "count(*)": 45,
+        "min(ts)": first,
+        "max(ts)": last,
+    }
+    assert stream.check() == []
+    stream.coarsen(last, 10**6)
+    assert all(reduced.level == 1 for reduced in reduced_of(stream)), "an entry is longer than the grain"
+
+
+def reduced_of(stream: Stream) -> list[Reduced]:
+    found = [info for info in splits(stream) if info.kind == "reduced"]
+    return [read_reduced(stream.site.medium, stream.site.path(info.name)) for info in found]
+
+
+def test_the_length_of_the_longest_entry(medium: RecordingMedium) -> None:
+    stream = create(medium)
+    load(stream, [-(2**62) - 5, *range(40), 2**62])
+    stream.coarsen(2**63 - 1)
+    [reduced] = reduced_of(stream)
+    assert (
+        reduced.widest == max(int(high) - int(low) for low, high in zip(reduced.lows, reduced.highs, strict=True)) + 1
+    )
+    load(stream, [-(2**63), 2**63 - 2])
+    stream.coarsen(2**63 - 1)
+    assert max(each.widest for each in reduced_of(stream)) == 2**64 - 1

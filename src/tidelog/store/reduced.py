@@ -83,7 +83,7 @@ class Reduced:
     @property
     def widest(self) -> int:
         """The length of time of the longest entry, in ticks."""
-        return int((self.highs - self.lows).max()) + 1
+        return int((self.highs.view(np.uint64) - self.lows.view(np.uint64)).max()) + 1  # which may be 64 bits long
 
     def cut_by(self, time: int) -> int | None:
         """The entry that has events before a time and others that are not; None if there is none."""

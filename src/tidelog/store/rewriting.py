@@ -21,6 +21,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, ConflictError
 from tidelog.model.interval import Interval
+from tidelog.model.time import INT64_MAX
 from tidelog.storage import ContainerReader
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Change, Manifest, ManifestLog
@@ -196,8 +197,9 @@ class _Results:
             at = times(rows, self._site.layout.schema)
             split = self._split_for(int(at[0]))
             taken = min(len(at), _LEAVES * self._site.options.leaf_rows)
-            if split.boundary is not None and split.boundary.end is not None:
-                taken = int(np.searchsorted(at[:taken], split.boundary.end))
+            end = None if split.boundary is None else split.boundary.end
+            if end is not None and end <= INT64_MAX:  # a later one is beyond the last instant
+                taken = int(np.searchsorted(at[:taken], end))
             split.extend(rows.slice(0, taken))
             if split.bytes >= self._limit:
                 self._close()

@@ -185,7 +185,8 @@ class Merge:
 def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: pa.RecordBatch) -> list[LeafUpdate]:
     """What is to be done with leaves for them to get their shares of rows."""
     leaves, cuts = shares.leaves, shares.cuts
-    before = np.where(leaves > 0, bounds.highs[leaves - 1], bounds.lows[0] - 1)
+    # Left of the first leaf is none: any time will do that is not its first one.
+    before = np.where(leaves > 0, bounds.highs[leaves - 1], ~bounds.lows[0])
     found = ids.leaf_ids(leaves, layout.fanout)
     return [
         LeafUpdate(
