@@ -600,4 +600,4 @@ class StreamMachine(RuleBasedStateMachine):
 
 
 TestStreams = StreamMachine.TestCase
-TestStreams.settings = settings(max_examples=scaled(14), stateful_step_count=25)
+TestStreams.settings = settings(max_examples=scaled(12), stateful_step_count=25)
