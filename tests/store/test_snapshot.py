@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from support.disk_states import Disk
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.storage import FileMedium
 from tidelog.store import snapshots
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.tailstate import published_path
@@ -208,3 +212,32 @@ def test_journals_that_are_replaced_again_and_again() -> None:
     store.close()
     assert len(other) == 40
     assert len([name for name in medium.names() if "/journal-" in name]) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell which files are open")
+def test_files_that_were_removed_are_not_kept_open(tmp_path: Path) -> None:
+    """Their space would not be free before the reader ends."""
+
+    def kept() -> list[str]:
+        gc.collect()
+        paths = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        return [path for path in paths if path.startswith(str(tmp_path)) and path.endswith("(deleted)")]
+
+    with Store(FileMedium(tmp_path)) as store, Store(FileMedium(tmp_path), read_only=True) as reader:
+        stream = store.create_stream(NAME, SCHEMA, "ts", **{**SMALL, "split_bytes": 1 << 20, "grace": 0.0})
+        other = reader.stream(NAME)
+        for first in range(0, 200, 20):
+            writer = BulkWriter(stream.site)
+            for batch in table(numbered(first, first + 20)).to_batches():
+                writer.append(batch)
+            commit_bulk(stream.manifests, writer.finish())
+        held = other.snapshot()
+        assert len(rows_of(other)) == len(rows_of(stream)) == 200
+        assert stream.compact().merges
+        store.sweep()
+        assert len(rows_of(other)) == len(rows_of(stream)) == 200
+        store.sweep()
+        assert held.manifest.number < other.snapshot().manifest.number
+        assert len(rows_of(other)) == len(rows_of(stream)) == 200
+        del held
+        assert kept() == []

@@ -248,6 +248,7 @@ class Snapshots:
         layout = site.layout
         if len(manifest.schemas) > 1:
             open_parts = [under(part, layout) for part in open_parts]
+        self._give_up_removed(manifest)
         closed = self._closed(site, manifest)
         if manifest.deletions:
             # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
@@ -256,6 +257,16 @@ class Snapshots:
         parts += [MemoryPart(layout, batch) for batch in rows]
         given_out = max(next_seq, manifest.next_seq)
         return Snapshot(manifest, layout, tuple(parts), given_out, unseen, view=view, version=site.version)
+
+    def _give_up_removed(self, manifest: Manifest) -> None:
+        """Keep no files open that were removed from the disk: as long as somebody does, they take its space.
+
+        Scans under way keep what they need; snapshots that are older than the grace period have nothing to ask for.
+        """
+        with self._lock:
+            for cache in (self._trees, self._levels):
+                for key in [key for key in cache if not is_closed(key[0], manifest)]:
+                    del cache[key]
 
     def _closed(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
         """The parts that closed splits are. Most are those of the last snapshot: a commit changes few of thousands."""
