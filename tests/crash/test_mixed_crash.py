@@ -99,7 +99,8 @@ def test_killed_in_the_middle_of_everything() -> None:
 
 def test_the_nastiest_power_losses_in_the_middle_of_everything() -> None:
     medium, history = lived(1, 60, coarse_after=400)
-    assert survive_all(power_losses(medium, singles=2), history, every=601) > 10
+    positions = range(100, len(medium.log), 37)
+    assert survive_all(power_losses(medium, positions, singles=2), history, every=29) > 10
 
 
 @pytest.mark.soak
