@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,8 @@ from tidelog.model.errors import StorageError
 
 ONE_SPLIT = {**SMALL, "split": None, "split_bytes": 1 << 30}
 MERGING = {**ONE_SPLIT, "late_rows": 5}
+MERGING_ALL = {**ONE_SPLIT, "late_rows": 1000, "late_bytes": 100}
+"""What is not in the journal yet is much at once, so a flush merges all of it."""
 
 
 def read(medium: RecordingMedium) -> list[Row]:
@@ -171,15 +174,15 @@ def test_killed_everywhere_then_power_lost_while_going_on() -> None:
     assert seconds > 20
 
 
-@pytest.mark.parametrize("identified", [0.0, 0.5])
-def test_power_loss_while_late_rows_are_merged(identified: float) -> None:
-    medium, history = lived(61, 60, identified=identified, lates=8, delay=1500, options=MERGING, jobs=0.3)
+@pytest.mark.parametrize(("identified", "options"), [(0.0, MERGING), (0.5, MERGING), (0.5, MERGING_ALL)])
+def test_power_loss_while_late_rows_are_merged(identified: float, options: dict[str, Any]) -> None:
+    medium, history = lived(61, 60, identified=identified, lates=8, delay=1500, options=options, jobs=0.3)
     assert history.merged > 5
     assert survive_all(random_power_losses(medium, 1, 60), history, every=2) > 50
 
 
 def test_killed_while_late_rows_are_merged() -> None:
-    medium, history = lived(65, 60, lates=8, delay=1500, options=MERGING, jobs=0.3)
+    medium, history = lived(65, 60, lates=8, delay=1500, options=MERGING_ALL, jobs=0.3)
     assert history.merged > 5
     assert survive_all(kills(medium), history, every=11) > 15
     assert survive_all(power_losses(medium, singles=2), history, every=97) > 10

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from support.crash_medium import RecordingMedium
-from support.disk_states import Disk
+from support.crash_medium import RecordingMedium, durable
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, InputError, LockedError, StorageError
 from tidelog.storage.journal import Journal
-from tidelog.store import tailrows
+from tidelog.store import latemerging, tailrows
 
 
 def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:
@@ -34,14 +33,6 @@ def numbered(first: int, last: int) -> list[tuple[int, int]]:
 def append_and_flush(stream: Stream, rows: list[tuple[int, int]]) -> None:
     stream.append(table(rows))
     stream.flush()
-
-
-def durable(medium: RecordingMedium) -> RecordingMedium:
-    """What a loss of power now would leave at least."""
-    disk = Disk(medium.baseline)
-    for operation in medium.log:
-        disk.advance(operation)
-    return RecordingMedium(disk.view().durable)
 
 
 class TestSplits:
@@ -161,6 +152,21 @@ class TestLateRows:
         found = stream.stats()["late"]
         assert (found["merged"], found["queued"], found["spilled"]) == (91, 18, 0)
         assert len(ids(medium)) == 64 * 20 + 109
+        assert store.check() == []
+
+    def test_many_rows_that_are_durable_nowhere_are_merged_by_a_flush(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        bytes_of_40 = table([(640 * 3 + index, 2000 + index) for index in range(40)]).nbytes + 8 * 40
+        monkeypatch.setattr(latemerging, "_MUCH_UNSAVED", bytes_of_40)
+        medium, store, stream = created(late_rows=1000, split=None, leaf_rows=64, journal_bytes=1 << 20)
+        append_and_flush(stream, [(10 * time, time) for time in range(64 * 20)])
+        for first, queued, merged in ((0, 30, 0), (30, 60, 0), (60, 0, 110)):
+            some = range(first, 110 if first == 60 else first + 30)
+            stream.append(table([(640 * 3 + 5 * index + 1, 2000 + index) for index in some]))
+            assert len(stream) == 64 * 20 + some.stop  # small appends wait to be looked at
+            stream.flush()
+            found = stream.stats()["late"]
+            assert (found["queued"], found["merged"]) == (queued, merged)
+            assert len(ids(durable(medium))) == 64 * 20 + some.stop
         assert store.check() == []
 
     def test_rows_spread_too_thinly_become_a_split_of_their_own(self) -> None:

@@ -91,6 +91,14 @@ class Crash:
     __repr__ = __str__
 
 
+def durable(medium: RecordingMedium) -> RecordingMedium:
+    """What a loss of power now would leave at least."""
+    disk = Disk(medium.baseline)
+    for operation in medium.log:
+        disk.advance(operation)
+    return RecordingMedium(disk.view().durable)
+
+
 def power_losses(
     medium: RecordingMedium, positions: Collection[int] | None = None, *, singles: int = 16
 ) -> Iterator[Crash]:

@@ -37,7 +37,8 @@ from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.consecutive import encode_consecutive
 from tidelog.storage.codec.numeric.decoder import find_in_range
 from tidelog.storage.meter import ReadMeter
-from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.numbered import NumberedRows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 from tidelog.storage.summary import SUMMARY, summarise, summarise_consecutive
 from tidelog.storage.valuerange import ValueRange
 
@@ -79,7 +80,7 @@ class Frames:
 
 
 def encode_leaves(
-    batch: Rows, cuts: Ints, first_id: int, words: Words | None = None, ids: Ints | None = None
+    batch: AnyRows, cuts: Ints, first_id: int, words: Words | None = None, ids: Ints | None = None
 ) -> Frames:
     """Encode a run of leaves: rows ``cuts[i]`` to ``cuts[i + 1]`` of ``batch`` become block ``first_id + i``.
 
@@ -88,12 +89,12 @@ def encode_leaves(
     """
     arena = _thread_arena()
     content = batch.batch if isinstance(batch, NumberedRows) else batch
-    columns, blocks = content.num_columns + (content is not batch), len(cuts) - 1
+    columns, blocks = len(content.schema) + (content is not batch), len(cuts) - 1
     rows = np.diff(cuts)
     offsets = np.empty((columns, blocks), np.int64)
     lengths = np.empty((columns, blocks), np.int64)
     summaries = np.empty((blocks, columns), SUMMARY)
-    for c, column in enumerate(content.columns):
+    for c, column in enumerate(content.columns() if isinstance(content, OrderedRows) else content.columns):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
         summaries[:, c] = summarise(column, cuts, pieces.distinct)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidelog.storage import block, workers
 from tidelog.storage.codec import Ints
-from tidelog.storage.ordered import AnyRows, OrderedRows
+from tidelog.storage.ordered import AnyRows
 
 RUN_ROWS = 1 << 18
 """Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
@@ -108,12 +108,11 @@ class EncodingLine:
         self._submit(partial(self._encode_leaves, whole, cuts, self.next_id - len(batches)))
 
     def _encode_leaves(self, rows: AnyRows, cuts: Ints, first_id: int) -> block.Frames:
-        batch = rows.gathered() if isinstance(rows, OrderedRows) else rows
         try:
             words = self._spare_words.pop()
         except IndexError:  # several threads may be after the last one
             words = None
-        return block.encode_leaves(batch, cuts, first_id, words)
+        return block.encode_leaves(rows, cuts, first_id, words)
 
     def _submit(self, job: Callable[[], block.Frames]) -> None:
         self._running.append(workers.submit(job))

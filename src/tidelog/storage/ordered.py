@@ -62,6 +62,10 @@ class OrderedRows:
             place -= part.num_rows
         return part.first + place if isinstance(part, NumberedRows) else int(integers(part.column(-1))[place])
 
+    def columns(self) -> Iterator[pa.Array]:
+        """The columns, one after the other: whoever is done with one before the next has its memory used again."""
+        return _columns(self.parts, self.order, self.schema)
+
     def gathered(self) -> pa.RecordBatch:
         """The rows as a batch."""
         return gathered(self.parts, self.order, self.schema)
@@ -73,17 +77,19 @@ AnyRows: TypeAlias = Rows | OrderedRows
 
 def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of some parts in an order, with their numbers if there are any, as a batch of a schema."""
+    return pa.RecordBatch.from_arrays(list(_columns(parts, order, schema)), schema=schema)
+
+
+def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> Iterator[pa.Array]:
     if not len(order):
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        yield from (pa.array([], field.type) for field in schema)
+        return
     low, high = int(order.min()), int(order.max()) + 1
     parts = _between(parts, low, high)
     order = order - low if low else order
     is_local = high - low <= _LOCAL * len(order)
-    columns = [
-        _gathered([_column(part, index) for part in parts], field.type, order, is_local)
-        for index, field in enumerate(schema)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for index, field in enumerate(schema):
+        yield _gathered([_column(part, index) for part in parts], field.type, order, is_local)
 
 
 def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:
@@ -111,12 +117,13 @@ def _gathered(parts: list[_Column], type: pa.DataType, order: Ints, is_local: bo
         return whole.take(pa.array(order))
     memory, owner = allocate(len(order) * word().itemsize)
     found = memory.view(word)
-    if is_local:
-        # Copied even if there is only one part: that loads them into the cache one after the other, much faster than
-        # the jumps of the order do. Another mode would check each index, and write to memory of its own first.
-        np.take(_joined(parts, word), order, out=found, mode="clip")
+    # Another mode of taking would check each index, and write to memory of its own first.
+    if len(parts) == 1 and isinstance(parts[0], NumberedRows):
+        np.add(order, parts[0].first, out=found.view(np.int64))
     elif len(parts) == 1:
         np.take(_values(parts[0], word), order, out=found, mode="clip")
+    elif is_local:
+        np.take(_joined(parts, word), order, out=found, mode="clip")
     else:
         for values, places, rows in _by_part(parts, word, order):
             found[rows] = values[places]

@@ -141,16 +141,16 @@ class TailRows:
 
     # -- being sealed ---------------------------------------------------------------------------------------------
 
-    def _outside_window(self, at: Ints) -> int:
+    def _outside_window(self, at: Ints, delays: DelayStatistic) -> int:
         """How many of the first rows need not wait for late ones, given all times, which are sorted.
 
         The others are those that 99 of 100 late rows come not before, by what was seen lately, within limits.
         """
-        if self._delays is None or not len(at):
-            return len(at)
+        if not len(at):
+            return 0
         most, newest = _WINDOW * self._leaf, int(at[-1])
         reach = (newest - int(at[0])) * most // len(at) if len(at) < most else newest - int(at[-most])
-        patience = self._delays.patience(self._numbers.next, min(reach, 1 << 62))
+        patience = delays.patience(self._numbers.next, min(reach, 1 << 62))
         if not patience:
             return len(at)
         return max(int(np.searchsorted(at, max(newest - patience, INT64_MIN))), len(at) - most)
@@ -171,7 +171,7 @@ class TailRows:
         a little late still find their place in it.
         """
         leaf, rows, size = self._leaf, self._fresh.rows, self._fresh.bytes
-        count = self._outside_window(self._fresh.times())
+        count = rows if self._delays is None else self._outside_window(self._fresh.times(), self._delays)
         waits = count < rows
         if waits:
             count = max(count, rows - int(rows * _WINDOW_BYTES / max(size, _WINDOW_BYTES)))
@@ -198,7 +198,9 @@ class TailRows:
         """
         if rows.num_rows < _LARGE * self._leaf or not self._follows(rows):
             return False
-        count = rows.num_rows if self._delays is None else self._outside_window(times(rows, self._schema))
+        count = rows.num_rows
+        if self._delays is not None:
+            count = self._outside_window(times(rows, self._schema), self._delays)
         if count < self._leaf:
             return False
         self.is_taken = True
