@@ -174,7 +174,7 @@ def test_killed_everywhere_then_power_lost_while_going_on() -> None:
     assert seconds > 20
 
 
-@pytest.mark.parametrize(("identified", "options"), [(0.0, MERGING), (0.5, MERGING), (0.5, MERGING_ALL)])
+@pytest.mark.parametrize(("identified", "options"), [(0.0, MERGING), (0.5, MERGING_ALL)])
 def test_power_loss_while_late_rows_are_merged(identified: float, options: dict[str, Any]) -> None:
     medium, history = lived(61, 60, identified=identified, lates=8, delay=1500, options=options, jobs=0.3)
     assert history.merged > 5
@@ -182,7 +182,7 @@ def test_power_loss_while_late_rows_are_merged(identified: float, options: dict[
 
 
 def test_killed_while_late_rows_are_merged() -> None:
-    medium, history = lived(65, 60, lates=8, delay=1500, options=MERGING_ALL, jobs=0.3)
+    medium, history = lived(65, 60, lates=8, delay=1500, options=MERGING, jobs=0.3)
     assert history.merged > 5
     assert survive_all(kills(medium), history, every=11) > 15
     assert survive_all(power_losses(medium, singles=2), history, every=97) > 10
