@@ -1,4 +1,8 @@
-"""What do events that came late cost those who read afterwards?"""
+"""What do events that came late cost those who read afterwards?
+
+Both stores are as the flush at the end of ingest has left them, and were closed. Nothing has run since: no compaction
+was asked for, and automatic maintenance, which begins when a store has been open for some seconds, had no time to.
+"""
 
 from __future__ import annotations
 

@@ -159,24 +159,28 @@ def falls(values: Any) -> Any:
     return 0
 
 
-@kernel(void(array_in(i64), array_in(i64), array_out(i64), array_out(i64)))
-def interleave(old: Any, new: Any, order: Any, before: Any) -> None:
-    """The order of two sorted runs of values, the second numbered from the end of the first on.
+@kernel(void(array_in(i64), array_in(i64), array_out(i64), array_out(i64), array_out(i64)))
+def interleave(old: Any, new: Any, order: Any, woven: Any, before: Any) -> None:
+    """The order of two sorted runs of values, the second numbered from the end of the first on, and the values in it.
 
     Of equal ones the old come first. ``before`` gets how many old ones stand before each new one.
     """
     i = 0
     k = 0
     for j in range(len(new)):
-        while i < len(old) and old[i] <= new[j]:
+        value = new[j]
+        while i < len(old) and old[i] <= value:
             order[k] = i
+            woven[k] = old[i]
             i += 1
             k += 1
         order[k] = len(old) + j
+        woven[k] = value
         before[j] = i
         k += 1
     for rest in range(i, len(old)):
         order[k] = rest
+        woven[k] = old[rest]
         k += 1
 
 

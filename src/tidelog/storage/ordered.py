@@ -31,8 +31,8 @@ _LOCAL: Final = 4
 class OrderedRows:
     """Rows of some parts in the order of their times, those of equal times in the order of their numbers.
 
-    They are put into it when they are encoded, on another thread than the one that found the order. All columns have
-    values of a fixed width, so that how many bytes rows take is known before.
+    They are put into it when they are encoded, on another thread than the one that found the order. A container cuts
+    them into leaves only if all values have a fixed width: how many bytes rows take must be known before.
     """
 
     schema: pa.Schema

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidelog.storage import block
 from tidelog.storage.codec import Ints
+from tidelog.storage.ordered import AnyRows
 from tidelog.storage.reader import ContainerReader
 
 
@@ -20,7 +21,7 @@ class LeafUpdate(NamedTuple):
 
     ids: Ints
     """Rising."""
-    change: Callable[[pa.RecordBatch, Ints], tuple[pa.RecordBatch, Ints]]
+    change: Callable[[pa.RecordBatch, Ints], tuple[AnyRows, Ints]]
     """Makes the rows of all new leaves, and where each begins, with the end behind, from the same of the old ones.
     Called on another thread; must not use the container."""
 

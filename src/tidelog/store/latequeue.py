@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.merging import Shares
 from tidelog.model.schema import Schema
+from tidelog.storage.ordered import gathered
 from tidelog.store.memory import MemoryRows
 from tidelog.store.rows import Ints, concatenated, seqs, times
 
@@ -175,7 +176,11 @@ class LateQueue:
         lengths = lasts - firsts
         places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
         places = places[self._left[places]]
-        offer.taker.merge(self._bulk.take(pa.array(places)))
+        first, last = int(places[0]), int(places[-1]) + 1
+        is_run = last - first == len(places)
+        offer.taker.merge(
+            self._bulk.slice(first, last - first) if is_run else gathered([self._bulk], places, self._stored)
+        )
         self._left[places] = False
         self._left_rows -= len(places)
         return len(places)

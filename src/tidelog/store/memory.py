@@ -23,7 +23,8 @@ class MemoryRows:
     def __init__(self, schema: Schema, stored: pa.Schema) -> None:
         self._schema = schema
         self._stored = stored
-        self._is_fixed = RowSize(stored).is_fixed
+        self.is_fixed = RowSize(stored).is_fixed
+        """Whether values have a fixed width."""
         self._parts: list[Rows] = []
         self._in_order = True
         self._sorting: tuple[Ints | None, Ints] | None = None
@@ -107,7 +108,7 @@ class MemoryRows:
             (part,) = self._parts
             self._begin_with(part.slice(self.rows if count is None else count))
             return part if count is None else part.slice(0, count)
-        if self._in_order or not self._is_fixed:
+        if self._in_order or not self.is_fixed:
             return self.take(count)
         parts = tuple(self._parts)
         order, at = self._sorted()
@@ -125,9 +126,12 @@ class MemoryRows:
 
 
 def split_late(
-    rows: Rows, schema: Schema, stored: pa.Schema, sealed: int | None
+    rows: Rows, schema: Schema, stored: pa.Schema, sealed: int | None, *, to_encode: bool = False
 ) -> tuple[AnyRows, pa.RecordBatch | None]:
-    """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any."""
+    """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any.
+
+    With ``to_encode``, which is for values of fixed width, the former are copied by whoever encodes them if possible.
+    """
     if sealed is None:
         return rows, None
     at = times(rows, schema)
@@ -135,7 +139,7 @@ def split_late(
         return rows, None
     fresh, below = parted(at, sealed)
     late = gathered([rows], below.copy(), stored)
-    if isinstance(rows, NumberedRows) and RowSize(stored).is_fixed:
+    if to_encode and isinstance(rows, NumberedRows):
         fresh_at = at[fresh]
         if is_sorted(fresh_at):
             return OrderedRows(stored, (rows,), fresh, fresh_at), late

@@ -115,7 +115,8 @@ class TailRows:
     def _without_late(self, rows: Rows) -> AnyRows:
         """Those of some rows that are not older than what is sealed; the others go to the late queue."""
         self.is_taken = True
-        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed)
+        to_encode = self._fresh.is_fixed
+        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed, to_encode=to_encode)
         self._observe(rows, 0 if late is None else late.num_rows)
         if late is not None:
             self.late.add(late)

@@ -22,7 +22,7 @@ from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
-from tidelog.storage.ordered import gathered
+from tidelog.storage.ordered import OrderedRows
 from tidelog.storage.updates import LeafUpdate
 
 GROWTH: Final = 4
@@ -130,7 +130,7 @@ class Merge:
     before: Ints
     """The last time of the leaf left of each."""
 
-    def __call__(self, old: pa.RecordBatch, cuts: Ints) -> tuple[pa.RecordBatch, Ints]:
+    def __call__(self, old: pa.RecordBatch, cuts: Ints) -> tuple[OrderedRows, Ints]:
         """The rows of all leaves, and where each begins, with the new rows; those that are there already are left out.
 
         Raises :class:`InputError` for a row that belongs among rows of the same time at the end of the leaf before:
@@ -140,8 +140,9 @@ class Merge:
         old_times, new_times = (integers(rows.column(layout.time)) for rows in (old, self.new))
         old_numbers, new_numbers = (integers(rows.column(layout.sequence)) for rows in (old, self.new))
         leaves = np.repeat(np.arange(len(cuts) - 1), np.diff(self.new_cuts))
-        order, at = np.empty(old.num_rows + len(new_times), np.int64), np.empty(len(new_times), np.int64)
-        kernels.interleave(old_times, new_times, order, at)
+        order, times = np.empty((2, old.num_rows + len(new_times)), np.int64)
+        at = np.empty(len(new_times), np.int64)
+        kernels.interleave(old_times, new_times, order, times, at)
         firsts = cuts[leaves]
         last_before = np.maximum(at - 1, firsts)
         is_behind = (old_times[last_before] < new_times) | (old_numbers[last_before] < new_numbers) | (at == firsts)
@@ -158,8 +159,9 @@ class Merge:
                     column=layout.schema.time,
                 )
             order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
+            times = np.concatenate([old_times, new_times])[order]
         new_cuts = cuts + np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return gathered([old, self.new], order, layout.stored), new_cuts
+        return OrderedRows(layout.stored, (old, self.new), order, times), new_cuts
 
     def _sorted_anew(
         self,
@@ -211,7 +213,8 @@ def with_states(layout: Layout, updates: Sequence[LeafUpdate]) -> tuple[list[Lea
     states = [layout.states.unknown(len(update.ids)) for update in updates]
 
     def change(index: int, old: pa.RecordBatch, cuts: Ints) -> tuple[pa.RecordBatch, Ints]:
-        rows, new_cuts = updates[index].change(old, cuts)
+        changed, new_cuts = updates[index].change(old, cuts)
+        rows = changed.gathered() if isinstance(changed, OrderedRows) else changed
         states[index][:] = layout.states.of_rows(rows, new_cuts)
         return rows, new_cuts
 
