@@ -44,7 +44,8 @@ def test_ranges_are_aggregated_as_their_rows_are(values: list[Any], asked: list[
         schema=LAYOUT.stored,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runsummaries, "_RUN", 4)
+        patch.setattr(runsummaries, "_RUN", 2)
+        patch.setattr(runsummaries, "_GROUP", 3)
         summaries = RunSummaries(LAYOUT, rows)
         for one, other, chosen in asked:
             first, last = sorted((min(one, count), min(other, count)))

@@ -52,8 +52,7 @@ NULLS_WORD, NANS_WORD = 1, 2
 _SUMMARY_WORDS = SUMMARY.itemsize // 8
 _LOWER_HALF = np.uint64(0xFFFF_FFFF)
 
-_COUNTED = ("nulls", "nans")
-_VALUED = ("flags", "min", "max", "sum")
+_NO_CHILD = (1 << 64) - 1
 
 
 @functools.cache
@@ -109,22 +108,29 @@ def from_summaries(
     entries = empty(layout, len(ids))
     entries["child"] = ids
     entries["rows"] = rows
-    # As words, for NumPy is slow with fields of records: both have the same ones, in the same order.
-    found = np.ascontiguousarray(summaries).view(np.uint64).reshape(*summaries.shape, _SUMMARY_WORDS)
     end = WORDS_BEFORE + WORDS_OF_COLUMN * summaries.shape[1]
     words = words_of(entries)
     if layout.states.words:
         words[:, end:] = layout.states.unknown(len(ids)) if states is None else states
     records = words[:, WORDS_BEFORE:end].reshape(*summaries.shape, WORDS_OF_COLUMN)
-    records[:, :, 0] = found[:, :, 0] & _LOWER_HALF
-    records[:, :, NULLS_WORD] = found[:, :, 0] >> np.uint64(32)
-    records[:, :, NANS_WORD] = found[:, :, 1] & _LOWER_HALF
-    records[:, :, NANS_WORD + 1 :] = found[:, :, 2:]
+    _put_summaries(records, summaries)
     dropped = layout.kinds == kernels.COUNTS
     if dropped.any():
         records[:, dropped, 0] = 0
         records[:, dropped, NANS_WORD + 1 :] = 0
     return entries
+
+
+def _put_summaries(records: Words, summaries: npt.NDArray[np.void]) -> None:
+    """Write summaries into the words of records, which stand in the last dimension.
+
+    As words, for NumPy is slow with fields of records: both have the same ones, in the same order.
+    """
+    found = np.ascontiguousarray(summaries).view(np.uint64).reshape(*summaries.shape, _SUMMARY_WORDS)
+    records[..., 0] = found[..., 0] & _LOWER_HALF
+    records[..., NULLS_WORD] = found[..., 0] >> np.uint64(32)
+    records[..., NANS_WORD] = found[..., 1] & _LOWER_HALF
+    records[..., NANS_WORD + 1 :] = found[..., 2:]
 
 
 def leaf_states(layout: Layout, leaves: Iterable[Rows]) -> Words:
@@ -139,13 +145,16 @@ def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints)
     The columns of the batch are those of ``columns``, in that order; others stay empty. There are no states.
     """
     entries = blank(layout, len(cuts) - 1)
-    entries["child"] = -1
-    entries["rows"] = cuts[1:] - cuts[:-1]
-    records = entries["columns"]
+    words = words_of(entries)
+    words[:, 0] = np.uint64(_NO_CHILD)
+    words[:, 1] = cuts[1:] - cuts[:-1]
     for array, column in zip(batch.columns, columns.tolist(), strict=True):
-        summaries, record = summarise(array, cuts), records[:, column]
-        for field in _COUNTED if layout.kinds[column] == kernels.COUNTS else _COUNTED + _VALUED:
-            record[field] = summaries[field]
+        first = WORDS_BEFORE + WORDS_OF_COLUMN * column
+        record = words[:, first : first + WORDS_OF_COLUMN]
+        _put_summaries(record, summarise(array, cuts))
+        if layout.kinds[column] == kernels.COUNTS:
+            record[:, 0] = 0
+            record[:, NANS_WORD + 1 :] = 0
     return entries
 
 
