@@ -25,7 +25,7 @@ help: ## list the commands
 	@echo 'usage: make COMMAND'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: setup-demo ## write millions of events, kill the writer, reopen and verify
+demo: setup-demo ## events that survive a killed writer, and a pipeline on Spark that is killed and resumed
 	@$(python) tools/warm_kernels.py
 	@$(python) demo/demo.py $(DEMO_ARGS)
 

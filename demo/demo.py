@@ -1,11 +1,12 @@
 """A log that survives its writer and is its own index: write events, kill the writer, reopen, verify, ask.
 
-    python demo/demo.py [--events N] [--keep DIRECTORY]
+    python demo/demo.py [--events N] [--pipeline-events N] [--keep DIRECTORY] [--page FILE]
 
 A second process writes synthetic sensor events into a stream and says after every flush how many are durable. It is
 killed in the middle (SIGKILL, no chance to clean up). Then this process opens the store, checks every structure,
 compares every event with the generator, writes the rest and some late events, and asks for aggregates of random ranges.
-Last, if there is a Spark, a job of it reads the stream and writes another one, which is read and compared without it.
+Last, a pipeline on Spark brings files from two directories into a stream; it is killed and resumed while the library
+answers questions on the growing stream. A table sums everything up, and a page of its own has plots (``--page``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from with_spark import show_spark
+from with_pipeline import show_pipeline
 
 import tidelog
 from tidelog.engine.stream import Stream
@@ -130,13 +131,14 @@ def ask(stream: Stream, events: int) -> tuple[float, float]:
     return statistics.median(quick), statistics.median(slow)
 
 
-def show(directory: Path, events: int) -> None:
+def show(directory: Path, events: int, piped: int, page: Path) -> None:
     """The whole demonstration."""
-    with tidelog.open(directory) as store:
+    log = directory / "log"
+    with tidelog.open(log) as store:
         store.create_stream(NAME, SCHEMA, time="ts")
     with Progress(console=console, transient=True) as progress:
-        acknowledged, rate = killed_writer(directory, events, progress)
-        store = tidelog.open(directory)
+        acknowledged, rate = killed_writer(log, events, progress)
+        store = tidelog.open(log)
         stream = store.stream(NAME)
         began = time.perf_counter()
         kept = len(stream)
@@ -163,8 +165,8 @@ def show(directory: Path, events: int) -> None:
         if stream.aggregate(None, START + 1, ["count(*)"], where="s0 = -1")["count(*)"] != 1000:
             raise SystemExit("late events were not found")
         store.close()
-        size, raw = size_of(directory), events * 56
-        spark = show_spark(directory, NAME, events + len(late), progress)
+        size, raw = size_of(log), events * 56
+        pipeline = show_pipeline(directory / "pipeline", page, piped, progress)
 
     table = Table(title="a log that survives its writer and is its own index", show_header=False)
     table.add_row("written by a process, killed with SIGKILL", f"{acknowledged:,} events acknowledged")
@@ -177,11 +179,11 @@ def show(directory: Path, events: int) -> None:
     table.add_row("aggregates of a random range, from the index", f"{indexed * 1e3:.2f} ms")
     table.add_row("the same from the events", f"{scanned * 1e3:.2f} ms")
     table.add_row("events that came hours late", "found")
-    for what, found in spark.items():
-        table.add_row(what, found)
     table.add_row(
         "size", f"{size / 1e6:.1f} MB, {size / events:.2f} bytes an event ({raw / size:.1f} times less than raw)"
     )
+    for what, found in pipeline.items():
+        table.add_row(what, found)
     console.print(table)
 
 
@@ -190,6 +192,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=24 * BATCH, help="how many events (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="keep the files there")
+    parser.add_argument("--pipeline-events", type=int, default=300_000, help="how many in files (default %(default)s)")
+    parser.add_argument("--page", type=Path, default=Path("build/demo.html"), help="the page (default %(default)s)")
     parser.add_argument("--write-to", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     events = max(16, arguments.events // BATCH) * BATCH
@@ -197,10 +201,10 @@ def main() -> None:
         write(arguments.write_to, events)
     elif arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
-        show(arguments.keep, events)
+        show(arguments.keep, events, arguments.pipeline_events, arguments.page)
     else:
         with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as directory:
-            show(Path(directory), events)
+            show(Path(directory), events, arguments.pipeline_events, arguments.page)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import os
 import random
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 import tidelog
 from support import spark_process
+from support.drivers import WAIT, kill
 from support.spark_process import JOB_ROWS, SCHEMA, rows_of
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -21,9 +20,6 @@ ROWS = 3_000
 ROWS_PER_BATCH = 60
 MANY_JOBS = 10_000
 """A driver has work for longer than it lives."""
-WAIT = 120
-NOTICE = 5
-"""Seconds that workers have to notice that their driver is gone."""
 
 
 def create(path: Path) -> None:
@@ -39,23 +35,6 @@ def start(path: Path, rows: int, jobs: int) -> subprocess.Popen[str]:
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     with (path / "log").open("a") as log:
         return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a driver, its Python and its virtual machine, at once; workers may go on for a moment, until they notice."""
-    started = psutil.Process(process.pid).children(recursive=True)
-    for each in started:
-        with suppress(psutil.NoSuchProcess):  # workers come and go
-            if each.name() == "java":
-                each.kill()
-    process.kill()
-    process.wait()
-    _, left = psutil.wait_procs(started, NOTICE)
-    for each in left:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    _, left = psutil.wait_procs(left, WAIT)
-    assert left == []
 
 
 def values(store: tidelog.Store, stream: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""How fast do rows that Spark has become durable: in one job, and in the batches of a streaming query?"""
+"""How fast do rows that Spark has become durable: in one job, in the batches of a streaming query, in a pipeline?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from questions.spark.year import CEILING, OURS, PARQUET, STREAM, TIME, Year, fin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WRITE, STREAMING = "write, sorted by time", "streaming sink"
+WRITE, STREAMING, PIPELINE = "write, sorted by time", "streaming sink", "pipeline, end to end"
 
 BATCHES, QUICK_BATCHES = 8, 1
 """Micro-batches of a streaming query."""
@@ -67,6 +67,47 @@ def ask_streaming(bench: Bench, year: Year, bounds: WriteBounds) -> None:
     _ask(bench, year, STREAMING, works, bounds, f"{-(-files // step)} micro-batches")
 
 
+def ask_pipeline(bench: Bench, year: Year, bounds: WriteBounds) -> None:
+    """Race a pipeline over files that are there, through a query, against the same written by hand, into Parquet.
+
+    What is timed is everything from the call that checks the pipeline to the end of its last batch.
+    """
+    from tidelog.spark import pipeline
+
+    files = len(list(year.parquet.glob("*.parquet")))
+    step = -(-files // (QUICK_BATCHES if bench.quick else BATCHES))
+    query = "SELECT * FROM readings WHERE ts IS NOT NULL"
+
+    def ours(to: Path) -> None:
+        options = {"maxFilesPerTrigger": step, "pathGlobFilter": "*.parquet"}
+        made = pipeline.Pipeline(
+            name="readings",
+            checkpoint=str(to / "checkpoint"),
+            sources=[
+                pipeline.Source(
+                    name="readings", format="parquet", path=str(year.parquet), schema=year.schema, options=options
+                )
+            ],
+            steps=[pipeline.Sql(name="valid", sql=query)],
+            sinks=[pipeline.Sink(name="readings", input="valid", path=str(to / "data"), stream=STREAM, time=TIME)],
+        )
+        pipeline.run(made, session=year.spark, once=True)
+
+    def by_hand(to: Path) -> None:
+        source = year.spark.readStream.schema(year.schema).option("maxFilesPerTrigger", step)
+        source.parquet(str(year.parquet)).createOrReplaceTempView("readings")
+        started = (
+            year.spark.sql(query)
+            .writeStream.format("parquet")
+            .options(path=str(to / "data"), checkpointLocation=str(to / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        started.awaitTermination()
+
+    _ask(bench, year, PIPELINE, {OURS: ours, PARQUET: by_hand}, bounds, f"{-(-files // step)} micro-batches, one query")
+
+
 def _ask(
     bench: Bench, year: Year, name: str, works: dict[str, Callable[[Path], Any]], bounds: WriteBounds, note: str
 ) -> None:
@@ -95,12 +136,13 @@ def _check(year: Year, name: str, directories: dict[str, Path | None]) -> None:
     expected = fingerprint(year.read_parquet())
     kept = directories[PARQUET]
     assert kept is not None
-    where = kept / "data" if name == STREAMING else kept
+    is_streamed = name in (STREAMING, PIPELINE)
+    where = kept / "data" if is_streamed else kept
     ours = directories[OURS]
     assert ours is not None
     found = {
         PARQUET: fingerprint(year.spark.read.schema(year.schema).parquet(str(where))),
-        OURS: fingerprint(spark.read(year.spark, ours / "data" if name == STREAMING else ours, STREAM)),
+        OURS: fingerprint(spark.read(year.spark, ours / "data" if is_streamed else ours, STREAM)),
     }
     for contestant, hashes in found.items():
         if hashes != expected:

@@ -20,6 +20,7 @@ from tidelog.cli.options import (
     AsOf,
     Columns,
     End,
+    PipelineFile,
     Start,
     StorePath,
     StreamName,
@@ -35,6 +36,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+pipeline_app = typer.Typer(
+    help="Pipelines on Spark: from files and streams, through SQL, into streams and files.", no_args_is_help=True
+)
+app.add_typer(pipeline_app, name="pipeline")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -446,3 +452,60 @@ def rename(
     from tidelog.cli import manage
 
     manage.rename(store, old, new)
+
+
+@pipeline_app.command("run")
+@reported
+def pipeline_run(
+    file: PipelineFile,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read what there is, in as many batches as it takes, and end.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Where Spark runs, instead of what the file says, e.g. local[2].", show_default=False
+        ),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Tell Prometheus, on the loopback interface; 0: any port.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+) -> None:
+    """Check a pipeline, then run it until it is done or Ctrl-C; started again, it goes on where it was.
+
+    Exit codes: 0 when everything was read (--once), 1 after an error, 130
+    after Ctrl-C and 143 after SIGTERM, both of which let the batch at work
+    end first; a second one does not wait for it.
+    """
+    from tidelog.cli import pipelines
+
+    pipelines.run(file, once=once, master=master, metrics=metrics, quiet=quiet)
+
+
+@pipeline_app.command("check")
+@reported
+def pipeline_check(file: PipelineFile) -> None:
+    """Say what a pipeline will do, or everything that is wrong with it and where, without starting anything."""
+    from tidelog.cli import pipelines
+
+    pipelines.check(file)
+
+
+@pipeline_app.command("init")
+@reported
+def pipeline_init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("pipeline.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a commented pipeline to start from."""
+    from tidelog.cli import pipelines
+
+    pipelines.init(file, force=force)

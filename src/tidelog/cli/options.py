@@ -54,6 +54,9 @@ AsOf: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+PipelineFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The pipeline, a file such as pipeline.toml.", show_default=False)
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

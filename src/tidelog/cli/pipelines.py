@@ -1,0 +1,114 @@
+"""Pipelines: what ``pipeline run``, ``pipeline check`` and ``pipeline init`` do."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from tidelog.cli.failures import INTERRUPTED
+from tidelog.cli.pipelineview import PipelineView, summary
+from tidelog.model.errors import ExistsError
+
+if TYPE_CHECKING:
+    from tidelog.spark.pipeline import Progress
+
+TERMINATED: Final = 143
+"""What the shell reports for a program that SIGTERM has ended."""
+
+
+def check(file: Path) -> None:
+    """Print what a pipeline will do; raises with all that is wrong."""
+    from tidelog.spark import pipeline
+    from tidelog.spark.pipeline.explaining import explain
+
+    typer.echo(explain(pipeline.check(pipeline.load(file))))
+
+
+def init(file: Path, *, force: bool) -> None:
+    """Write the template."""
+    from tidelog.spark.pipeline.template import TEMPLATE
+
+    try:
+        with file.open("w" if force else "x") as target:
+            target.write(TEMPLATE)
+    except FileExistsError:
+        raise ExistsError(f"{file} is there already; name another file, or say --force to replace it") from None
+    typer.echo(f"wrote {file}; edit it, then run `tidelog pipeline check {file}`")
+
+
+def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quiet: bool) -> None:
+    """Check a pipeline, then run it until it is done, or a signal asks it to stop.
+
+    Exits with 130 after a clean stop by Ctrl-C and with 143 after one by SIGTERM. A second signal does not wait for the
+    batch at work.
+    """
+    from tidelog.spark import pipeline
+    from tidelog.spark.pipeline.runner import start_session
+
+    given = pipeline.load(file)
+    if master is not None:
+        given = dataclasses.replace(given, master=master)
+    pipeline.check(given)
+    with ExitStack() as stack:
+        server = None
+        if metrics is not None:
+            from tidelog.spark.pipeline.metrics import MetricsServer
+
+            server = stack.enter_context(MetricsServer(given.name, metrics))
+            typer.echo(f"metrics: {server.address}", err=True)
+        view = stack.enter_context(PipelineView(given.name, enabled=not quiet))
+
+        def watch(sinks: Sequence[Progress]) -> None:
+            view.update(sinks)
+            if server is not None:
+                server.show(sinks)
+
+        session = start_session(given)
+        stack.callback(session.stop)
+        # Only now: Spark has taken the signal of Ctrl-C for itself when it started.
+        stop = stack.enter_context(_signals())
+        outcome = pipeline.run(given, session=session, once=once, watch=watch, stop=stop.event)
+    if not quiet:
+        typer.echo(summary(outcome.sinks, outcome.seconds))
+    if outcome.was_stopped:
+        typer.echo("stopped; the next run goes on from here", err=True)
+        raise typer.Exit(TERMINATED if stop.came == signal.SIGTERM else INTERRUPTED)
+
+
+class _Stop:
+    """Set by the first signal; the second one interrupts."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.came: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.came is not None:
+            raise KeyboardInterrupt
+        self.came = number
+        sys.stderr.write("\nstopping when the batch at work is done; once more to stop at once\n")
+        self.event.set()
+
+
+@contextmanager
+def _signals() -> Iterator[_Stop]:
+    """SIGINT and SIGTERM as a wish to stop."""
+    stop = _Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,60 @@
+"""Pipelines: events from sources through steps into sinks, as a file or as Python objects, run by Spark.
+
+A thin layer over Structured Streaming: each sink is a query of Spark with a checkpoint of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.spark.pipeline.checking import check
+from tidelog.spark.pipeline.decoding import load
+from tidelog.spark.pipeline.objects import Pipeline, Sink, Source, Watermark
+from tidelog.spark.pipeline.plans import Plan, SinkPlan
+from tidelog.spark.pipeline.problems import PipelineError, Problem
+from tidelog.spark.pipeline.relations import Relation
+from tidelog.spark.pipeline.sql import Sql
+from tidelog.spark.pipeline.steps import Deduplicate, Fault, Reference, Step, StepError, register_step, step_kinds
+
+if TYPE_CHECKING:
+    from tidelog.spark.pipeline.progress import Progress
+    from tidelog.spark.pipeline.runner import Outcome, PipelineFailedError, run
+
+__all__ = [
+    "Deduplicate",
+    "Fault",
+    "Outcome",
+    "Pipeline",
+    "PipelineError",
+    "PipelineFailedError",
+    "Plan",
+    "Problem",
+    "Progress",
+    "Reference",
+    "Relation",
+    "Sink",
+    "SinkPlan",
+    "Source",
+    "Sql",
+    "Step",
+    "StepError",
+    "Watermark",
+    "check",
+    "load",
+    "register_step",
+    "run",
+    "step_kinds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what runs a pipeline when it is asked for: that brings the engine, and with it Numba, along."""
+    if name == "Progress":
+        from tidelog.spark.pipeline.progress import Progress
+
+        return Progress
+    if name in ("Outcome", "PipelineFailedError", "run"):
+        from tidelog.spark.pipeline import runner
+
+        return getattr(runner, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,221 @@
+"""Whether a pipeline makes sense, asked before Spark is started: names, paths, permissions, SQL, types, checkpoint.
+
+Everything is looked at, so that all that is wrong is told at once. What only Spark can know, such as the columns of
+formats of others, is passed over; Spark is asked about it before the first query is started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from tidelog.model.durations import read_duration
+from tidelog.model.errors import TimeError, did_you_mean
+from tidelog.spark.pipeline import checkpoint
+from tidelog.spark.pipeline.objects import ONCE, Pipeline, Sink
+from tidelog.spark.pipeline.places import unwritable
+from tidelog.spark.pipeline.plans import Plan, SinkPlan
+from tidelog.spark.pipeline.positions import KeyPath
+from tidelog.spark.pipeline.problems import PipelineError, Problem
+from tidelog.spark.pipeline.relations import Relation
+from tidelog.spark.pipeline.sinks import check_sink
+from tidelog.spark.pipeline.sources import check_source
+from tidelog.spark.pipeline.sql import Sql
+from tidelog.spark.pipeline.steps import Reference, Step, StepError
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|(spark|k8s|sc)://.+|yarn")
+
+
+def check(pipeline: Pipeline) -> Plan:
+    """What a pipeline will do. Raises :class:`PipelineError` with everything that is wrong; starts and writes nothing.
+
+    The checkpoint is compared, too: one that belongs to another pipeline, or to this one as it was before its sources
+    or sinks were changed, is refused.
+    """
+    found = _Check(pipeline)
+    found.run()
+    if found.problems:
+        raise PipelineError(located(pipeline, found.problems))
+    notes = [f"{name!r} is read by nothing" for name in found.relations if name not in found.used]
+    return Plan(pipeline, found.relations, tuple(found.plans), tuple(notes))
+
+
+class _Check:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.problems: list[Problem] = []
+        self.relations: dict[str, Relation] = {}
+        self.read_by: dict[str, tuple[str, ...]] = {}
+        """Of each step, what it reads."""
+        self.used: set[str] = set()
+        self.plans: list[SinkPlan] = []
+
+    def add(self, path: KeyPath, message: str, offset: int | None = None) -> None:
+        self.problems.append(Problem(path, message, offset))
+
+    def run(self) -> None:
+        pipeline = self.pipeline
+        if not pipeline.name.strip():
+            self.add(("pipeline", "name"), "the pipeline's name is empty; give it one")
+        self._trigger(("pipeline", "trigger"), pipeline.trigger)
+        if not _MASTER.fullmatch(pipeline.master):
+            self.add(
+                ("spark", "master"),
+                f"found {pipeline.master!r}; expected local[N], local[*], spark://host:port, k8s://..., yarn, or "
+                "sc://host:port",
+            )
+        for source in pipeline.sources:
+            path: KeyPath = ("sources", source.name)
+            self._name(path, source.name)
+            self.relations[source.name] = check_source(pipeline, source, lambda *told, at=path: self._told(at, *told))
+        for index, step in enumerate(pipeline.steps):
+            self._step(step, ("steps", index))
+        for sink in pipeline.sinks:
+            self._sink(sink, ("sinks", sink.name))
+        self._doubles()
+        refusal = unwritable(pipeline.place(pipeline.checkpoint))
+        if refusal is not None:
+            self.add(("pipeline", "checkpoint"), refusal)
+        elif not self.problems:
+            for path, message in checkpoint.changes(pipeline, self.plans):
+                self.add(path, message)
+
+    def _told(self, at: KeyPath, field: tuple[str, ...], message: str) -> None:
+        self.add((*at, *field), message)
+
+    def _name(self, path: KeyPath, name: str) -> None:
+        where = path if path[0] == "sources" else (*path, "name")
+        if not _NAME.fullmatch(name):
+            self.add(where, f"{name!r} cannot be the name of a table; expected letters, digits and _, such as 'trades'")
+        if name.lower() in {each.lower() for each in self.relations}:
+            self.add(where, f"there are two sources or steps called {name!r}; give each a name of its own")
+
+    def _trigger(self, path: KeyPath, text: str) -> None:
+        try:
+            if text != ONCE and read_duration(text) < 0:
+                raise TimeError(f"found the trigger {text!r}, which is negative; expected a duration, or 'once'")
+        except TimeError as error:
+            self.add(path, f"{error}; or 'once', to read what there is and end")
+
+    def _step(self, step: Step, path: KeyPath) -> None:
+        self._name(path, step.name)
+        inputs: dict[str, Relation] = {}
+        try:
+            references = step.references()
+            for each in references:
+                found = self._find(each, path)
+                if found is not None:
+                    inputs[each.name] = found
+            self.read_by[step.name] = tuple(self._spelt(name) for name in inputs)
+            known = len(inputs) == len(references)
+            columns = step.columns(inputs) if known else None
+            delays = [each.delay for each in inputs.values() if each.delay is not None]
+            is_streaming = any(each.is_streaming for each in inputs.values())
+            self.relations[step.name] = (
+                Relation(columns, is_streaming, max(delays, default=None)) if known else _half_known(inputs)
+            )
+        except StepError as error:
+            for fault in error.faults:
+                self.add((*path, fault.field), fault.message, fault.offset)
+            self.relations[step.name] = _half_known(inputs)
+            self.read_by.setdefault(step.name, ())
+
+    def _spelt(self, name: str) -> str:
+        return next((each for each in self.relations if each.lower() == name.lower()), name)
+
+    def _find(self, reference: Reference, path: KeyPath) -> Relation | None:
+        name = self._spelt(reference.name)
+        self.used.add(name)
+        if name in self.relations:
+            return self.relations[name]
+        later = [step.name for step in self.pipeline.steps if step.name.lower() == name.lower()]
+        hint = "that step comes later; move it up" if later else did_you_mean(name, self.relations)
+        self.add((*path, reference.field), f"there is no source and no earlier step {name!r}; {hint}", reference.offset)
+        return None
+
+    def _sink(self, sink: Sink, path: KeyPath) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", sink.name):
+            self.add(path, f"{sink.name!r} cannot be the name of a sink; expected letters, digits, - and _")
+        if sink.trigger is not None:
+            self._trigger((*path, "trigger"), sink.trigger)
+        relation = self._find(Reference(sink.input, "input"), path)
+        if relation is None:
+            return
+        check_sink(self.pipeline, sink, relation, lambda field, message: self.add((*path, *field), message))
+        steps = self._steps_of(self._spelt(sink.input))
+        states = [state for step in steps if (state := self._state(step)) is not None]
+        if relation.is_streaming and states and relation.delay is None and sink.mode in (None, "append"):
+            self.add(
+                (*path, "input"),
+                f"{sink.input!r} groups or joins rows that keep arriving, and no source has a watermark that says when "
+                "a result is final; give one a watermark",
+            )
+        inputs = self._sources_of(self._spelt(sink.input))
+        names = tuple(step.name for step in steps)
+        self.plans.append(SinkPlan(sink, relation, inputs, names, tuple(states)))
+
+    def _state(self, step: Step) -> str | None:
+        inputs = {
+            each.name: self.relations[self._spelt(each.name)]
+            for each in (step.references() if self.read_by[step.name] else [])
+            if self._spelt(each.name) in self.relations
+        }
+        return step.state(inputs) if inputs else None
+
+    def _steps_of(self, name: str) -> list[Step]:
+        """The steps that lead to a source or step, in the order of the pipeline."""
+        wanted, waiting = set(), [name]
+        while waiting:
+            each = waiting.pop()
+            if each in self.read_by and each not in wanted:
+                wanted.add(each)
+                waiting += self.read_by[each]
+        return [step for step in self.pipeline.steps if step.name in wanted]
+
+    def _sources_of(self, name: str) -> tuple[str, ...]:
+        """The sources behind a source or step, in the order in which they are named, each once."""
+        if name not in self.read_by:
+            return (name,)
+        found = [source for each in self.read_by[name] for source in self._sources_of(each)]
+        return tuple(dict.fromkeys(found))
+
+    def _doubles(self) -> None:
+        """Two sinks may write one stream, but not the same directory of files."""
+        taken: dict[str, str] = {}
+        for sink in self.pipeline.sinks:
+            if sink.path is None or sink.stream is not None:
+                continue
+            place = self.pipeline.place(sink.path)
+            if place in taken:
+                self.add(("sinks", sink.name, "path"), f"sink {taken[place]!r} writes {place} already; choose another")
+            taken.setdefault(place, sink.name)
+
+
+def _half_known(inputs: Mapping[str, Relation]) -> Relation:
+    """A step that has problems: what reads it is asked only for what does not follow from them."""
+    is_streaming = any(each.is_streaming for each in inputs.values()) or not inputs
+    return Relation(None, is_streaming, delay=Fraction(0))
+
+
+def located(pipeline: Pipeline, problems: list[Problem]) -> list[Problem]:
+    """Problems with their lines, in the order of the file; without a file, with the names of steps."""
+    if pipeline.document is None:
+        return [Problem(_by_names(pipeline, each.path), each.message, each.offset) for each in problems]
+    found = []
+    for each in problems:
+        text = None
+        if each.path[0] == "steps" and each.path[-1] == "sql" and isinstance(each.path[1], int):
+            step = pipeline.steps[each.path[1]]
+            text = step.sql if isinstance(step, Sql) else None
+        found.append(pipeline.document.locate(each, text))
+    return sorted(found, key=lambda each: (each.line or 0, each.column or 0))
+
+
+def _by_names(pipeline: Pipeline, path: KeyPath) -> KeyPath:
+    """Steps by their names instead of their numbers, for whoever has no file to look at."""
+    if path[0] == "steps" and isinstance(path[1], int):
+        return ("steps", pipeline.steps[path[1]].name, *path[2:])
+    return path

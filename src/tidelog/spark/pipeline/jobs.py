@@ -1,0 +1,58 @@
+"""Sinks of rows that do not keep arriving: one job of Spark for each run, and every run once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.spark.pipeline.checkpoint import write_durably
+from tidelog.spark.pipeline.objects import TIDELOG, Pipeline, Sink
+from tidelog.spark.pipeline.places import is_address
+from tidelog.spark.pipeline.sinks import ON_COMMIT, sink_texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def run_job(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> None:
+    """Write a frame. A job that was interrupted is run again under its number, so that a stream has its rows once."""
+    from tidelog.spark.sink import write
+
+    if sink.format != TIDELOG:
+        writer = frame.write.format(sink.format).mode(sink.mode or "append").options(**sink_texts(pipeline, sink))
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+        writer.save()
+        return
+    with _Numbers(pipeline, sink) as number:
+        write(
+            frame,
+            pipeline.place(str(sink.path)),
+            str(sink.stream),
+            overwrite=sink.mode == "overwrite",
+            compact=sink.compaction == ON_COMMIT,
+            transaction=None if number is None else (f"{pipeline.name}/{sink.name}", number),
+        )
+
+
+class _Numbers:
+    """The number of a job, noted before it starts and after it has ended."""
+
+    def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
+        place = pipeline.place(pipeline.checkpoint)
+        self._file = None if is_address(place) else Path(place) / "jobs" / f"{sink.name}.json"
+        self._number = 0
+
+    def __enter__(self) -> int | None:
+        if self._file is None:
+            return None
+        self._file.parent.mkdir(exist_ok=True)
+        noted = json.loads(self._file.read_text()) if self._file.exists() else {"started": 0, "done": 0}
+        self._number = noted["started"] if noted["started"] > noted["done"] else noted["done"] + 1
+        write_durably(self._file, json.dumps({"started": self._number, "done": self._number - 1}))
+        return self._number
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._file is not None and kind is None:
+            write_durably(self._file, json.dumps({"started": self._number, "done": self._number}))
