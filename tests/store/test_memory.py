@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -40,8 +41,8 @@ def rows(found: pa.RecordBatch) -> list[Row]:
 
 @settings(max_examples=scaled(60))
 @given(
-    st.lists(st.one_of(st.lists(st.integers(-3, 9), max_size=8), st.integers(0, 12), st.none()), max_size=12),
-    st.lists(FORMS, min_size=12, max_size=12),
+    st.lists(st.one_of(st.lists(st.integers(-3, 9), max_size=8), st.integers(0, 12), st.none()), max_size=20),
+    st.lists(FORMS, min_size=20, max_size=20),
     st.booleans(),
 )
 def test_rows_come_out_in_order_whatever_is_added_and_taken(
@@ -56,6 +57,9 @@ def test_rows_come_out_in_order_whatever_is_added_and_taken(
             memory.add(form(added))
             model += added
         elif step is None:
+            assert sorted(row for part in memory.since(seq // 2) for row in rows(part)) == sorted(
+                row for row in model if row[1] >= seq // 2
+            )
             pinned.append((memory.sorted(), sorted(model)))
         else:
             model.sort()
@@ -65,13 +69,33 @@ def test_rows_come_out_in_order_whatever_is_added_and_taken(
         assert memory.rows == len(model)
         assert memory.times().tolist() == sorted(time for time, _ in model)
         assert memory.last_time == max((time for time, _ in model), default=None)
-        assert sorted(row for part in memory.since(seq // 2) for row in rows(part)) == sorted(
-            row for row in model if row[1] >= seq // 2
-        )
     assert rows(memory.sorted()) == sorted(model)
     assert rows(as_stored(memory.take_to_encode(), STORED) if to_encode else memory.take()) == sorted(model)
     assert (memory.rows, memory.bytes, memory.last_time) == (0, 0, None)
     assert all(rows(found) == expected for found, expected in pinned)
+
+
+def test_rows_that_stay_behind_are_those_that_came_before() -> None:
+    """Many rounds in which most rows are taken and others come: rows that stay are not copied, most of the time."""
+    dice = random.Random(1)
+    memory, model, seq, kept = MemoryRows(SCHEMA, STORED), list[Row](), 0, 0
+    for now in range(400):
+        added = [(now + dice.randrange(12), seq + index) for index in range(dice.randrange(12))]
+        seq += len(added)
+        memory.add(dice.choice((batch, numbered))(added))
+        model = sorted(model + added)
+        if dice.random() < 0.1:
+            assert sorted(row for part in memory.since(seq - 5) for row in rows(part)) == sorted(
+                row for row in model if row[1] >= seq - 5
+            )
+        count = dice.randrange(8)
+        assert rows(as_stored(memory.take_to_encode(count), STORED)) == model[:count]
+        del model[:count]
+        kept += memory._kept is not None
+        assert memory.times().tolist() == [time for time, _ in model]
+        assert (memory.rows, memory.bytes) == (len(model), 16 * len(model))
+    assert kept > 100
+    assert rows(memory.take()) == model
 
 
 @given(st.lists(st.integers(-3, 3)), st.one_of(st.none(), st.integers(-4, 4)), FORMS)

@@ -62,9 +62,27 @@ class OrderedRows:
             place -= part.num_rows
         return part.first + place if isinstance(part, NumberedRows) else int(integers(part.column(-1))[place])
 
+    def numbers(self) -> Ints:
+        """The sequence numbers of all rows."""
+        last = len(self.schema) - 1
+        return integers(next(_columns(self.parts, self.order, self.schema, range(last, last + 1))))
+
+    @property
+    def pinned_rows(self) -> int:
+        """How many rows there are in all parts: these stay in memory with the wanted ones."""
+        return sum(part.num_rows for part in self.parts)
+
+    def narrowed(self) -> OrderedRows:
+        """The same rows without the first parts, if none of these rows is in them."""
+        parts, dropped = list(self.parts), 0
+        low = int(self.order.min(initial=self.pinned_rows))
+        while parts and low >= dropped + parts[0].num_rows:
+            dropped += parts.pop(0).num_rows
+        return OrderedRows(self.schema, tuple(parts), self.order - dropped, self.times) if dropped else self
+
     def columns(self) -> Iterator[pa.Array]:
         """The columns, one after the other: whoever is done with one before the next has its memory used again."""
-        return _columns(self.parts, self.order, self.schema)
+        return _columns(self.parts, self.order, self.schema, range(len(self.schema)))
 
     def gathered(self) -> pa.RecordBatch:
         """The rows as a batch."""
@@ -77,19 +95,20 @@ AnyRows: TypeAlias = Rows | OrderedRows
 
 def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of some parts in an order, with their numbers if there are any, as a batch of a schema."""
-    return pa.RecordBatch.from_arrays(list(_columns(parts, order, schema)), schema=schema)
+    return pa.RecordBatch.from_arrays(list(_columns(parts, order, schema, range(len(schema)))), schema=schema)
 
 
-def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> Iterator[pa.Array]:
+def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema, indexes: range) -> Iterator[pa.Array]:
+    types = schema.types
     if not len(order):
-        yield from (pa.array([], field.type) for field in schema)
+        yield from (pa.array([], types[index]) for index in indexes)
         return
     low, high = int(order.min()), int(order.max()) + 1
     parts = _between(parts, low, high)
     order = order - low if low else order
     is_local = high - low <= _LOCAL * len(order)
-    for index, field in enumerate(schema):
-        yield _gathered([_column(part, index) for part in parts], field.type, order, is_local)
+    for index in indexes:
+        yield _gathered([_column(part, index) for part in parts], types[index], order, is_local)
 
 
 def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:

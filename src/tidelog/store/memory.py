@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from tidelog.model.schema import Schema
@@ -16,6 +17,9 @@ from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined,
 _MOST_PARTS: Final = 1024
 """Batches that are gathered before they are made one: a thousand small ones are handled like a large one."""
 
+_PINNED: Final = 3
+"""Rows that may stay in memory, at most, for each one that is still to be stored, for it not to be copied."""
+
 
 class MemoryRows:
     """Rows gathered in any order; one sorted batch when asked for. Calls must take turns."""
@@ -23,8 +27,9 @@ class MemoryRows:
     def __init__(self, schema: Schema, stored: pa.Schema) -> None:
         self._schema = schema
         self._stored = stored
-        self.is_fixed = RowSize(stored).is_fixed
-        """Whether values have a fixed width."""
+        self._size = RowSize(stored)
+        self._kept: OrderedRows | None = None
+        """Sorted rows that are still where they came; they came before those of all parts."""
         self._parts: list[Rows] = []
         self._in_order = True
         self._sorting: tuple[Ints | None, Ints] | None = None
@@ -33,6 +38,11 @@ class MemoryRows:
         """The latest time among the rows."""
         self.rows = 0
         self.bytes = 0
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all values have a fixed width."""
+        return self._size.is_fixed
 
     def add(self, rows: Rows) -> None:
         """Take in rows; their memory must not change afterwards."""
@@ -48,10 +58,7 @@ class MemoryRows:
         self.rows += rows.num_rows
         self.bytes += rows.batch.nbytes + 8 * rows.num_rows if isinstance(rows, NumberedRows) else rows.nbytes
         if len(self._parts) >= _MOST_PARTS:
-            self._parts = [self._joined()]
-
-    def _joined(self) -> pa.RecordBatch:
-        return concatenated([as_stored(part, self._stored) for part in self._parts], self._stored)
+            self._parts = [concatenated([as_stored(part, self._stored) for part in self._parts], self._stored)]
 
     @property
     def is_sorted(self) -> bool:
@@ -60,6 +67,7 @@ class MemoryRows:
 
     def sorted(self) -> pa.RecordBatch:
         """All rows in the order of (time, ``_seq``). The batch stays as it is, whatever is added later."""
+        self._copy_kept()
         if len(self._parts) != 1 or not self._in_order or isinstance(self._parts[0], NumberedRows):
             whole = sorted_rows(self._parts, self._schema, self._stored)
             self._parts = [whole] if whole.num_rows else []
@@ -68,19 +76,29 @@ class MemoryRows:
         found: pa.RecordBatch = self._parts[0]
         return found
 
+    def _copy_kept(self) -> None:
+        """Have all rows in parts."""
+        if self._kept is not None:
+            self._parts.insert(0, self._kept.gathered())
+            self._kept = None
+
     def times(self) -> Ints:
         """The times of all rows, sorted."""
         if self._in_order:
-            return joined([times(part, self._schema) for part in self._parts])
+            return joined([times(part, self._schema) for part in self._all()])
         return self._sorted()[1]
+
+    def _all(self) -> list[AnyRows]:
+        return [*self._parts] if self._kept is None else [self._kept, *self._parts]
 
     def _sorted(self) -> tuple[Ints | None, Ints]:
         if self._sorting is None:
-            self._sorting = sorting_of(self._parts, self._schema)
+            self._sorting = sorting_of(self._all(), self._schema)
         return self._sorting
 
     def since(self, seq: int) -> list[pa.RecordBatch]:
         """The rows with sequence numbers from ``seq`` on."""
+        self._copy_kept()
         found = []
         for part in reversed(self._parts):  # each arrived, as a whole, after the one before it
             if isinstance(part, NumberedRows):
@@ -104,25 +122,43 @@ class MemoryRows:
 
     def take_to_encode(self, count: int | None = None) -> AnyRows:
         """Like :meth:`take`, but rows are copied, and put in their order, by whoever encodes them, where possible."""
-        if self._in_order and len(self._parts) == 1:
+        count = self.rows if count is None else min(count, self.rows)
+        if self._kept is None and self._in_order and len(self._parts) == 1:
             (part,) = self._parts
-            self._begin_with(part.slice(self.rows if count is None else count))
-            return part if count is None else part.slice(0, count)
-        if self._in_order or not self.is_fixed:
+            self._begin_with(part.slice(count))
+            return part.slice(0, count)
+        if not self.is_fixed or (self._kept is None and self._in_order):
             return self.take(count)
-        parts = tuple(self._parts)
         order, at = self._sorted()
-        if order is None:  # of equal times, in the order of numbers
-            return self.take(count)
-        self._begin_with(gathered(parts, order[len(order) if count is None else count :], self._stored))
-        return OrderedRows(self._stored, parts, order[:count], at[:count])
+        whole = self._with_places_in_parts(np.arange(len(at)) if order is None else order, at)
+        self._begin_with_kept(whole.slice(count))
+        return whole.slice(0, count)
+
+    def _with_places_in_parts(self, order: Ints, at: Ints) -> OrderedRows:
+        """All rows in an order of them, as rows of the parts that they came in."""
+        if self._kept is None:
+            return OrderedRows(self._stored, tuple(self._parts), order, at)
+        before = self._kept.pinned_rows
+        new = np.arange(before, before + self.rows - self._kept.num_rows)
+        places = np.concatenate([self._kept.order, new])
+        return OrderedRows(self._stored, (*self._kept.parts, *self._parts), places[order], at)
 
     def _begin_with(self, rows: Rows) -> None:
         """Have these rows and no others."""
-        self._parts = []
+        self._parts, self._kept = [], None
         self._in_order, self._sorting, self.last_time = True, None, None
         self.rows = self.bytes = 0
         self.add(rows)
+
+    def _begin_with_kept(self, rows: OrderedRows) -> None:
+        """Have these sorted rows and no others: where they are, unless that keeps too many others in memory."""
+        rows = rows.narrowed()
+        if not rows.num_rows or rows.pinned_rows > _PINNED * rows.num_rows:
+            self._begin_with(rows.gathered())
+            return
+        self._begin_with(concatenated([], self._stored))
+        self._kept = rows
+        self.rows, self.bytes, self.last_time = rows.num_rows, self._size.of(rows), int(rows.times[-1])
 
 
 def split_late(

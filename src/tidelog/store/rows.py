@@ -71,7 +71,7 @@ def sorted_rows(parts: Sequence[Rows], schema: Schema, stored: pa.Schema) -> pa.
     return concatenated([as_stored(part, stored) for part in parts], stored)
 
 
-def sorting_of(parts: Sequence[Rows], schema: Schema) -> tuple[Ints | None, Ints]:
+def sorting_of(parts: Sequence[AnyRows], schema: Schema) -> tuple[Ints | None, Ints]:
     """The order of the rows of all parts by (time, ``_seq``), None if they are in it; and their times in that order."""
     return _sorting(joined([times(part, schema) for part in parts]), lambda: joined([_numbers(part) for part in parts]))
 
@@ -93,7 +93,9 @@ def _sorting(at: Ints, numbers: Callable[[], Ints]) -> tuple[Ints | None, Ints]:
     return order, in_order
 
 
-def _numbers(part: Rows) -> Ints:
+def _numbers(part: AnyRows) -> Ints:
+    if isinstance(part, OrderedRows):
+        return part.numbers()
     return np.arange(part.first, part.first + part.num_rows) if isinstance(part, NumberedRows) else seqs(part)
 
 
