@@ -23,7 +23,7 @@ from tidelog.store.compactionplan import AUTOMATIC, THOROUGH
 from tidelog.store.manifest import Change
 from tidelog.store.reduced import Reduced, read_reduced
 from tidelog.store.retention import drop_deleted
-from tidelog.store.rewriting import rewrite
+from tidelog.store.rewriting import Rewriting, rewrite, swap, write_anew
 from tidelog.store.seqset import SeqSet
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64()), ("word", pa.string())])
@@ -385,3 +385,44 @@ def test_the_length_of_the_longest_entry(medium: RecordingMedium) -> None:
     load(stream, [-(2**63), 2**63 - 2])
     stream.coarsen(2**63 - 1)
     assert max(each.widest for each in reduced_of(stream)) == 2**64 - 1
+
+
+class TestInParts:
+    """A merge whose rows are written by several, each for an interval of time."""
+
+    INTERVALS = (Interval(None, 250), Interval(250, 251), Interval(251, 800), Interval(800, None))
+
+    def test_it_is_the_same_as_at_once(self, medium: RecordingMedium) -> None:
+        dice = np.random.default_rng(5)
+        stream = create(medium)
+        for _ in range(6):
+            load(stream, dice.integers(0, 1000, 300).tolist())
+        load(stream, [500, 501], overwrite=Interval(490, 510))
+        unread = stream.published().visible
+        stream.delete_before(100)
+        lost, before = stream.published().lost(unread), content(stream)
+        rewriting = Rewriting.of(stream.manifests, [split.name for split in splits(stream)])
+        written = [write_anew(stream.site, rewriting, interval) for interval in self.INTERVALS]
+        assert content(stream).equals(before)
+        done = swap(stream.manifests, rewriting, written)
+        assert len(done.added) == 4
+        assert all(one.time_max < other.time_min for one, other in pairwise(done.added))
+        assert content(stream).equals(before)
+        assert stream.published().lost(unread) == lost
+        assert stream.check() == []
+
+    def test_a_rival_leaves_nothing_of_it(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        load(stream, list(range(0, 1000, 2)))
+        load(stream, list(range(1, 1000, 2)))
+        rewriting = Rewriting.of(stream.manifests, [split.name for split in splits(stream)])
+        written = [write_anew(stream.site, rewriting, interval) for interval in self.INTERVALS]
+        stream.compact()
+        before, files = content(stream), set(medium.names("streams/"))
+        with pytest.raises(ConflictError, match="not in the manifest any more"):
+            swap(stream.manifests, rewriting, written)
+        assert content(stream).equals(before)
+        left = {name for each in written for split in each.splits for name in files if split.name in name}
+        assert left
+        assert not left & set(medium.names("streams/"))
+        assert stream.check() == []

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import Schema
-from tidelog.store.compactionplan import AUTOMATIC, MOST_AT_ONCE, THOROUGH, Merge, choose_merge
+from tidelog.model.interval import ALL_TIME, Interval
+from tidelog.store.compactionplan import (
+    AUTOMATIC,
+    MOST_AT_ONCE,
+    THOROUGH,
+    Merge,
+    Policy,
+    choose_merge,
+    choose_merges,
+    divided,
+)
 from tidelog.store.manifest import Manifest, SplitInfo
 from tidelog.store.options import StreamOptions
 
@@ -147,3 +157,97 @@ class TestThorough:
             raise AssertionError("there is always one more merge")
         if most is None and width is None:
             assert not any(overlap(*pair) for pair in combinations(state.splits.values(), 2))
+
+
+class TestManyAtOnce:
+    """Rounds of merges that are made side by side."""
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60), st.sampled_from([1, 3, 20, 40, 70])), max_size=25),
+        st.sampled_from([None, 10, 50]),
+        st.sampled_from([THOROUGH, AUTOMATIC]),
+        st.tuples(st.integers(0, 260), st.integers(0, 260)),
+    )
+    def test_rounds_come_to_an_end_and_add_no_overlap(
+        self, shapes: list[tuple[int, int, int]], width: int | None, policy: Policy, bounds: tuple[int, int]
+    ) -> None:
+        splits = [split(first, first + length, size * MB) for first, length, size in shapes]
+        state = manifest(*splits, split=width, split_bytes=64 * MB)
+        within = Interval(min(bounds), max(bounds))
+        for _ in range(10 * len(splits) + 1):
+            merges = list(choose_merges(state, policy, None, within))
+            inputs = [each for merge in merges for each in merge.inputs]
+            assert len({each.name for each in inputs}) == len(inputs), "a split is in two merges"
+            assert all(within.contains(each.time_min) and within.contains(each.time_max) for each in inputs)
+            if not merges:
+                break
+            before = list(state.splits.values())
+            for merge in merges:
+                state = merged(state, merge)
+            for one, other in combinations(state.splits.values(), 2):
+                if overlap(one, other):
+                    assert any(
+                        _meet(one, old) and _meet(other, new) and overlap(old, new) for old, new in _pairs(before)
+                    )
+        else:
+            raise AssertionError("there is always one more merge")
+
+    def test_neighbours_are_merged_in_one_round(self) -> None:
+        state = manifest(*(split(i * 10, i * 10 + 5) for i in range(1000)), split=1000)
+        merges = list(choose_merges(state, THOROUGH))
+        assert [len(merge.inputs) for merge in merges] == [100] * 10
+
+    def test_a_chain_of_large_splits_is_one_merge_of_many_shares(self) -> None:
+        chain = [split(i * 100, i * 100 + 150, 60 * MB) for i in range(64)]
+        (merge,) = choose_merges(manifest(*chain), THOROUGH)
+        assert len(divided(merge.inputs, 64 * MB)) == 60
+
+    def test_more_than_can_be_read_at_once_is_merged_in_parts(self) -> None:
+        pile = [split(i, 1000 + i, 60 * MB) for i in range(48)]
+        merges = list(choose_merges(manifest(*pile), THOROUGH))
+        assert [len(merge.inputs) for merge in merges] == [16, 16, 16]
+
+
+def _pairs(splits: list[SplitInfo]) -> list[tuple[SplitInfo, SplitInfo]]:
+    return [pair for one, other in combinations(splits, 2) for pair in ((one, other), (other, one))]
+
+
+def _meet(one: SplitInfo, other: SplitInfo) -> bool:
+    return one.time_min <= other.time_max and other.time_min <= one.time_max
+
+
+class TestDivided:
+    def test_small_ones_are_left_whole(self) -> None:
+        assert divided([split(0, 100, 60 * MB), split(50, 200, 60 * MB)], 64 * MB) == [ALL_TIME]
+
+    @given(
+        st.lists(st.tuples(st.integers(-200, 200), st.integers(0, 100), st.integers(1, 90)), min_size=1, max_size=12),
+        st.sampled_from([None, 7, 50]),
+    )
+    def test_all_time_is_divided(self, shapes: list[tuple[int, int, int]], width: int | None) -> None:
+        splits = [split(first, first + length, size * MB) for first, length, size in shapes]
+        found = divided(splits, 64 * MB, width)
+        assert (found[0].start, found[-1].end) == (None, None)
+        assert all(one.end == other.start for one, other in pairwise(found))
+        assert all(not each.is_empty for each in found)
+        assert len(found) <= max(sum(each.bytes for each in splits) // (64 * MB), 1)
+        if width is not None:
+            assert all(each.end is None or each.end % width == 0 for each in found)
+
+    def test_shares_are_about_equal(self) -> None:
+        """One split of a whole year, and one with as many bytes in its last day."""
+        year, day = split(0, 365_000 - 1, 640 * MB), split(364_000, 365_000 - 1, 640 * MB)
+        found = divided([year, day], 128 * MB)
+        assert len(found) == 10
+        sizes = [
+            sum(_length(each, info) / (info.time_max + 1 - info.time_min) * info.bytes for info in (year, day))
+            for each in found
+        ]
+        assert max(sizes) < 1.1 * min(sizes)
+
+
+def _length(interval: Interval, info: SplitInfo) -> int:
+    inside = interval.intersect(info.interval)
+    assert inside.start is not None
+    assert inside.end is not None
+    return max(inside.end - inside.start, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.memory_medium import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.store import snapshots
+from tidelog.store import splittrees
 from tidelog.store.partindex import PartIndex
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64()), ("text", pa.string())])
@@ -80,23 +80,26 @@ def test_whole_splits_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
         stream = store.create_stream("s", SCHEMA, "ts", split=WIDTH, leaf_rows=4)
         stream.append(columns([(at, at, "x") for at in range(1000)]))
     opened: list[str] = []
-    real = snapshots.closed_tree
+    real = splittrees.closed_tree
 
     def watched(site: Any, info: Any) -> Any:
         opened.append(info.name)
         return real(site, info)
 
-    monkeypatch.setattr(snapshots, "closed_tree", watched)
+    monkeypatch.setattr(splittrees, "closed_tree", watched)
     with Store(medium, read_only=True) as store:
         stream = store.stream("s")
         assert stream.aggregate(3, 877, ["sum(n)"]) == {"sum(n)": sum(range(3, 877))}
         assert len(opened) == 2  # those at the ends
+        expected = [{"sum(n)": sum(range(3, 877))}, {"sum(n)": sum(range(5, 876))}, {"sum(n)": None}]
+        assert stream.aggregate_all([(3, 877), (5, 876), (400, 300)], ["sum(n)"]) == expected
+        assert len(opened) == 2  # which are still open
         assert stream.stats()["rows"] == 1000
         assert stream.rank(505) == 505
 
 
 def test_more_splits_than_are_kept_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "_OPEN_TREES", 3)
+    monkeypatch.setattr(splittrees, "_OPEN_TREES", 3)
     with Store(MemoryMedium()) as store:
         stream = store.create_stream("s", SCHEMA, "ts", split=WIDTH, leaf_rows=4)
         stream.append(columns([(at, at, "x") for at in range(300)]))

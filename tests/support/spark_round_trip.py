@@ -6,8 +6,8 @@ session of either kind needs a process of its own.
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ def main() -> None:
     places = {
         "spark.local.dir": f"{folder}/local",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     }
     session = ts.session(**KINDS[kind], config=SETTINGS | places)
     try:
@@ -37,6 +37,14 @@ def main() -> None:
         assert [(row.t, row.name) for row in back.orderBy("t").collect()] == [
             (number, str(number)) for number in range(100, 1_000) if number % 7 == 3
         ]
+        answers = ts.aggregate(session, path, "there", [(0, 500), (None, None)], {"n": "count(*)", "top": "max(a)"})
+        assert [tuple(row) for row in answers.collect()] == [(None, None, 1_000, 6), (0, 500, 500, 6)]
+        asked = session.createDataFrame([(1, 5), (900, 2_000)], "lo bigint, hi bigint")
+        answers = ts.aggregate(session, path, "there", asked, "sum(a)", start="lo", end="hi")
+        assert sorted(row[2] for row in answers.collect()) == [10, sum(number % 7 for number in range(900, 1_000))]
+        merged = ts.compact(session, path, "there")
+        assert (merged.splits_before, merged.splits_after, merged.is_done) == (4, 1, True)
+        assert ts.rebuild(session, path, "there", "second_largest(a)").splits == 1
         reading = session.readStream.format("tidelog").options(stream="there", maxRowsPerBatch=600, columns="t, a")
         writing = reading.load(path).writeStream.format("tidelog").trigger(availableNow=True)
         query = writing.options(stream="copy", time="t", checkpointLocation=f"{folder}/checkpoint").start(path)

@@ -93,7 +93,7 @@ class Year:
         with tidelog.open(year.store) as store:
             stream = store.create_stream(STREAM, _SCHEMA, time=TIME)
             number, room, sink = 0, 0, None
-            for batch in _readings(events):
+            for batch in readings(events):
                 stream.append(batch)
                 day.append(_within(batch, *year.day))
                 while batch.num_rows:
@@ -161,7 +161,12 @@ class Year:
         bench.workspace.remove(self.root)
 
 
-def _readings(events: int) -> Iterator[pa.RecordBatch]:
+def schema_of_year() -> pa.Schema:
+    """The columns of the readings."""
+    return _SCHEMA
+
+
+def readings(events: int) -> Iterator[pa.RecordBatch]:
     """The stream *sensor*, stretched to a year."""
     stretch = DAYS * DAY / (events * 1000)
     for batch in data.batches("sensor", events):

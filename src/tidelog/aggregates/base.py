@@ -82,6 +82,10 @@ class Aggregate(ABC):
         """For columns of these types. Raises :class:`InputError` for types or parameters that it cannot take."""
         self.types = tuple(types)
 
+    def result_type(self) -> pa.DataType | None:
+        """The Arrow type of results, for those who make columns of them; None if it does not say."""
+        return None
+
 
 class Incremental(Aggregate):
     """An aggregate with a state. Rough estimates are such ones too: both functions see all of a run at once."""

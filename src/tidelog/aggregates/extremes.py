@@ -30,6 +30,10 @@ class _Extreme(Incremental):
         """The extremes of runs of values."""
         return self.merge(columns[0], cuts).astype(self.state, copy=False)
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return self.types[0]
+
     def eval(self, state: Any) -> Any:
         """The value."""
         return plain(state, self.types[0])
@@ -129,6 +133,10 @@ class _Second(Dependent):
     def _floor(self, dtype: np.dtype[Any]) -> Any:
         """A value that no other one is behind."""
         raise NotImplementedError
+
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return self.types[0]
 
     def eval(self, state: Any, *results: Any) -> Any:
         """The value, None if there is only one row."""

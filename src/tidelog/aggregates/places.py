@@ -45,6 +45,10 @@ class _AtEnd(Incremental):
         merged: States = states[order[cuts[1:] - 1 if self.last else cuts[:-1]]]
         return merged
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return self.types[0]
+
     def eval(self, state: Any) -> Any:
         """The value."""
         return plain(state["value"], self.types[0]) if state["valid"] else None

@@ -71,6 +71,10 @@ class _Sketch(Incremental):
         runs = pairwise(cuts.tolist())
         return self._states((self._merged(self._contents(states, *run)) for run in runs), len(cuts) - 1)
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.binary()
+
     def eval(self, state: Any) -> Any:
         """The sketch, as the library serialises it."""
         return state["bytes"][: int(state["size"])].tobytes()
@@ -142,6 +146,10 @@ class ApproxQuantile(Virtual):
             raise InputError(f"found {fraction!r} for fraction; expected a number from 0 to 1")
         self._fraction = float(fraction)
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.float64() if pa.types.is_floating(self.types[0]) else self.types[0]
+
     def eval(self, *results: Any) -> Any:
         """The quantile, of the column's type; None if all values are NaN."""
         sketch = _library().kll_doubles_sketch.deserialize(results[0])
@@ -200,6 +208,10 @@ class ApproxCountDistinct(Virtual):
     id = f"{_MODULE}:approx_count_distinct"
     parameters = {"lg_k": 11}  # noqa: RUF012
     depends_on = (Needs(f"{_MODULE}:distinct_sketch"),)
+
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.int64()
 
     def eval(self, *results: Any) -> Any:
         """The number."""

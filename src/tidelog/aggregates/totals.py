@@ -37,6 +37,10 @@ class _Total(Incremental):
         """The sums of sums."""
         return sums(states, cuts)
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.float64()
+
     def eval(self, state: Any) -> Any:
         """The sum."""
         return float(state)
@@ -101,6 +105,10 @@ class Rows(Incremental):
         """The sums of lengths."""
         return sums(states, cuts)
 
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.int64()
+
     def eval(self, state: Any) -> Any:
         """The number."""
         return int(state)
@@ -113,6 +121,10 @@ class GeometricMean(Virtual):
     name = "geometric_mean"
     id = f"{_MODULE}:geometric_mean"
     depends_on = (Needs(f"{_MODULE}:sum_of_logarithms"), Needs(f"{_MODULE}:row_count"))
+
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.float64()
 
     def eval(self, *results: Any) -> Any:
         """The mean, from logarithms and their number."""
@@ -181,6 +193,10 @@ class _Variance(Virtual):
     spare = 1
     """How many rows fewer than there are the sum is divided by."""
     root = False
+
+    def result_type(self) -> pa.DataType | None:
+        """That of results."""
+        return pa.float64()
 
     def eval(self, *results: Any) -> Any:
         """The variance or its root; None for too few rows."""

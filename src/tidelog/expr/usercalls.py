@@ -52,6 +52,11 @@ class UserCall:
         tested = () if self.where is None else self.where.columns
         return tuple(dict.fromkeys((*self.states.columns, *tested)))
 
+    @property
+    def type(self) -> pa.DataType | None:
+        """The type of the result, if the code says it."""
+        return self.states.result_type(self.binding)
+
     def start(self) -> Any:
         """The state before any row."""
         return np.zeros((1, self.states.words), np.uint64)

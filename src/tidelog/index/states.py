@@ -295,6 +295,10 @@ class States:
         """The result of an aggregate, of which all that it needs is here; None if no rows took part."""
         return self._result(binding, row, {})
 
+    def result_type(self, binding: Binding) -> pa.DataType | None:
+        """The type of the results of an aggregate, if its code says it."""
+        return instance(binding, lambda name: _type_of(self._stored, name)).result_type()
+
     def _result(self, binding: Binding, row: Words, known: dict[Binding, Any]) -> Any:
         if binding not in known:
             known[binding] = self._evaluated(binding, row, known)

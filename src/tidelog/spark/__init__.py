@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,35 @@ if find_spec("pyspark") is None:
 from tidelog.spark.session import session
 
 if TYPE_CHECKING:
+    from tidelog.spark.aggregating import aggregate
+    from tidelog.spark.compacting import compact
+    from tidelog.spark.rebuilding import rebuild
     from tidelog.spark.sink import write
     from tidelog.spark.source import read
 
-__all__ = ["JavaNotFoundError", "MissingDependencyError", "UnrepresentableError", "read", "session", "write"]
+__all__ = [
+    "JavaNotFoundError",
+    "MissingDependencyError",
+    "UnrepresentableError",
+    "aggregate",
+    "compact",
+    "read",
+    "rebuild",
+    "session",
+    "write",
+]
+
+_MODULES = {
+    "aggregate": "tidelog.spark.aggregating",
+    "compact": "tidelog.spark.compacting",
+    "read": "tidelog.spark.source",
+    "rebuild": "tidelog.spark.rebuilding",
+    "write": "tidelog.spark.sink",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports ``read`` and ``write`` when they are asked for: they bring the engine, and with it Numba, along."""
-    if name == "read":
-        from tidelog.spark.source import read
-
-        return read
-    if name == "write":
-        from tidelog.spark.sink import write
-
-        return write
+    """Imports functions when they are asked for: they bring the engine, and with it Numba, along."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,6 +35,7 @@ class SourceOptions:
     path: str
     """The directory of the store, on a disk that the driver and all workers see."""
     stream: str
+    """The name of a stream, or a pattern with ``*`` for the names of many."""
     start: str | None = None
     """Event times from here on; ticks, or ISO 8601."""
     end: str | None = None
@@ -53,6 +54,8 @@ class SourceOptions:
     """What becomes of nanoseconds; see :data:`tidelog.spark.types.NS_RULES`."""
     push_filters: bool = False
     """Whether the store sees to filters that Spark offers; see :class:`tidelog.spark.source.FilteringReader` first."""
+    stream_column: str | None = None
+    """Of many streams, the column with the name of each row's; see :mod:`tidelog.spark.manysource`."""
     starting_offset: StartingOffset = "earliest"
     max_rows_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
@@ -70,7 +73,9 @@ class SinkOptions:
     """Where and how to write. Raises :class:`InputError` that names the option."""
 
     path: str
-    stream: str
+    stream: str = ""
+    stream_column: str | None = None
+    """Instead of a stream: the column with the name of each row's; see :mod:`tidelog.spark.manysink`."""
     time: str | None = None
     """The time column of a stream that is created; if the stream exists, it must be its time column."""
     create: bool = True
@@ -87,6 +92,11 @@ class SinkOptions:
     """Whether the driver merges small splits after a commit that leaves many of them."""
 
     def __post_init__(self) -> None:
+        if (self.stream_column is None) == (not self.stream):
+            raise InputError(
+                f"found stream {self.stream!r} with stream_column {self.stream_column!r}; expected one of them: a "
+                "name, or a column that has names"
+            )
         if (self.transaction is None) != (self.transaction_number is None):
             raise InputError(
                 f"found transaction {self.transaction!r} with transaction_number {self.transaction_number}; expected "
@@ -166,7 +176,7 @@ def _values(
             raise InputError(f"option {own!r} was given twice, in two spellings; give it once")
         found[own] = readers.get(own, _text)(own, text)
     for name, hint in (("path", "the directory of the store, e.g. load('/data/events')"), ("stream", "its name")):
-        if name not in found:
+        if name not in found and not (name == "stream" and cls is SinkOptions and "stream_column" in found):
             raise InputError(
                 f"{what} was not told the {name}; expected option {name!r}, {hint}. Tables in Spark's catalogue do not "
                 "hand options on: use a temporary view"

@@ -58,26 +58,38 @@ class TidelogSource(DataSource):
     def schema(self) -> StructType:
         """The schema of the columns asked for, all by default."""
         from tidelog.engine.store import Store
+        from tidelog.spark.manysource import is_pattern, many_schema, refuse_stream_column
 
         options = SourceOptions.read(self.options)
         with Store.open(options.path, read_only=True) as store:
+            if is_pattern(store, options.stream):
+                return many_schema(store, options)
             schema = store.stream(options.stream).schema
+        refuse_stream_column(options)
         return spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads the columns of ``schema``."""
+        from tidelog.engine.store import Store
+        from tidelog.spark.manysource import ManyReader, is_pattern
         from tidelog.spark.source import FilteringReader, TidelogReader
 
         options = SourceOptions.read(self.options)
+        with Store.open(options.path, read_only=True) as store:
+            is_many = is_pattern(store, options.stream)
+        if is_many:
+            return ManyReader(options, schema)
         return (FilteringReader if options.push_filters else TidelogReader)(options, schema)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What writes rows of ``schema``."""
+        from tidelog.spark.manysink import ManyWriter
         from tidelog.spark.sink import TidelogWriter
 
-        return TidelogWriter(SinkOptions.read(self.options), schema, overwrite)
+        options = SinkOptions.read(self.options)
+        return (TidelogWriter if options.stream_column is None else ManyWriter)(options, schema, overwrite)
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (the name is Spark's)

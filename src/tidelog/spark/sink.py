@@ -54,7 +54,7 @@ class TidelogWriter(DataSourceArrowWriter):
         options.check_mode(overwrite)
         self._options = options
         with Store.open(options.path) as store:
-            stream = _find_or_create(store, options, brought)
+            stream = find_or_create(store, options, options.stream, brought)
             schema = stream.schema
             self._version = stream.site.version
         self._convert = FromSpark(schema, brought)
@@ -115,25 +115,25 @@ def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]
     return [split for message in messages if isinstance(message, Written) for split in message.splits]
 
 
-def _find_or_create(store: Store, options: SinkOptions, brought: StructType) -> Stream:
-    """The stream to write to. Raises :class:`NotFoundError` if there is none and none may be made."""
-    if options.stream not in store:
+def find_or_create(store: Store, options: SinkOptions, name: str, brought: StructType) -> Stream:
+    """A stream to write to. Raises :class:`NotFoundError` if there is none and none may be made."""
+    if name not in store:
         if not options.create:
-            store.stream(options.stream)  # raises, and says which ones there are
+            store.stream(name)  # raises, and says which ones there are
         if options.time is None:
             raise NotFoundError(
-                f"there is no stream {options.stream!r} in {options.path}; to create it, name its time column with the "
-                "option 'time'"
+                f"there is no stream {name!r} in {options.path}; to create it, name its time column with the option "
+                "'time'"
             )
         try:
-            return store.create_stream(options.stream, stored_schema(brought, options.time))
+            return store.create_stream(name, stored_schema(brought, options.time))
         except ExistsError:
             pass  # another job was quicker
-    stream = store.stream(options.stream)
+    stream = store.stream(name)
     if options.time not in (None, stream.schema.time):
         raise InputError(
-            f"option 'time' is {options.time!r}, but the time column of stream {options.stream!r} is "
-            f"{stream.schema.time!r}; leave the option out"
+            f"option 'time' is {options.time!r}, but the time column of stream {name!r} is {stream.schema.time!r}; "
+            "leave the option out"
         )
     return stream
 
@@ -141,8 +141,9 @@ def _find_or_create(store: Store, options: SinkOptions, brought: StructType) -> 
 def write(
     frame: DataFrame,
     path: str | os.PathLike[str],
-    stream: str,
+    stream: str | None = None,
     *,
+    stream_column: str | None = None,
     time: str | None = None,
     create: bool = True,
     overwrite: bool | tuple[Any, Any] = False,
@@ -166,6 +167,10 @@ def write(
     nothing. ``transaction``, a name and a number that rises from job to job, makes it safe to run such a job again: if
     the number is not above the last that was committed under the name, nothing is written.
 
+    Instead of a ``stream``, ``stream_column`` names a column, of text, with the name of each row's stream; it is not
+    stored. Every stream then gets its rows by a commit of its own: see :mod:`tidelog.spark.manysink`. ``time`` has to
+    be given for rows to be sorted, and nothing can be overwritten.
+
     If many small splits have come together, the driver merges some of them after the commit, unless ``compact`` is
     false.
 
@@ -176,6 +181,7 @@ def write(
     texts = option_texts(
         {
             "stream": stream,
+            "stream_column": stream_column,
             "time": time,
             "create": create,
             "overwrite_start": spans[0],
@@ -188,11 +194,19 @@ def write(
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))
     SinkOptions.read({**texts, "path": place}).check_mode(overwrite is not False)
     if sort:
-        column = time if time is not None else _time_column(frame, place, stream)
-        if column in frame.columns:  # else the sink says what is missing
-            key = f"`{column.replace('`', '``')}`"
-            spread = frame.repartitionByRange(key) if partitions is None else frame.repartitionByRange(partitions, key)
-            frame = spread.sortWithinPartitions(key)
+        column = time
+        if column is None:
+            if stream is None:
+                raise InputError(
+                    "rows of many streams are sorted by time; say which column it is: time=..., or sort=False"
+                )
+            column = _time_column(frame, place, stream)
+        keys = [f"`{each.replace('`', '``')}`" for each in (stream_column, column) if each in frame.columns]
+        if keys:  # else the sink says what is missing
+            spread = (
+                frame.repartitionByRange(*keys) if partitions is None else frame.repartitionByRange(partitions, *keys)
+            )
+            frame = spread.sortWithinPartitions(*keys)
     mode = "append" if overwrite is False else "overwrite"
     with own_errors():
         frame.write.format(NAME).mode(mode).options(**texts).save(place)

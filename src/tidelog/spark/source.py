@@ -66,7 +66,7 @@ class TidelogReader(DataSourceReader):
             """Of the schema that the query was planned with, and keeps."""
         check_declared(declared, self._schema, options.ns)
         self.interval: Interval = self._schema.clock.interval(as_time(options.start), as_time(options.end))
-        self._numbers = _numbers(options.as_of)
+        self._numbers = chosen_numbers(options.as_of)
         self.condition()
 
     def condition(self) -> Predicate | None:
@@ -128,7 +128,7 @@ class FilteringReader(TidelogReader):
         return left
 
 
-def _numbers(as_of: str | None) -> SeqSet | None:
+def chosen_numbers(as_of: str | None) -> SeqSet | None:
     """The rows that the option ``as_of`` lets through; None if all."""
     if as_of is None:
         return None
@@ -155,6 +155,7 @@ def read(
     seq: bool = False,
     ns: str | None = None,
     push_filters: bool = False,
+    stream_column: str | None = None,
 ) -> DataFrame:
     """A stream as a DataFrame; lazy, as always in Spark.
 
@@ -170,6 +171,10 @@ def read(
     ``as_of`` is a sequence number, or a set of them: other rows do not count. ``seq`` adds the column ``_seq``. ``ns``
     says what becomes of nanoseconds, ``"truncate"`` or ``"long"``. ``partition_size`` is the rows a task reads, about.
 
+    A ``stream`` with a ``*`` stands for all streams whose names match, unless one is called so; the last column,
+    ``_stream`` or what ``stream_column`` says, then has the name of its stream for every row. The streams must have the
+    same columns, or those in common that are asked for.
+
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be read. What is found
     wrong only when an action is planned is an ``AnalysisException`` of Spark with tidelog's message in it.
     """
@@ -177,6 +182,7 @@ def read(
     given = {
         "start": start, "end": end, "where": where, "columns": columns, "as_of": numbers, "ns": ns,
         "partition_size": partition_size, "seq": seq or None, "stream": stream, "push_filters": push_filters or None,
+        "stream_column": stream_column,
     }  # fmt: skip
     texts = option_texts(given)
     place = shared_path(path, is_remote=is_remote(spark))

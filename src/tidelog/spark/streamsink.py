@@ -15,21 +15,23 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tidelog.engine.store import Store
 from tidelog.model.errors import InputError
+from tidelog.spark.manysink import ManyWriter, Splits, WrittenToMany, commit_many, remove_many, splits_by_name
 from tidelog.spark.options import SinkOptions
 from tidelog.spark.provider import plainly
-from tidelog.spark.sink import TidelogWriter, Written, splits_of, tidy
-from tidelog.store.bulk import commit_bulk, remove_files
+from tidelog.spark.sink import TidelogWriter
+from tidelog.store.split_info import SplitInfo
 
 _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class WrittenForQuery(Written):
+class WrittenForQuery(WriterCommitMessage):
     """The splits that one task of a streaming query has written."""
 
-    query: str = ""
+    splits: Splits
+    """By the names of their streams."""
+    query: str
 
 
 class TidelogStreamWriter(DataSourceStreamArrowWriter):
@@ -44,7 +46,8 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
         if options.transaction is not None:
             raise InputError("option 'transaction' is for single jobs; the batches of a query are numbered by Spark")
         self._options = options
-        self._tasks = TidelogWriter(options, brought, overwrite=False)
+        kind = TidelogWriter if options.stream_column is None else ManyWriter
+        self._tasks = kind(options, brought, overwrite=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenForQuery:
         """Write the rows of a task into closed, durable splits of its own."""
@@ -52,28 +55,30 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
         if query is None:
             raise InputError(f"Spark did not say which query this task is of ({_QUERY_ID}); use Spark 4.3 or newer")
-        return WrittenForQuery(self._tasks.write(iterator).splits, query)
+        written = self._tasks.write(iterator)
+        if isinstance(written, WrittenToMany):
+            return WrittenForQuery(written.splits, query)
+        return WrittenForQuery({self._options.stream: written.splits} if written.splits else {}, query)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Make a batch visible, unless that was done before."""
-        splits = splits_of(messages)
+        splits = _by_stream(messages)
         queries = {message.query for message in messages if isinstance(message, WrittenForQuery)}
         if not splits:
             return  # of an empty batch there is nothing to be done twice
         if len(queries) != 1:
             raise InputError(f"found tasks of the queries {sorted(queries)} in one batch; expected those of one")
-        with Store.open(self._options.path) as store:
-            stream = store.stream(self._options.stream)
-            commit_bulk(stream.manifests, splits, transaction=(transaction_name(queries.pop()), batchId))
-            if self._options.compact:
-                tidy(stream)
+        commit_many(self._options, splits, (transaction_name(queries.pop()), batchId))
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
-        with Store.open(self._options.path) as store:
-            remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
+        remove_many(self._options, _by_stream(messages))
+
+
+def _by_stream(messages: Sequence[WriterCommitMessage | None]) -> dict[str, list[SplitInfo]]:
+    return splits_by_name([WrittenToMany(each.splits) for each in messages if isinstance(each, WrittenForQuery)])
 
 
 def transaction_name(query: str) -> str:

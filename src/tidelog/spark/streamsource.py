@@ -26,6 +26,7 @@ from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
+from tidelog.spark.manysource import is_pattern
 from tidelog.spark.options import SourceOptions, as_time
 from tidelog.spark.provider import plainly
 from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader
@@ -78,6 +79,12 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InputError(
                 "option 'as_of' is for reading a stream once; a streaming query starts at 'startingOffset'"
             )
+        with Store.open(options.path, read_only=True) as store:
+            if is_pattern(store, options.stream):
+                raise InputError(
+                    f"option 'stream' is {options.stream!r}, a pattern; a streaming query reads one stream, and "
+                    "several are united by union"
+                )
         self._options = options
         self._batches = TidelogReader(options, declared)
         self._last: SeqSet | None = None

@@ -10,7 +10,12 @@ DAEMON: Final = "tidelog.spark.daemon"
 """The module of Spark's daemon with tidelog loaded."""
 
 LOADED_EARLY: Final = (
+    "tidelog.spark.aggregating",
+    "tidelog.spark.compacting",
+    "tidelog.spark.manysink",
+    "tidelog.spark.manysource",
     "tidelog.spark.provider",
+    "tidelog.spark.rebuilding",
     "tidelog.spark.sink",
     "tidelog.spark.source",
     "tidelog.spark.streamsink",

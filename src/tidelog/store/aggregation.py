@@ -40,6 +40,11 @@ class Question:
         self.of_entries = EntryQuestion(layout, self.calls)
         self.of_states = StateQuestion(layout, self.calls)
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether indexes can answer all of it: with all states kept, and where bounds and sums are known."""
+        return not set(range(len(self.calls))) - self.of_entries.positions - self.of_states.positions
+
 
 def aggregate(
     snapshot: Snapshot,

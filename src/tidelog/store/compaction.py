@@ -17,7 +17,7 @@ from tidelog.store.opensplit import Site, renewed
 from tidelog.store.reclaiming import DeadRows, choose_dead
 from tidelog.store.rewriting import rewrite
 
-_ATTEMPTS: Final = 20
+ATTEMPTS: Final = 20
 """How often in a row somebody else may be faster, before others are left to it."""
 
 
@@ -33,6 +33,8 @@ class Compacted:
     """Splits that took their place."""
     bytes_read: int = 0
     bytes_written: int = 0
+    conflicts: int = 0
+    """Merges in vain, because somebody else had changed or merged the same splits meanwhile."""
     is_done: bool = True
     """Whether nothing is left to do."""
 
@@ -56,7 +58,7 @@ def compact(
     from earlier calls.
     """
     dead = DeadRows() if dead is None else dead
-    merges = before = after = read = written = collisions = 0
+    merges = before = after = read = written = collisions = conflicts = 0
     while may_go_on():
         left = None if max_bytes is None else max_bytes - read
         limits = [each for each in (left, max_step) if each is not None]
@@ -65,7 +67,7 @@ def compact(
         if merge is None:
             # With more bytes to read there may be something left to do.
             done = left is None or _choose(site, manifest, policy, max_step, dead) is None
-            return Compacted(merges, before, after, read, written, done)
+            return Compacted(merges, before, after, read, written, conflicts, done)
         try:
             names = [split.name for split in merge.inputs]
             result = rewrite(renewed(site, manifest), manifests, names, width=merge.width, is_over=is_over)
@@ -75,7 +77,8 @@ def compact(
                 raise
             # Somebody else merged or deleted some of them; their files may have gone with them.
             collisions += 1
-            if collisions == _ATTEMPTS:
+            conflicts += 1
+            if collisions == ATTEMPTS:
                 break
             continue
         collisions = 0
@@ -84,10 +87,12 @@ def compact(
         after += len(result.added)
         read += result.bytes_read
         written += sum(split.bytes for split in result.added)
-    return Compacted(merges, before, after, read, written, is_done=False)
+    return Compacted(merges, before, after, read, written, conflicts, is_done=False)
 
 
 def _choose(site: Site, manifest: Manifest, policy: Policy, most_bytes: int | None, dead: DeadRows) -> Merge | None:
     """What to do next: merges come first, for they may take what is dead along."""
     merge = choose_merge(manifest, policy, most_bytes)
-    return choose_dead(renewed(site, manifest), manifest, policy, dead, most_bytes) if merge is None else merge
+    if merge is not None:
+        return merge
+    return next(choose_dead(renewed(site, manifest), manifest, policy, dead, most_bytes), None)

@@ -12,10 +12,14 @@ interval are merged among themselves, and with one that spans several only if th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
+from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.manifest import Manifest
 from tidelog.store.split_info import SplitInfo
 
@@ -79,6 +83,17 @@ def choose_merge(manifest: Manifest, policy: Policy, most_bytes: int | None = No
 
     ``most_bytes`` is what it may read at most. Small neighbours come first, smallest tier first.
     """
+    return next(choose_merges(manifest, policy, most_bytes), None)
+
+
+def choose_merges(
+    manifest: Manifest, policy: Policy, most_bytes: int | None = None, within: Interval = ALL_TIME
+) -> Iterator[Merge]:
+    """Merges that are worth the work and can be made at once, the one that is worth most first.
+
+    No split is in two of them, and what they make overlaps no more than what was there. Splits that are not whole
+    ``within`` an interval stay as they are. There may be more to merge when all of these are made.
+    """
     target = manifest.options.split_bytes
     width = manifest.options.split_ticks(manifest.schema.clock)
     splits = sorted(
@@ -86,16 +101,20 @@ def choose_merge(manifest: Manifest, policy: Policy, most_bytes: int | None = No
         key=lambda split: (split.time_min, split.time_max, split.name),
     )
     small_bytes = target if most_bytes is None else min(target, most_bytes)
+    fixed = {split.name for split in splits if split.kind == "reduced" or not is_within(split, within)}
+    """The names of splits that stay, or that are in a merge already."""
     for floor, limit in _tiers(target, policy.growth):
-        for run in _runs(splits, limit, width):
-            chosen = _first_window(run, small_bytes, policy.least, floor)
-            if chosen is not None:
-                return Merge(chosen, cut_width(chosen, width))
-    for group in _overlapping([split for split in splits if split.kind != "reduced"]):
-        merge = _overlap_merge(group, policy, target, width, most_bytes)
-        if merge is not None:
-            return merge
-    return None
+        for run in _runs(splits, limit, width, fixed):
+            for chosen in _windows(run, small_bytes, policy.least, floor):
+                yield Merge(chosen, cut_width(chosen, width))
+                fixed.update(split.name for split in chosen)
+    for group in _overlapping([split for split in splits if split.name not in fixed]):
+        yield from _overlap_merges(group, policy, target, width, most_bytes)
+
+
+def is_within(split: SplitInfo, interval: Interval) -> bool:
+    """Whether all events of a split are in an interval."""
+    return interval.contains(split.time_min) and interval.contains(split.time_max)
 
 
 def _tiers(target: int, growth: int | None) -> Iterator[tuple[int, int]]:
@@ -110,13 +129,18 @@ def _tiers(target: int, growth: int | None) -> Iterator[tuple[int, int]]:
 # Small neighbours. ------------------------------------------------------------------------------------
 
 
-def _runs(splits: Sequence[SplitInfo], limit: int, width: int | None) -> Iterator[list[SplitInfo]]:
-    """Splits of less than so many bytes that follow one another, so that one in their place overlaps nothing new."""
+def _runs(
+    splits: Sequence[SplitInfo], limit: int, width: int | None, fixed: Collection[str]
+) -> Iterator[list[SplitInfo]]:
+    """Splits of less than so many bytes that follow one another, so that one in their place overlaps nothing new.
+
+    Those with ``fixed`` names count as larger ones.
+    """
     run: list[SplitInfo] = []
     reach = 0
     larger: list[SplitInfo] = []
     for split in splits:
-        if split.bytes >= limit or split.kind == "reduced":
+        if split.bytes >= limit or split.name in fixed:
             larger.append(split)
             continue
         if run and not _continues(run[-1], reach, split, larger, width):
@@ -142,8 +166,8 @@ def _continues(last: SplitInfo, reach: int, split: SplitInfo, larger: Sequence[S
     return all(each.time_max <= reach or (each.time_min < reach and each.time_max > split.time_min) for each in larger)
 
 
-def _first_window(run: Sequence[SplitInfo], most_bytes: int, least: int, floor: int) -> tuple[SplitInfo, ...] | None:
-    """The first splits of a run that can be merged together, if so many of them have ``floor`` bytes or more.
+def _windows(run: Sequence[SplitInfo], most_bytes: int, least: int, floor: int) -> Iterator[tuple[SplitInfo, ...]]:
+    """Splits of a run that can be merged together, as long as so many of them have ``floor`` bytes or more.
 
     Smaller ones between them come along, but are no reason to write the others again.
     """
@@ -152,9 +176,8 @@ def _first_window(run: Sequence[SplitInfo], most_bytes: int, least: int, floor: 
         count = _fitting(run[start:], most_bytes)
         window = run[start : start + count]
         if sum(split.bytes >= floor for split in window) >= least:
-            return tuple(window)
+            yield tuple(window)
         start += max(count, 1)
-    return None
 
 
 def _fitting(splits: Sequence[SplitInfo], most_bytes: int | None) -> int:
@@ -192,10 +215,22 @@ def _overlapping(splits: Sequence[SplitInfo]) -> Iterator[list[SplitInfo]]:
         yield group
 
 
+def _overlap_merges(
+    group: list[SplitInfo], policy: Policy, target: int, width: int | None, most_bytes: int | None
+) -> Iterator[Merge]:
+    """What to merge of a group of splits that overlap one another, then of those that are left."""
+    merge = _overlap_merge(group, policy, target, width, most_bytes)
+    if merge is not None:
+        yield merge
+        chosen = {split.name for split in merge.inputs}
+        for rest in _overlapping([split for split in group if split.name not in chosen]):
+            yield from _overlap_merges(rest, policy, target, width, most_bytes)
+
+
 def _overlap_merge(
     group: list[SplitInfo], policy: Policy, target: int, width: int | None, most_bytes: int | None
 ) -> Merge | None:
-    """What to merge of a group of splits that overlap one another."""
+    """What to merge first of a group of splits that overlap one another."""
     largest = max(split.bytes for split in group)
     rest = sum(split.bytes for split in group) - largest
     if policy.share and (largest < target // 2 or rest < policy.share * largest):
@@ -233,3 +268,26 @@ def cut_width(splits: Sequence[SplitInfo], width: int | None) -> int | None:
     first = min(split.time_min for split in splits) // width
     last = max(split.time_max for split in splits) // width
     return width if last - first < len(splits) else None
+
+
+# Shares of one merge. ---------------------------------------------------------------------------------
+
+
+def divided(splits: Sequence[SplitInfo], target: int, width: int | None = None) -> list[Interval]:
+    """Intervals of time, all time together, in each of which some splits have about ``target`` bytes, or more.
+
+    So that a large merge can be done in parts, none of which makes a small split. They are cut at multiples of
+    ``width`` if that is given. Rows are taken to be spread evenly over the times of their split.
+    """
+    count = sum(split.bytes for split in splits) // target
+    if count < 2:
+        return [ALL_TIME]
+    lows = np.array([split.time_min for split in splits], np.float64)
+    spans = np.array([split.time_max - split.time_min + 1 for split in splits], np.float64)
+    sizes = np.array([split.bytes for split in splits], np.float64)
+    points = np.unique(np.concatenate([lows, lows + spans]))
+    before = np.array([(sizes * np.clip((point - lows) / spans, 0, 1)).sum() for point in points])
+    found = np.interp(before[-1] * np.arange(1, count) / count, before, points)
+    cuts = {int(cut) if width is None else int(cut) // width * width for cut in found.tolist()}
+    first, last = min(split.time_min for split in splits), max(split.time_max for split in splits)
+    return [Interval(*pair) for pair in pairwise([None, *sorted(cut for cut in cuts if first < cut <= last), None])]

@@ -17,9 +17,7 @@ import pyarrow as pa
 from tidelog.expr import AggregateCall, UserCall
 from tidelog.expr.tree import Column
 from tidelog.index.aggregate import Aggregate, ColumnAggregate
-from tidelog.index.entries import Entries, blank
 from tidelog.index.layout import Layout
-from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.storage.codec import Ints
 from tidelog.store.snapshot import Snapshot
@@ -49,6 +47,11 @@ class EntryQuestion:
         self._columns: Ints = np.array(list(columns), np.int64)
         self._asks_numbers = layout.sequence in columns
 
+    @property
+    def positions(self) -> set[int]:
+        """The positions of the calls that entries can answer."""
+        return {position for position, *_ in self._calls}
+
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
         """What the entries of a snapshot without deletions of single ranges know about a time range."""
         if not self._can_ask(snapshot):
@@ -60,29 +63,17 @@ class EntryQuestion:
         return bool(self._calls) and not (self._asks_numbers and snapshot.is_shifted)
 
     def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
-        """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the tree."""
+        """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the trees."""
         if not self._can_ask(snapshot) or not len(starts):
             return [{} for _ in starts]
         deleted = snapshot.manifest.deleted_before
         if deleted is not None:
             starts = np.maximum(starts, deleted)
-        low, high = int(starts.min()), int(ends.max())
-        parts = snapshot.in_range(low, high)[1]
-        entries = [part.aggregates(starts, ends, self._columns, counters) for part in parts]
-        whole = entries[0] if len(entries) == 1 else self._merged(entries, len(starts))
+        whole = snapshot.index.aggregates(starts, ends, self._columns, counters)
         return [
             dict(self._results(Aggregate(self.layout, self._columns, whole[index : index + 1])))
             for index in range(len(starts))
         ]
-
-    def _merged(self, entries: Sequence[Entries], count: int) -> Entries:
-        """Entries of the same ranges from several parts as one for each range."""
-        merged = blank(self.layout, count)
-        if entries:
-            table = np.stack(entries, axis=1).reshape(-1)
-            firsts = np.arange(count, dtype=np.int64) * len(entries)
-            merge_all(self.layout, self._columns, table, firsts, firsts + len(entries), merged)
-        return merged
 
     def _results(self, total: Aggregate) -> Iterator[tuple[int, Any]]:
         columns = {column: total.at(column) for column in self._columns.tolist()}

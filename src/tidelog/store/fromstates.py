@@ -68,6 +68,11 @@ class StateQuestion:
         self._plans: dict[tuple[Binding, ...], States] = {}
         self._shares: dict[tuple[States, States], tuple[States | None, States | None]] = {}
 
+    @property
+    def positions(self) -> set[int]:
+        """The positions of the calls that states can answer, where they are kept."""
+        return {ask.position for ask in self._asks}
+
     def __bool__(self) -> bool:
         return bool(self._asks)
 

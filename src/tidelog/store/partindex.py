@@ -13,11 +13,13 @@ from operator import attrgetter
 from typing import Final, final
 
 import numpy as np
+import numpy.typing as npt
 
 from tidelog.index import kernels
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Words, blank, entry_dtype, words_of
+from tidelog.index.entries import Entries, Words, blank, entry_dtype, words_of
 from tidelog.index.layout import Layout
+from tidelog.index.ranges import merge_all
 from tidelog.index.states import States, StoredState
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.store.parts import Part, SplitPart
@@ -99,6 +101,58 @@ class PartIndex:
             if place < high and (start is None or self._parts[place].last >= start):
                 total.merge(self._parts[place].aggregate(start, end, columns, counters))
         return total
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """:meth:`aggregate` of many time ranges ``[starts[i], ends[i])``, an entry for each.
+
+        A part is asked about the ranges that begin or end in it, all of them at once; splits that are whole in a range
+        are merged by their entries. Takes memory for a few entries of each range, however many parts there are.
+        """
+        total = blank(self._layout, len(starts))
+        firsts, known = np.array(self._firsts, np.int64), self._known()
+        lows, highs = firsts.searchsorted(starts), firsts.searchsorted(ends)
+        breaks: list[Ints] = []
+        """Of parts among those that begin in a range, the ones that are not taken whole: rows of range and place."""
+        for place in range(*self._bounds(int(starts.min()), int(ends.max()))) if len(starts) else ():
+            reached = (starts <= self._lasts[place]) & (ends > firsts[place]) & (starts < ends)
+            if known[place]:
+                reached &= (starts > firsts[place]) | (ends <= self._lasts[place])
+            chosen = np.flatnonzero(reached)
+            if len(chosen):
+                found = self._parts[place].aggregates(starts[chosen], ends[chosen], columns, counters)
+                own, at = total[chosen], np.arange(len(chosen), dtype=np.int64)
+                merge_all(self._layout, columns, found, at, at + 1, own)
+                total[chosen] = own
+                inside = chosen[starts[chosen] <= firsts[place]]
+                breaks.append(np.stack([inside, np.full(len(inside), place)], axis=1))
+        self._merge_whole(lows, np.maximum(lows, highs), breaks, columns, total)
+        return total
+
+    def _merge_whole(self, lows: Ints, highs: Ints, breaks: Sequence[Ints], columns: Ints, total: Entries) -> None:
+        """Take in, for each range, the entries of the splits from one place to another, but for those at breaks."""
+        ranges = np.arange(len(lows), dtype=np.int64)
+        between = np.concatenate([np.empty((0, 2), np.int64), *breaks])
+        # A run begins at the start of a range and behind every break, and ends at the next break, or at the end.
+        owners = np.concatenate([ranges, between[:, 0]])
+        begins = np.concatenate([lows, between[:, 1] + 1])
+        order = np.lexsort((begins, owners))
+        owners, begins = owners[order], begins[order]
+        stops = np.empty_like(begins)
+        stops[:-1] = begins[1:] - 1
+        is_last = np.append(owners[1:] != owners[:-1], True)
+        stops[is_last] = highs[owners[is_last]]
+        runs = np.flatnonzero(stops > begins)
+        if not len(runs):
+            return
+        found = blank(self._layout, len(runs))
+        entries = self._entries()[0].view(entry_dtype(len(self._layout.kinds)))[:, 0]
+        merge_all(self._layout, columns, entries, begins[runs], stops[runs], found)
+        cuts = np.searchsorted(owners[runs], np.arange(len(lows) + 1))
+        merge_all(self._layout, columns, found, cuts[:-1], cuts[1:], total)
+
+    def _known(self) -> npt.NDArray[np.bool_]:
+        """Which parts are splits whose aggregates the manifest knows."""
+        return np.array([isinstance(part, SplitPart) and len(part.info.entry) >= self._size for part in self._parts])
 
     def _is_whole(self, place: int, start: int | None, end: int | None) -> bool:
         part = self._parts[place]

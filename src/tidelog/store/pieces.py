@@ -17,23 +17,25 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.expr import Predicate
+from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import InputError
-from tidelog.model.interval import Interval
+from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest
 from tidelog.store.manifestvalues import Removed
-from tidelog.store.opensplit import Site, closed_tree
-from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
+from tidelog.store.opensplit import Site
+from tidelog.store.parts import MemoryPart, Opened, Part, TreePart
 from tidelog.store.rows import Ints, times
 from tidelog.store.scan import pruning, readable, scan
 from tidelog.store.schemas import SchemaHistory
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.splittrees import SplitTrees
 
 ROWS_PER_PIECE: Final = 1 << 20
 """Rows of a piece unless somebody says otherwise."""
@@ -61,6 +63,11 @@ class Piece:
     """The sequence numbers that were asked for; None if all were."""
     version: int = 0
     """The version of the schema that the snapshot was presented under."""
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that the snapshot was presented under."""
+        return SchemaHistory(self.manifest, self.version).layout
 
 
 def plan(
@@ -90,10 +97,7 @@ def plan(
         raise InputError("found both pieces and rows_per_piece; give one of them")
     if pieces is None and rows_per_piece is None:
         rows_per_piece = ROWS_PER_PIECE
-    if snapshot.view is not None:
-        raise InputError(
-            "found a snapshot of what this process has appended, which others cannot read; take it with published()"
-        )
+    _refuse_view(snapshot)
     first, parts = readable(snapshot, start, end, numbers)
     work = [_Work(part, first, end, where, numbers) for part in parts]
     target = _divided(work, pieces, rows_per_piece, counters or ReadCounters())
@@ -186,13 +190,47 @@ def _cuts(work: Sequence[_Work], target: int) -> list[int]:
 
 
 def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numbers: SeqSet | None) -> Piece:
+    rows = round(sum(each.rows_in(interval) for each in chosen))
+    return _of_parts(snapshot, interval, [each.part for each in chosen], rows, numbers)
+
+
+def whole(snapshot: Snapshot, numbers: SeqSet | None = None) -> Piece:
+    """All of a snapshot as one piece, for those who ask it for aggregates elsewhere; reduced splits are part of it.
+
+    Reads nothing. Raises :class:`InputError` like :func:`plan`.
+    """
+    _refuse_view(snapshot)
+    return _of_parts(snapshot, ALL_TIME, snapshot.parts, sum(part.rows for part in snapshot.parts), numbers)
+
+
+def within(snapshot: Snapshot, interval: Interval, numbers: SeqSet | None = None) -> list[Piece]:
+    """What a snapshot has in an interval as one piece, or none if no part reaches into it; reads nothing.
+
+    Raises like :func:`plan`.
+    """
+    _refuse_view(snapshot)
+    start, parts = readable(snapshot, interval.start, interval.end, numbers)
+    rows = sum(part.rows for part in parts)
+    return [_of_parts(snapshot, Interval(start, interval.end), parts, rows, numbers)] if parts else []
+
+
+def _refuse_view(snapshot: Snapshot) -> None:
+    if snapshot.view is not None:
+        raise InputError(
+            "found a snapshot of what this process has appended, which others cannot read; take it with published()"
+        )
+
+
+def _of_parts(
+    snapshot: Snapshot, interval: Interval, parts: Sequence[Part], rows: int, numbers: SeqSet | None
+) -> Piece:
     start, end = interval.start, interval.end
-    trees = [each.part for each in chosen if isinstance(each.part, TreePart)]
+    trees = [part for part in parts if isinstance(part, TreePart)]
     memory = b""
-    for each in chosen:
-        if isinstance(each.part, MemoryPart):  # only its writer has a snapshot with several of them
-            rows = each.part.between(start, end, numbers)
-            memory = rows.serialize().to_pybytes() if rows.num_rows else b""
+    for part in parts:
+        if isinstance(part, MemoryPart):  # only its writer has a snapshot with several of them
+            left = part.between(start, end, numbers)
+            memory = left.serialize().to_pybytes() if left.num_rows else b""
     manifest = replace(
         snapshot.manifest,
         splits={part.info.name: part.info for part in trees if part.info is not None},
@@ -204,7 +242,7 @@ def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numb
     )
     return Piece(
         interval=interval,
-        rows=round(sum(each.rows_in(interval) for each in chosen)),
+        rows=rows,
         manifest=manifest,
         opened=tuple(part.opened for part in trees if part.opened is not None),
         memory=memory,
@@ -216,17 +254,15 @@ def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numb
 def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | None = None) -> Snapshot:
     """A snapshot with the rows of a piece, to be scanned with its interval and its numbers; see :func:`scan_piece`.
 
-    ``directory`` is the stream's. ``nodes`` may be shared with other pieces of the same stream. Raises
-    :class:`NotFoundError` if a file has gone: the grace period was over.
+    ``directory`` is the stream's. ``nodes`` may be shared with other pieces of the same stream. Files of closed splits
+    are opened when they are read: :class:`NotFoundError` then tells that one has gone, because the grace period was
+    over.
     """
     cache = NodeCache(NODE_CACHE_BYTES) if nodes is None else nodes
     history = SchemaHistory(piece.manifest, piece.version)
     layout = history.layout
     site = Site(medium, directory, layout, piece.manifest.options, time.time, cache, history=history)
-    parts: list[Part] = []
-    for info in piece.manifest.splits.values():
-        tree, _ = closed_tree(site, info)
-        parts.append(under(SplitPart(info, lambda _, tree=tree: tree, tree.layout), layout))  # type: ignore[misc]
+    parts: list[Part] = [*SplitTrees(site).parts(site, piece.manifest)]
     for name, at in piece.opened:
         reader = ContainerReader.open(medium, site.path(name), at=at)
         reader.measure(site.meter)

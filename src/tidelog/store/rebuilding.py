@@ -13,7 +13,8 @@ import numpy as np
 from tidelog.index.entries import entry_dtype
 from tidelog.index.layout import Layout
 from tidelog.model.errors import ConflictError, NotFoundError
-from tidelog.store.manifest import ManifestLog
+from tidelog.model.interval import ALL_TIME, Interval
+from tidelog.store.manifest import Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
 from tidelog.store.rewriting import Rewritten, rewrite
 from tidelog.store.split_info import SplitInfo
@@ -27,15 +28,33 @@ def rebuild(site: Site, manifests: ManifestLog) -> Iterator[Rewritten]:
     """
     manifest = manifests.load()
     site = renewed(site, manifest)
+    for old in to_rebuild(manifest, site.layout):
+        done = rebuild_split(site, manifests, old.name)
+        if done is not None:
+            yield done
+
+
+def to_rebuild(manifest: Manifest, layout: Layout, within: Interval = ALL_TIME) -> list[SplitInfo]:
+    """The splits in an interval whose trees lack aggregates that a layout keeps, oldest first."""
+    return [
+        info
+        for info in sorted(manifest.splits.values(), key=lambda info: (info.time_min, info.seq_min))
+        if info.kind != "reduced" and within.overlaps(info.interval) and not is_complete(info, layout)
+    ]
+
+
+def rebuild_split(site: Site, manifests: ManifestLog, name: str) -> Rewritten | None:
+    """Rewrite one split with the layout of the site; None if it has left the stream meanwhile."""
     width = site.options.split_ticks(site.layout.schema.clock)
-    for old in sorted(manifest.splits.values(), key=lambda info: (info.time_min, info.seq_min)):
-        if old.kind == "reduced" or is_complete(old, site.layout):
-            continue
-        try:
-            yield rewrite(site, manifests, [old.name], width=None if old.boundary is None else width)
-        except (ConflictError, NotFoundError):
-            if old.name in manifests.load().splits:
-                raise
+    info = manifests.load().splits.get(name)
+    if info is None:
+        return None
+    try:
+        return rewrite(site, manifests, [name], width=None if info.boundary is None else width)
+    except (ConflictError, NotFoundError):
+        if name in manifests.load().splits:
+            raise
+        return None
 
 
 def is_complete(info: SplitInfo, layout: Layout) -> bool:

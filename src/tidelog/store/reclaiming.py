@@ -56,10 +56,10 @@ def cut_splits(manifest: Manifest, policy: Policy) -> Iterator[SplitInfo]:
 
 def choose_dead(
     site: Site, manifest: Manifest, policy: Policy, dead: DeadRows, most_bytes: int | None = None
-) -> Merge | None:
-    """A split with so many dead events that it is to be written anew, as a merge of one; None if there is none.
+) -> Iterator[Merge]:
+    """Splits with so many dead events that they are to be written anew, each as a merge of one.
 
-    It has ``most_bytes`` at the most.
+    None has more than ``most_bytes``.
     """
     bound = manifest.deleted_before
     for split in cut_splits(manifest, policy):
@@ -69,5 +69,4 @@ def choose_dead(
         share = dead.count(site, split, bound) / split.rows
         if share >= policy.dead_share and share * split.bytes >= policy.dead_bytes:
             width = manifest.options.split_ticks(manifest.schema.clock)
-            return Merge((split,), cut_width((split,), width))
-    return None
+            yield Merge((split,), cut_width((split,), width))

@@ -8,7 +8,9 @@ and never both. Needs no lock, and memory for a few batches of each split that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -20,11 +22,12 @@ import pyarrow as pa
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, ConflictError
-from tidelog.model.interval import Interval
+from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.model.time import INT64_MAX
 from tidelog.storage import ContainerReader
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Change, Manifest, ManifestLog
+from tidelog.store.manifestvalues import Removed
 from tidelog.store.opensplit import OpenSplit, Site, closed_tree
 from tidelog.store.parts import SplitPart, TreePart
 from tidelog.store.retention import give_up, remove_splits
@@ -42,6 +45,40 @@ _MOST_SPANS: Final = 1000
 
 _SLACK: Final = 4
 """A result may exceed the size of a split by this part of it, rather than leave a small rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Splits that are to be written anew, as they are in one manifest. Can be pickled, to be written elsewhere."""
+
+    manifest: Manifest
+    """What of the stream's manifest matters for that; of splits, only those to be written anew."""
+    width: int | None = None
+    """Results are cut at multiples of so many ticks of time, besides at the stream's ``split_bytes``."""
+
+    @classmethod
+    def of(cls, manifests: ManifestLog, names: Sequence[str], width: int | None = None) -> Self:
+        """Some splits of the newest manifest. Raises :class:`ConflictError` if one of them is not in it any more."""
+        manifest = manifests.load()
+        missing = [name for name in names if name not in manifest.splits]
+        if missing:
+            raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
+        splits = {name: manifest.splits[name] for name in names}
+        return cls(replace(manifest, splits=splits, transactions={}, removed=Removed()), width)
+
+    @property
+    def inputs(self) -> tuple[SplitInfo, ...]:
+        """The splits."""
+        return tuple(self.manifest.splits.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """New files with the rows that some splits have in an interval of time; nobody can see them yet."""
+
+    splits: tuple[SplitInfo, ...] = ()
+    gone: SeqSet = EMPTY
+    """The numbers of rows of these splits that ``deleted_before`` has deleted, told with the first interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +111,63 @@ def rewrite(
     none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing has changed,
     and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two batches.
     """
-    manifest = manifests.load()
-    missing = [name for name in names if name not in manifest.splits]
-    if missing:
-        raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
+    rewriting = Rewriting.of(manifests, names, width)
+    return swap(manifests, rewriting, [write_anew(site, rewriting, layout=layout, is_over=is_over)])
+
+
+def write_anew(
+    site: Site,
+    rewriting: Rewriting,
+    interval: Interval = ALL_TIME,
+    *,
+    layout: Layout | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Written:
+    """Write the rows that splits have in an interval into new files, durably; :func:`swap` puts them in their place.
+
+    Any number of processes may do so at once, each with an interval of its own. If an error is raised no file is left.
+    """
+    manifest = rewriting.manifest
     site = site.at(manifest)
     if layout is not None:
         site = replace(site, layout=layout)
-    old = tuple(manifest.splits[name] for name in names)
-    parts = tuple(under(_Input(site, info, site.known_layout(info)), site.layout) for info in old)
-    snapshot = Snapshot(
-        replace(manifest, splits={info.name: info for info in old}), site.layout, parts, manifest.next_seq
-    )
-    with _Results(site, width, sum(info.bytes for info in old)) as results:
-        for batch in scan(snapshot, None, None, site.layout.stored.names):
+    parts = tuple(under(_Input(site, info, site.known_layout(info)), site.layout) for info in rewriting.inputs)
+    snapshot = Snapshot(manifest, site.layout, parts, manifest.next_seq)
+    expected = sum(info.bytes * _share(info, interval) for info in rewriting.inputs)
+    with _Results(site, rewriting.width, expected) as results:
+        for batch in scan(snapshot, interval.start, interval.end, site.layout.stored.names):
             if is_over():
                 raise ClosedError("the merge of splits was stopped; nothing has changed")
             results.append(batch)
-        gone = _leaving(snapshot, parts)
-        kind: SplitKind = "regular" if all(info.kind in ("regular", "late") for info in old) else "compacted"
-        new = tuple(replace(info, kind=kind, clean_at=manifest.number) for info in results.finish())
-        try:
-            committed = manifests.commit(lambda _: Change(remove=tuple(names), add=new, gone=gone))
-        except ConflictError:
-            give_up(manifests, [info.name for info in new])
-            raise
+        gone = _leaving(snapshot, parts) if interval.start is None else EMPTY
+        return Written(tuple(results.finish()), gone)
+
+
+def _share(info: SplitInfo, interval: Interval) -> float:
+    """About which part of its rows a split has in an interval."""
+    inside = interval.intersect(info.interval)
+    assert inside.start is not None
+    assert inside.end is not None
+    return max(inside.end - inside.start, 0) / (info.time_max + 1 - info.time_min)
+
+
+def swap(manifests: ManifestLog, rewriting: Rewriting, written: Iterable[Written]) -> Rewritten:
+    """Put new splits, for intervals that together are all time, in the place of the old ones, in one commit.
+
+    Raises :class:`ConflictError` if one of the old ones has left the manifest; then the new files are removed. So they
+    are if a file among them was removed before, because it was not committed in time.
+    """
+    old, manifest = rewriting.inputs, rewriting.manifest
+    kind: SplitKind = "regular" if all(info.kind in ("regular", "late") for info in old) else "compacted"
+    done = list(written)
+    new = tuple(replace(info, kind=kind, clean_at=manifest.number) for each in done for info in each.splits)
+    gone = functools.reduce(operator.or_, (each.gone for each in done), EMPTY)
+    names = tuple(info.name for info in old)
+    try:
+        committed = manifests.commit(lambda _: Change(remove=names, add=new, gone=gone))
+    except ConflictError:
+        give_up(manifests, [info.name for info in new])
+        raise
     return Rewritten(old, new, committed)
 
 
@@ -165,7 +234,7 @@ def _leaving(snapshot: Snapshot, parts: Sequence[TreePart]) -> SeqSet:
 class _Results:
     """Splits that take sorted rows, one after the other. As a context manager it removes them unless it is finished."""
 
-    def __init__(self, site: Site, width: int | None, bytes_read: int) -> None:
+    def __init__(self, site: Site, width: int | None, bytes_read: float) -> None:
         self._site = site
         self._width = width
         limit = site.options.split_bytes

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError, StorageError
 from tidelog.storage import ContainerReader
 from tidelog.store.entrytests import tree_numbers
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
-from tidelog.store.opensplit import Site, closed_tree
-from tidelog.store.parts import MemoryPart, Opened, Part, SplitPart, TreePart
+from tidelog.store.opensplit import Site
+from tidelog.store.parts import MemoryPart, Opened, Part, TreePart
 from tidelog.store.published import Publications, TailRecord
-from tidelog.store.reduced import Reduced
-from tidelog.store.reducedpart import ReducedPart, reduced_split
 from tidelog.store.retention import is_deleted
 from tidelog.store.rows import seqs, sorted_rows
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.splittrees import SplitTrees
 from tidelog.store.tail import TailView
 from tidelog.store.tailjournal import read_entries
 from tidelog.store.tailstate import (
@@ -41,23 +36,11 @@ from tidelog.store.tailstate import (
 )
 
 _ATTEMPTS: Final = 100
-_OPEN_TREES: Final = 256
-"""Trees of closed splits that are kept open; others are opened again when they are needed."""
 
 
 def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
     """What of a block is left from a number on."""
     return () if block is None or number >= block[1] else ((max(number, block[0]), block[1]),)
-
-
-def _layouts(site: Site) -> dict[str, Layout]:
-    """Layouts of splits that are known without a look at their files, by the digest of their states."""
-    return {"": site.layout.with_states(()), site.layout.states.digest: site.layout}
-
-
-def _key(site: Site, info: SplitInfo) -> tuple[str, int]:
-    """What a split is kept under: with the names that its columns have as of a version of the schema."""
-    return info.name, 0 if site.history is None else len(site.history.schemas)
 
 
 def _is_hidden(manifest: Manifest, info: SplitInfo | None) -> bool:
@@ -72,21 +55,14 @@ class Snapshots:
         self._site = site
         self._version = version
         self._manifests = manifests
-        self._layouts = _layouts(site)
-        self._lock = threading.Lock()
-        self._trees: OrderedDict[tuple[str, int], TreeReader] = OrderedDict()
-        """By the names of their splits and the number of versions of the schema, under whose names they are read."""
-        self._levels: OrderedDict[tuple[str, int], Reduced] = OrderedDict()
+        self._trees = SplitTrees(site)
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
-        self._parts: tuple[Site, Mapping[str, SplitInfo], Mapping[str, TreePart]] = (site, {}, {})
-        """Parts of the closed splits of the last snapshot, by name; for which site and which splits."""
 
     def renew(self, site: Site) -> None:
         """Go on with a site that has another layout."""
         self._site = site
-        self._layouts.update(_layouts(site))
         self._last = None
 
     def of_tail(self, view: TailView) -> Snapshot:
@@ -116,8 +92,7 @@ class Snapshots:
     def _at(self, manifest: Manifest) -> Site:
         """The site under the schema that snapshots of a manifest have."""
         site = self._site.at(manifest, self._version)
-        if site is not self._site:
-            self._site, self._layouts = site, _layouts(site)
+        self._site = site
         return site
 
     def newest(self) -> Snapshot:
@@ -215,7 +190,7 @@ class Snapshots:
             journaled = ((int(seqs(rows).min()), int(seqs(rows).max()) + 1),)
             numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
-            rows = not_in([self._tree(site, info) for info in tail_splits(manifest, rows)], rows)
+            rows = not_in([self._trees.tree(site, info) for info in tail_splits(manifest, rows)], rows)
         rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
@@ -248,8 +223,8 @@ class Snapshots:
         layout = site.layout
         if len(manifest.schemas) > 1:
             open_parts = [under(part, layout) for part in open_parts]
-        self._give_up_removed(manifest)
-        closed = self._closed(site, manifest)
+        self._trees.give_up(lambda name: is_closed(name, manifest))
+        closed = self._trees.parts(site, manifest)
         if manifest.deletions:
             # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
             closed = [part for part in closed if not _is_hidden(manifest, part.info)]
@@ -257,60 +232,3 @@ class Snapshots:
         parts += [MemoryPart(layout, batch) for batch in rows]
         given_out = max(next_seq, manifest.next_seq)
         return Snapshot(manifest, layout, tuple(parts), given_out, unseen, view=view, version=site.version)
-
-    def _give_up_removed(self, manifest: Manifest) -> None:
-        """Keep no files open that were removed from the disk: as long as somebody does, they take its space.
-
-        Scans under way keep what they need; snapshots that are older than the grace period have nothing to ask for.
-        """
-        with self._lock:
-            for cache in (self._trees, self._levels):
-                for key in [key for key in cache if not is_closed(key[0], manifest)]:
-                    del cache[key]
-
-    def _closed(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
-        """The parts that closed splits are. Most are those of the last snapshot: a commit changes few of thousands."""
-        before, splits, known = self._parts
-        if before is not site:
-            known = {}
-        elif splits is manifest.splits:
-            return known.values()
-        parts = {}
-        for name, info in manifest.splits.items():
-            part = known.get(name)
-            parts[name] = part if part is not None and part.info is info else self._part(site, manifest, info)
-        self._parts = site, manifest.splits, parts
-        return parts.values()
-
-    def _part(self, site: Site, manifest: Manifest, info: SplitInfo) -> TreePart:
-        part: TreePart
-        if info.kind == "reduced":
-            part = ReducedPart(info, partial(self._reduced, site))
-        else:
-            layouts = self._layouts if info.schema == site.version else None
-            part = SplitPart(info, partial(self._tree, site), site.known_layout(info), layouts)
-        return under(part, site.layout) if len(manifest.schemas) > 1 else part
-
-    def _reduced(self, site: Site, info: SplitInfo) -> Reduced:
-        key = _key(site, info)
-        with self._lock:
-            found = self._levels.get(key)
-            if found is None:
-                found = self._levels[key] = reduced_split(site, info)
-                while len(self._levels) > _OPEN_TREES:
-                    self._levels.popitem(last=False)
-            self._levels.move_to_end(key)
-            return found
-
-    def _tree(self, site: Site, info: SplitInfo) -> TreeReader:
-        key = _key(site, info)
-        with self._lock:
-            tree = self._trees.get(key)
-            if tree is None:
-                # Not closed by anyone: scans under way go on with the trees they have.
-                tree, _ = closed_tree(site, info)
-                self._trees[key] = tree
-                while len(self._trees) > _OPEN_TREES:
-                    self._trees.popitem(last=False)
-            self._trees.move_to_end(key)
-            return tree

@@ -1,0 +1,1 @@
+"""Questions about streams that Spark keeps in order, asks and feeds."""

@@ -1,0 +1,165 @@
+"""How fast are aggregates of a thousand time ranges: from the trees, and by Spark SQL over Parquet?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from math import isclose
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import data
+from harness import Bench, Bound, Case, Comparison, Figures, Outcome, Question
+from questions.contest import split
+from questions.spark.year import DAY, DAYS, OURS, STREAM, TIME, readings, schema_of_year
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RANGES = "range aggregates"
+COUNT = 1000
+COLUMN = data.Sensor.schema.names[1]
+CALLS = {"n": "count(*)", "total": f"sum({COLUMN})", "low": f"min({COLUMN})", "high": f"max({COLUMN})"}
+SHORTEST, LONGEST = DAY // 24, 7 * DAY
+"""Lengths of ranges, in microseconds; all orders of magnitude between them are as frequent."""
+BIN = DAY // 4
+"""Bins of the equi-join, in microseconds: with much shorter ones there are more pairs, with longer ones more misses."""
+SAMPLED, QUICK_SAMPLED = 10, 3
+"""Of separate queries, so many are run."""
+
+SEPARATE, BINNED, JOINED = "separate queries", "binned equi-join", "range join"
+
+
+@dataclass
+class Readings:
+    """The readings of a year in our store and in Parquet, and the ranges asked for."""
+
+    spark: SparkSession
+    events: int
+    root: Path
+
+    @classmethod
+    def make(cls, bench: Bench, spark: SparkSession, events: int) -> Readings:
+        """Write them; Parquet is written by Spark, in order of time."""
+        import tidelog
+        from tidelog import spark as tl
+
+        made = cls(spark, events, bench.workspace.fresh())
+        bench.on_progress("writing the readings of a year")
+        with tidelog.open(made.store) as store:
+            stream = store.create_stream(STREAM, schema_of_year(), time=TIME)
+            for batch in readings(events):
+                stream.append(batch)
+        bench.on_progress("writing Parquet")
+        tl.read(spark, made.store, STREAM).write.parquet(str(made.root / "parquet"))
+        spark.read.parquet(str(made.root / "parquet")).createOrReplaceTempView("readings")
+        frame = spark.createDataFrame(made.ranges(), "lo timestamp, hi timestamp").coalesce(1)
+        frame.cache().createOrReplaceTempView("asked")
+        return made
+
+    @property
+    def store(self) -> Path:
+        """The directory of our store."""
+        return self.root / "store"
+
+    def ranges(self) -> list[tuple[Any, Any]]:
+        """The ranges, anywhere in the year: the same ones each time."""
+        dice = np.random.default_rng(7)
+        lengths = np.exp(dice.uniform(np.log(SHORTEST), np.log(LONGEST), COUNT)).astype(np.int64)
+        starts = data.START_MICROS + (dice.random(COUNT) * (DAYS * DAY - lengths)).astype(np.int64)
+        return [(_at(start), _at(start + length)) for start, length in zip(starts, lengths, strict=True)]
+
+
+def _at(micros: int) -> Any:
+    from datetime import UTC, datetime
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
+
+
+def ask_ranges(bench: Bench, readings: Readings, bound: Bound) -> None:
+    """Race aggregates of all ranges, brought to the driver."""
+    asked = readings.ranges()
+    sampled = QUICK_SAMPLED if bench.quick else SAMPLED
+    works: dict[str, Callable[[], Any]] = {
+        OURS: lambda: _answers(_ours(readings, asked)),
+        SEPARATE: lambda: [_separate(readings.spark, *each) for each in asked[:: COUNT // sampled][:sampled]],
+        BINNED: lambda: _answers(_binned(readings.spark)),
+        JOINED: lambda: _answers(_joined(readings.spark)),
+    }  # fmt: skip
+    expected = works[BINNED]()
+    checks: dict[str, Callable[[Any], None] | None] = {SEPARATE: None}
+    cases = [
+        Case(name, lambda _, work=work: work(), check=checks.get(name, lambda found: _expect(found, expected)))  # type: ignore[misc]
+        for name, work in works.items()
+    ]
+    outcomes = bench.race(RANGES, cases)
+
+    def rate(name: str, outcome: Outcome) -> Figures:
+        share = sampled / COUNT if name == SEPARATE else 1
+        return Figures.of(outcome, lambda sample: COUNT * share / sample.wall)
+
+    ours, peers = split({name: rate(name, outcome) for name, outcome in outcomes.items()})
+    comparisons = [Comparison("fastest", (SEPARATE, BINNED, JOINED), bound)]
+    note = f"{COUNT:,} ranges of an hour to a week; of separate queries {sampled} are run, and taken for all"
+    bench.answer(Question(RANGES, "ranges/s", readings.events, ours, peers, comparisons, note=note))
+
+
+_Answers = dict[Any, tuple[Any, ...]]
+
+
+def _ours(readings: Readings, asked: list[tuple[Any, Any]]) -> DataFrame:
+    from tidelog import spark as tl
+
+    return tl.aggregate(readings.spark, readings.store, STREAM, asked, CALLS, start="lo", end="hi")
+
+
+def _answers(frame: DataFrame) -> _Answers:
+    """By their ranges; those without events are left out, as joins leave them out."""
+    return {(row["lo"], row["hi"]): tuple(row[name] for name in CALLS) for row in frame.collect() if row["n"]}
+
+
+def _expect(found: _Answers, expected: _Answers) -> None:
+    """Raise unless two have the same answers, but for the last bits of sums."""
+    if found.keys() != expected.keys():
+        raise AssertionError(f"found {len(found)} ranges, expected {len(expected)} of the same")
+    for key, values in found.items():
+        if not all(isclose(*pair, rel_tol=1e-9) for pair in zip(values, expected[key], strict=True)):
+            raise AssertionError(f"found {values} for {key}, expected {expected[key]}")
+
+
+def _calls() -> str:
+    return ", ".join(f"{call} AS {name}" for name, call in CALLS.items())
+
+
+def _separate(spark: SparkSession, low: Any, high: Any) -> Any:
+    """One query for a range: files and row groups outside of it are passed over."""
+    condition = f"{TIME} >= timestamp '{low.isoformat()}' AND {TIME} < timestamp '{high.isoformat()}'"
+    return spark.sql(f"SELECT {_calls()} FROM readings WHERE {condition}").collect()
+
+
+def _binned(spark: SparkSession) -> DataFrame:
+    """Every range in each bin that it touches, joined with the rows of that bin, then what is outside left out."""
+    bin_of = f"CAST(floor(unix_micros({{}}) / {BIN}) AS bigint)"
+    last = f"CAST(floor((unix_micros(hi) - 1) / {BIN}) AS bigint)"
+    return spark.sql(
+        f"""
+        WITH bins AS (SELECT lo, hi, explode(sequence({bin_of.format("lo")}, {last})) AS bin FROM asked)
+        SELECT /*+ BROADCAST(bins) */ lo, hi, {_calls()}
+        FROM readings JOIN bins ON {bin_of.format(TIME)} = bin AND {TIME} >= lo AND {TIME} < hi
+        GROUP BY lo, hi
+        """
+    )
+
+
+def _joined(spark: SparkSession) -> DataFrame:
+    """Every row compared with every range."""
+    return spark.sql(
+        f"""
+        SELECT /*+ BROADCAST(asked) */ lo, hi, {_calls()}
+        FROM readings JOIN asked ON {TIME} >= lo AND {TIME} < hi
+        GROUP BY lo, hi
+        """
+    )

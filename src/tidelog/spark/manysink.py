@@ -1,0 +1,223 @@
+"""Writing a DataFrame into many streams, whose names are in one of its columns.
+
+Every stream gets its rows by one commit of its own: all of them or none. There is no commit over several streams: when
+a job fails while it commits, some have their rows and others do not. With a transaction's number, as batches of
+streaming queries have it, running the job again gives the rest theirs, and nobody anything twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StringType, StructType
+
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import InputError, SchemaError, TidelogError, did_you_mean
+from tidelog.model.schema import Schema
+from tidelog.spark.options import SinkOptions
+from tidelog.spark.provider import plainly
+from tidelog.spark.sink import find_or_create, tidy
+from tidelog.spark.types import FromSpark, stored_schema
+from tidelog.spark.workers import settle
+from tidelog.store.bulk import MEMORY, BulkWriter, commit_bulk, remove_files
+from tidelog.store.manifest import SplitInfo
+
+_OPEN_WRITERS: Final = 8
+"""Streams that a task writes at once. When another one comes, the one that has waited longest ends its split."""
+
+Splits = Mapping[str, Sequence[SplitInfo]]
+"""Of streams, by their names."""
+
+
+@dataclass(frozen=True)
+class WrittenToMany(WriterCommitMessage):
+    """The splits that one task has written, by the names of their streams."""
+
+    splits: Splits = field(default_factory=dict)
+
+
+class ManyWriter(DataSourceArrowWriter):
+    """Writes the rows of a DataFrame into the streams that they name."""
+
+    def __init__(self, options: SinkOptions, brought: StructType, overwrite: bool) -> None:
+        """Raises unless the columns can be those of streams; streams are looked for, or created, by tasks."""
+        if overwrite:
+            raise InputError(
+                "many streams cannot be overwritten at once, for they have no commit in common; write with mode "
+                "append, or one stream at a time"
+            )
+        column = options.stream_column
+        assert column is not None
+        if column not in brought.names:
+            raise InputError(
+                f"option 'stream_column' is {column!r}, which is no column; {did_you_mean(column, brought.names)}"
+            )
+        if not isinstance(brought[column].dataType, StringType):
+            raise SchemaError(
+                f"column {column!r} is to have the names of streams and is {brought[column].dataType.simpleString()}; "
+                "expected string: cast it"
+            )
+        self._options = options
+        self._place = brought.names.index(column)
+        self._rest = StructType([each for each in brought if each.name != column])
+        if options.time is not None:
+            stored_schema(self._rest, options.time)  # raises for columns that no stream can have
+        with Store.open(options.path):  # which is created now rather than by several tasks
+            pass
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenToMany:
+        """Write the rows of a task into closed, durable splits of its own."""
+        with Store.open(self._options.path, maintenance="manual") as store:
+            writers = _Writers(store, self._options, self._rest)
+            try:
+                for batch in iterator:
+                    for name, rows in by_name(batch, self._place):
+                        writers.append(name, rows)
+                written = WrittenToMany(writers.finish())
+            except BaseException:
+                writers.abandon()
+                raise
+        settle()
+        return written
+
+    @plainly
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible, stream by stream."""
+        name, number = self._options.transaction, self._options.transaction_number
+        transaction = None if name is None or number is None else (f"job/{name}", number)
+        commit_many(self._options, splits_by_name(messages), transaction)
+
+    @plainly
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what tasks that succeeded have written, unless it was committed all the same."""
+        remove_many(self._options, splits_by_name(messages))
+
+
+def by_name(batch: pa.RecordBatch, place: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of a batch for each name in a column, without that column and in the order they are in."""
+    names = batch.column(place)
+    if names.null_count:
+        row = int(pc.index(pc.is_null(names), pa.scalar(True)).as_py())
+        raise InputError(
+            f"column {batch.schema.names[place]!r} has the name of a row's stream and is null in a row; fill it in, or "
+            "leave such rows out",
+            row=row,
+        )
+    if not batch.num_rows:
+        return
+    rest = batch.remove_column(place)
+    coded = names.dictionary_encode()
+    codes = coded.indices.to_numpy()
+    if len(coded.dictionary) > 1:
+        order = np.argsort(codes, kind="stable")
+        codes = codes[order]
+        if (np.diff(order) != 1).any():
+            rest = rest.take(pa.array(order))
+    cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), batch.num_rows]
+    for first, last in pairwise(cuts):
+        yield coded.dictionary[int(codes[first])].as_py(), rest.slice(first, last - first)
+
+
+class _Writers:
+    """Writers of several streams, few of which are at work at once."""
+
+    def __init__(self, store: Store, options: SinkOptions, rest: StructType) -> None:
+        self._store = store
+        self._options = options
+        self._rest = rest
+        self._open: OrderedDict[str, tuple[BulkWriter, FromSpark]] = OrderedDict()
+        self._converters: list[tuple[Schema, FromSpark]] = []
+        """For each schema that a stream has: most have the same."""
+        self._done: dict[str, list[SplitInfo]] = defaultdict(list)
+
+    def append(self, name: str, rows: pa.RecordBatch) -> None:
+        """Write rows of a stream, which is created if there is none."""
+        if name not in self._open:
+            while len(self._open) >= _OPEN_WRITERS:
+                self._finish(next(iter(self._open)))
+            stream = self._stream(name)
+            self._open[name] = BulkWriter(stream.site, memory=MEMORY // _OPEN_WRITERS), self._converter(stream.schema)
+        self._open.move_to_end(name)
+        writer, converter = self._open[name]
+        for batch in converter.convert(rows):
+            writer.append(batch)
+
+    def _stream(self, name: str) -> Stream:
+        return find_or_create(self._store, self._options, name, self._rest)
+
+    def _converter(self, schema: Schema) -> FromSpark:
+        for known, converter in self._converters:
+            if known == schema:
+                return converter
+        converter = FromSpark(schema, self._rest)
+        self._converters.append((schema, converter))
+        return converter
+
+    def _finish(self, name: str) -> None:
+        writer, _ = self._open[name]
+        self._done[name] += writer.finish()
+        del self._open[name]
+
+    def finish(self) -> Splits:
+        """End all splits; returns them."""
+        for name in list(self._open):
+            self._finish(name)
+        return {name: tuple(splits) for name, splits in self._done.items()}
+
+    def abandon(self) -> None:
+        """Remove all files."""
+        for writer, _ in self._open.values():
+            writer.abandon()
+        remove_many(self._options, self._done)
+
+
+def splits_by_name(messages: Sequence[WriterCommitMessage | None]) -> dict[str, list[SplitInfo]]:
+    """The splits of all tasks; tasks that failed say nothing."""
+    found: dict[str, list[SplitInfo]] = defaultdict(list)
+    for message in messages:
+        if isinstance(message, WrittenToMany):
+            for name, splits in message.splits.items():
+                found[name] += splits
+    return found
+
+
+def commit_many(options: SinkOptions, splits: Splits, transaction: tuple[str, int] | None) -> None:
+    """Make splits visible, stream by stream.
+
+    A stream that fails does not keep the others from theirs; afterwards the first error is raised, and says of how many
+    streams rows are missing.
+    """
+    failures: dict[str, TidelogError] = {}
+    with Store.open(options.path, maintenance="manual") as store:
+        for name in sorted(splits):
+            try:
+                stream = store.stream(name)
+                commit_bulk(stream.manifests, splits[name], transaction=transaction)
+                if options.compact:
+                    tidy(stream)
+            except TidelogError as error:
+                failures[name] = error
+    for name, failure in failures.items():
+        if len(splits) > 1:
+            failure.add_note(
+                f"Of {len(splits)} streams {len(failures)} did not get their rows, {name!r} first; the others have "
+                "theirs. With a transaction's number the job can be run again"
+            )
+        raise failure
+
+
+def remove_many(options: SinkOptions, splits: Splits) -> None:
+    """Remove the files of splits that will not be committed, unless they were."""
+    with Store.open(options.path, maintenance="manual") as store:
+        for name, own in splits.items():
+            if name in store:
+                remove_files(store.stream(name).manifests, own)

@@ -1,0 +1,101 @@
+"""Closed splits as parts of snapshots: their files are opened when they are needed, and some of them stay open."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.store.evolvedpart import under
+from tidelog.store.manifest import Manifest, SplitInfo
+from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.parts import SplitPart, TreePart
+from tidelog.store.reduced import Reduced
+from tidelog.store.reducedpart import ReducedPart, reduced_split
+
+_OPEN_TREES: Final = 256
+"""Trees of closed splits that are kept open; others are opened again when they are needed."""
+
+_Key = tuple[str, int]
+"""The name of a split and the number of versions of the schema, under whose names its columns are read."""
+_Read = TypeVar("_Read", TreeReader, Reduced)
+
+
+class SplitTrees:
+    """The trees of closed splits of one stream. May be used from several threads."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._layouts = _layouts(site)
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[_Key, TreeReader] = OrderedDict()
+        self._levels: OrderedDict[_Key, Reduced] = OrderedDict()
+        self._parts: tuple[Site, Mapping[str, SplitInfo], Mapping[str, TreePart]] = (site, {}, {})
+        """Parts of the last manifest, by name; for which site and which splits."""
+
+    def parts(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
+        """The splits of a manifest, read under the schema of a site; opens no file.
+
+        Most are those of the last call: a commit changes few of thousands.
+        """
+        before, splits, known = self._parts
+        if before is not site:
+            known = {}
+        elif splits is manifest.splits:
+            return known.values()
+        if site is not self._site:
+            learned = self._layouts if site.version == self._site.version else {}
+            self._site, self._layouts = site, {**learned, **_layouts(site)}
+        parts = {}
+        for name, info in manifest.splits.items():
+            part = known.get(name)
+            parts[name] = part if part is not None and part.info is info else self._part(site, manifest, info)
+        self._parts = site, manifest.splits, parts
+        return parts.values()
+
+    def _part(self, site: Site, manifest: Manifest, info: SplitInfo) -> TreePart:
+        part: TreePart
+        if info.kind == "reduced":
+            part = ReducedPart(info, partial(self._reduced, site))
+        else:
+            layouts = self._layouts if info.schema == site.version else None
+            part = SplitPart(info, partial(self.tree, site), site.known_layout(info), layouts)
+        return under(part, site.layout) if len(manifest.schemas) > 1 else part
+
+    def give_up(self, is_known: Callable[[str], bool]) -> None:
+        """Keep open only files that are known: those removed from the disk take its space as long as they are open.
+
+        Scans under way keep what they need; snapshots that are older than the grace period have nothing to ask for.
+        """
+        with self._lock:
+            for cache in (self._trees, self._levels):
+                for key in [key for key in cache if not is_known(key[0])]:
+                    del cache[key]
+
+    def tree(self, site: Site, info: SplitInfo) -> TreeReader:
+        """The tree of a split that is not reduced."""
+        # Not closed by anyone: scans under way go on with the trees they have.
+        return self._kept(self._trees, site, info, lambda: closed_tree(site, info)[0])
+
+    def _reduced(self, site: Site, info: SplitInfo) -> Reduced:
+        return self._kept(self._levels, site, info, lambda: reduced_split(site, info))
+
+    def _kept(self, known: OrderedDict[_Key, _Read], site: Site, info: SplitInfo, read: Callable[[], _Read]) -> _Read:
+        key = info.name, 0 if site.history is None else len(site.history.schemas)
+        with self._lock:
+            found = known.get(key)
+            if found is None:
+                found = known[key] = read()
+                while len(known) > _OPEN_TREES:
+                    known.popitem(last=False)
+            known.move_to_end(key)
+            return found
+
+
+def _layouts(site: Site) -> dict[str, Layout]:
+    """Layouts of splits that are known without a look at their files, by the digest of their states."""
+    return {"": site.layout.with_states(()), site.layout.states.digest: site.layout}
