@@ -15,8 +15,8 @@ from questions.spark.writing import WriteBounds
 from questions.spark.year import Year, session
 
 MILLION = 1_000_000
-FULL, QUICK = 50 * MILLION, 2 * MILLION
-FULL_PIPELINE, QUICK_PIPELINE = 10 * MILLION, MILLION // 2
+FULL, QUICK = 50 * MILLION, MILLION // 2
+FULL_PIPELINE = 10 * MILLION
 
 RANGES, QUICK_RANGES = Bound(20, 40, FULL), Bound(8, 16, QUICK)
 COMPACTION = Bound(0.7, 1.0, FULL)
@@ -37,7 +37,7 @@ def ask(bench: Bench) -> None:
         if bench.wants(compacting.COMPACTION):
             compacting.ask_compaction(bench, spark, bench.size(FULL, QUICK), COMPACTION)
         if bench.wants(writing.PIPELINE):
-            year = Year.make(bench, spark, bench.size(FULL_PIPELINE, QUICK_PIPELINE))
+            year = Year.make(bench, spark, bench.size(FULL_PIPELINE, QUICK))
             writing.ask_pipeline(bench, year, PIPELINE)
             year.remove(bench)
     bench.workspace.remove(scratch)
