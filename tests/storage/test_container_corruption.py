@@ -9,7 +9,7 @@ import pytest
 from support.containers import NAME, TINY, Expected, History, assert_holds, assert_scans, reopened
 from support.memory_medium import MemoryMedium
 from support.recording_medium import RecordingMedium
-from tidelog.model.errors import CorruptionError, TidelogError
+from tidelog.model.errors import CorruptionError, NewerReleaseError, TidelogError
 from tidelog.storage import Container, ContainerReader
 
 
@@ -125,7 +125,7 @@ def test_a_newer_format_is_refused(written: tuple[bytes, Expected]) -> None:
     head = bytearray(written[0][:64])
     struct.pack_into("<II", head, 8, 99, 0)
     struct.pack_into("<I", head, 12, zlib.crc32(head))
-    with pytest.raises(CorruptionError, match="version 99"):
+    with pytest.raises(NewerReleaseError, match="version 99"):
         Container.open(medium_with(bytes(head) + written[0][64:]), NAME)
 
 

@@ -18,7 +18,8 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import ConflictError
 from tidelog.model.time import INT64_MAX
 from tidelog.store import tailnumbers
-from tidelog.store.manifest import Change, _ManifestLedger
+from tidelog.store.manifest import Change
+from tidelog.store.manifestledger import ManifestLedger
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -100,7 +101,7 @@ def test_a_store_without_blocks_gets_one_behind_what_is_in_its_journal() -> None
     medium, store, stream = created()
     stream.append(table(numbered(0, 5)))
     stream.flush()
-    ledger = _ManifestLedger()
+    ledger = ManifestLedger()
     values = ledger.state_to_dict(stream._manifests.load())
     store.close()
     # As manifests were before there were blocks:
