@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
@@ -14,7 +15,7 @@ from tidelog.index.entries import (
     WORDS_OF_COLUMN,
     Entries,
     Words,
-    blank,
+    entry_dtype,
     from_batch,
     words_of,
 )
@@ -26,6 +27,15 @@ from tidelog.storage.summary import HAS_BOUNDS, HAS_SUM, MAX_TRUNCATED, MIN_TRUN
 _LOW_HALF = 0xFFFFFFFF
 
 
+def _words_before_states(columns: int) -> int:
+    return WORDS_BEFORE + WORDS_OF_COLUMN * columns
+
+
+def _nothing(layout: Layout) -> Words:
+    """The words of an entry of no rows (:func:`~tidelog.index.entries.blank`)."""
+    return np.zeros(_words_before_states(len(layout.kinds)), np.uint64)
+
+
 @final
 class Aggregate:
     """Rows, and for some columns nulls, NaN, bounds and sum; what :mod:`tidelog.index.entries` says holds here too.
@@ -33,14 +43,13 @@ class Aggregate:
     Add to it with :meth:`add` and :meth:`merge`, in order of time if sums of floats are to be the same every time.
     """
 
-    __slots__ = ("_entry", "_words", "columns", "layout")
+    __slots__ = ("_words", "columns", "layout")
 
     def __init__(self, layout: Layout, columns: Ints | None = None, entry: Entries | None = None) -> None:
         """Of no rows, or of those of ``entry`` (an array of one, not copied), in which ``columns`` are filled."""
         self.layout = layout
         self.columns = layout.columns if columns is None else columns
-        self._entry = blank(layout, 1) if entry is None else entry
-        self._words = words_of(self._entry)[0]
+        self._words: Words = _nothing(layout) if entry is None else words_of(entry)[0]
 
     @classmethod
     def of(cls, layout: Layout, batch: pa.RecordBatch, columns: Ints | None = None) -> Aggregate:
@@ -54,15 +63,14 @@ class Aggregate:
         """Take in the entries ``first`` to ``last`` (exclusive) of a table of words."""
         kernels.merge_into(words, first, last, self.layout.kinds, self.columns, self._words)
 
-    def entry_of(self, rows: int, summaries: Words) -> Words:
-        """The entry, as a table of words, of rows with a summary of each of the columns, in their order."""
-        entry = np.zeros((1, len(self._words)), np.uint64)
-        words = entry[0]
-        words[1] = rows
-        for column, (head, nans, *values) in zip(self.columns.tolist(), summaries.tolist(), strict=True):
-            at = WORDS_BEFORE + WORDS_OF_COLUMN * column
-            words[at : at + WORDS_OF_COLUMN] = head & _LOW_HALF, head >> 32, nans & _LOW_HALF, *values
-        return entry
+    def entries_of(self, cuts: Ints, summaries: npt.NDArray[np.uint64]) -> Words:
+        """Entries, as a table of words, of the runs of rows between ``cuts``.
+
+        ``summaries`` has the words of a summary for each of the columns, in their order, and each run.
+        """
+        entries = np.empty((len(cuts) - 1, len(self._words)), np.uint64)
+        kernels.widen_summaries(summaries, cuts, self.columns, entries)
+        return entries
 
     def merge(self, other: Aggregate) -> None:
         """Take in the rows of another one, of the same schema and with at least the columns of this one."""
@@ -70,12 +78,13 @@ class Aggregate:
             raise InputError("found aggregates of two schemas; only those of one can be merged")
         if other.columns is not self.columns and not set(self.columns.tolist()) <= set(other.columns.tolist()):
             raise InputError("found aggregates of fewer columns than those they were to be merged into")
-        self.add(words_of(other._entry), 0, 1)
+        self.add(other._words[np.newaxis], 0, 1)
 
     @property
     def entry(self) -> Entries:
         """The entry itself, as an array of one."""
-        return self._entry
+        columns = len(self.layout.kinds)
+        return self._words.view(entry_dtype(columns, len(self._words) - _words_before_states(columns)))
 
     @property
     def rows(self) -> int:

@@ -144,6 +144,25 @@ def merge_ranges(entries: Any, firsts: Any, lasts: Any, kinds: Any, columns: Any
         _merge(entries, firsts[i], lasts[i], kinds, columns, out[i])
 
 
+@kernel(void(array_in(u64, 3), array_in(i64), array_in(i64), array_out(u64, 2)))
+def widen_summaries(summaries: Any, cuts: Any, columns: Any, entries: Any) -> None:
+    """Make an entry of the rows between each two cuts, of the words of summaries by column and run.
+
+    Summaries count nulls and NaN in half a word each, entries in whole ones.
+    """
+    half = np.uint64(0xFFFF_FFFF)
+    for i in range(len(entries)):
+        entries[i, :] = 0
+        entries[i, 1] = np.uint64(cuts[i + 1] - cuts[i])
+        for k in range(len(columns)):
+            at = HEAD_WORDS + COLUMN_WORDS * columns[k]
+            entries[i, at] = summaries[k, i, 0] & half
+            entries[i, at + 1] = summaries[k, i, 0] >> np.uint64(32)
+            entries[i, at + 2] = summaries[k, i, 1] & half
+            for word in range(2, 6):
+                entries[i, at + word + 1] = summaries[k, i, word]
+
+
 _STRETCH = 1024
 
 

@@ -23,7 +23,8 @@ from tidelog.storage.units import NIL, STRIDE
 _DENSE: Final = 16
 """Ids that are, on average, at most so far apart are translated as one range."""
 
-_CACHED_DIRECTORIES: Final = 4 << 20
+_CACHED_DIRECTORIES: Final = 8 << 20
+"""Of one file; those of a hundred million rows of eight numbers fit."""
 _KEPT_BUFFER: Final = 64 << 20
 """A thread's read buffer is kept for the next read up to this size."""
 

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from pathlib import Path
 
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, StorageError
@@ -21,6 +22,8 @@ from tidelog.storage.oserrors import storage_error
 
 __all__ = ["File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
 
+_KNOWN_NAMES = 1024
+"""Names that are not looked at again: the same few are asked for over and over."""
 _UNFIT = re.compile(r"\0|(?:^|/)\.{0,2}(?:/|\Z)")
 """What no name has: a null, or a part between slashes that is empty, ``.`` or ``..``."""
 
@@ -87,6 +90,7 @@ class Medium(ABC):
         return self
 
 
+@lru_cache(_KNOWN_NAMES)
 def check_name(name: str) -> str:
     """Return ``name`` if it is a valid file name of a medium, else raise :class:`InputError`.
 

@@ -65,7 +65,11 @@ def aggregate(
     if where is None and snapshot.has_all(start, end, numbers):
         living = snapshot.living
         source = FROM_MASKED if living is not snapshot and snapshot.deletions(start, end) else FROM_INDEX
-        known = _from_index(question.of_entries.ask(living, start, end, counters), source)
+        found = question.of_entries.ask(living, start, end, counters)
+        calls = len(question.calls)
+        if len(found) == calls:
+            return Answers([found[position] for position in range(calls)], [source] * calls, counters)
+        known = _from_index(found, source)
         if question.of_states:
             known = {**known, **question.of_states.ask(living, start, end, counters)}
     return _completed(snapshot, start, end, question, where, numbers, known, counters)

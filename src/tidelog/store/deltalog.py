@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelog.model.errors import (
@@ -290,7 +291,7 @@ class DeltaLog(Generic[S, C]):
                 yield plain
 
     def _name(self, number: int) -> str:
-        return join(self.directory, f"{number:0{_DIGITS}d}.json")
+        return _file_name(self.directory, number)
 
     def _place(self) -> str:
         return self.directory or "the root"
@@ -525,6 +526,11 @@ class DeltaLog(Generic[S, C]):
             raise
         except StorageError as error:
             return [Finding(self._name(number), str(error))], None
+
+
+@lru_cache(64)  # readers ask for the names of the newest documents with every query
+def _file_name(directory: str, number: int) -> str:
+    return join(directory, f"{number:0{_DIGITS}d}.json")
 
 
 class _Understanding:

@@ -7,7 +7,7 @@ Sums, counts, extremes and averages of plain columns take a few node reads, what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, final
 
@@ -25,6 +25,8 @@ from tidelog.store.snapshot import Snapshot
 _FLOAT32: Final = pa.float32().id
 _FUNCTIONS: Final = ("count", "sum", "min", "max", "avg")
 
+_UNKNOWN: Final = object()
+
 Answers = Mapping[int, Any]
 """The results of calls by their positions; calls without an answer are left out."""
 
@@ -35,32 +37,34 @@ class EntryQuestion:
 
     def __init__(self, layout: Layout, calls: Sequence[AggregateCall | UserCall]) -> None:
         self.layout = layout
-        self._calls: list[tuple[int, str, int | None, pa.DataType]] = []
-        """Position, function, column and type of the result of those that entries can answer."""
+        self._counts: list[int] = []
+        """Positions of the calls that count rows."""
+        self._calls: dict[int, list[tuple[int, str, pa.DataType]]] = {}
+        """Position, function and type of the result of those that entries can answer, by column."""
         for position, call in enumerate(calls):
             if isinstance(call, AggregateCall) and call.function in _FUNCTIONS and call.where is None:
                 if call.argument is None:
-                    self._calls.append((position, call.function, None, call.type))
+                    self._counts.append(position)
                 elif isinstance(call.argument, Column):
-                    self._calls.append((position, call.function, layout.index(call.argument.name), call.type))
-        columns = dict.fromkeys(column for _, _, column, _ in self._calls if column is not None)
-        self._columns: Ints = np.array(list(columns), np.int64)
-        self._asks_numbers = layout.sequence in columns
+                    column = layout.index(call.argument.name)
+                    self._calls.setdefault(column, []).append((position, call.function, call.type))
+        self._columns: Ints = np.array(list(self._calls), np.int64)
+        self._asks_numbers = layout.sequence in self._calls
 
     @property
     def positions(self) -> set[int]:
         """The positions of the calls that entries can answer."""
-        return {position for position, *_ in self._calls}
+        return {*self._counts, *(position for calls in self._calls.values() for position, *_ in calls)}
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
         """What the entries of a snapshot without deletions of single ranges know about a time range."""
         if not self._can_ask(snapshot):
             return {}
         start = snapshot.not_deleted(start)
-        return dict(self._results(snapshot.index.aggregate(start, end, self._columns, counters)))
+        return self._results(snapshot.index.aggregate(start, end, self._columns, counters))
 
     def _can_ask(self, snapshot: Snapshot) -> bool:
-        return bool(self._calls) and not (self._asks_numbers and snapshot.is_shifted)
+        return bool(self._calls or self._counts) and not (self._asks_numbers and snapshot.is_shifted)
 
     def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
         """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the trees."""
@@ -71,42 +75,43 @@ class EntryQuestion:
             starts = np.maximum(starts, deleted)
         whole = snapshot.index.aggregates(starts, ends, self._columns, counters)
         return [
-            dict(self._results(Aggregate(self.layout, self._columns, whole[index : index + 1])))
+            self._results(Aggregate(self.layout, self._columns, whole[index : index + 1]))
             for index in range(len(starts))
         ]
 
-    def _results(self, total: Aggregate) -> Iterator[tuple[int, Any]]:
-        columns = {column: total.at(column) for column in self._columns.tolist()}
-        for position, function, column, type in self._calls:
-            if column is None:
-                yield position, total.rows
-            else:
-                known, value = _value(function, columns[column], type)
-                if known:
-                    yield position, value
+    def _results(self, total: Aggregate) -> Answers:
+        found: dict[int, Any] = dict.fromkeys(self._counts, total.rows)
+        for index, calls in self._calls.items():
+            column = total.at(index)
+            for position, function, type in calls:
+                value = _value(function, column, type)
+                if value is not _UNKNOWN:
+                    found[position] = value
+        return found
 
 
-def _value(function: str, column: ColumnAggregate, type: pa.DataType) -> tuple[bool, Any]:
-    """Whether entries know the result of a function, and the result, of a type."""
-    counted = column.values + column.nans
+def _value(function: str, column: ColumnAggregate, type: pa.DataType) -> Any:
+    """The result of a function, of a type; ``_UNKNOWN`` if entries do not know it."""
+    nans = column.nans
+    counted = column.values + nans
     if function == "count":
-        return True, counted
+        return counted
     if not counted:
-        return True, None
+        return None
     if function in ("sum", "avg"):
         if not column.knows_sum:
-            return False, None
-        amount = math.nan if column.nans else column.total()
+            return _UNKNOWN
+        amount = math.nan if nans else column.total()
         if function == "sum":
-            return True, _as(amount, column.type, type)
-        return True, float(amount / counted) if isinstance(amount, Decimal) else amount / counted
+            return _as(amount, column.type, type)
+        return float(amount / counted) if isinstance(amount, Decimal) else amount / counted
     if not column.knows_bounds:
-        return False, None
-    if function == "max" and column.nans:  # NaN is greater than every number
-        return True, math.nan
-    if function == "min" and column.nans == counted:
-        return True, math.nan
-    return True, _as(column.minimum() if function == "min" else column.maximum(), column.type, type)
+        return _UNKNOWN
+    if function == "max" and nans:  # NaN is greater than every number
+        return math.nan
+    if function == "min" and nans == counted:
+        return math.nan
+    return _as(column.minimum() if function == "min" else column.maximum(), column.type, type)
 
 
 def _as(value: Any, column: pa.DataType, type: pa.DataType) -> Any:

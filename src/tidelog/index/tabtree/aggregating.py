@@ -117,26 +117,26 @@ def aggregate(
     """The aggregates of some columns of the rows in a time range (spec/event-store.md 9.2)."""
     result = Aggregate(nodes.layout, columns)
     parts = cover(nodes, start, end, counters)
-    before: list[Edge] = []
-    behind: list[Edge] = []
-    if parts.left is not None:
-        before = [(parts.left, start, end if parts.left == parts.right else None)]
-    if parts.right is not None and parts.right != parts.left:
-        behind = [(parts.right, None, end)]
-    entries = _leaf_entries(nodes, before + behind, result, counters) if before or behind else []
-    for entry in entries[: len(before)]:
-        result.add(entry, 0, 1)
-    for children, first, last in parts.runs:
-        result.add(children.words, first, last)
-    for entry in entries[len(before) :]:
-        result.add(entry, 0, 1)
+    left, right = parts.left, parts.right
+    edges: list[Edge] = []
+    if left is not None:
+        edges.append((left, start, end if left == right else None))
+    if right is not None and right != left:
+        edges.append((right, None, end))
+    entries = _leaf_entries(nodes, edges, result, counters) if edges else []
+    if left is not None:
+        result.add(*entries[0])
+    for run in parts.runs:
+        result.add(run[0].words, run[1], run[2])
+    if right is not None and right != left:
+        result.add(*entries[-1])
     return result
 
 
 def _leaf_entries(
     nodes: Nodes, leaves: Sequence[Edge], result: Aggregate, counters: ReadCounters | None
-) -> list[Words]:
-    """An entry, as a table of words, for the rows of each leaf that are in its time range."""
+) -> list[tuple[Words, int, int]]:
+    """An entry for the rows of each leaf that are in its time range: one row, of a table of words."""
     layout = nodes.layout
     wanted = result.columns.tolist()
     numbers = nodes.numbers([id for id, _, _ in leaves], (layout.time, *wanted), counters)
@@ -144,7 +144,7 @@ def _leaf_entries(
         entries = []
         for id, start, end in leaves:
             bounds = np.array(bounds_in(nodes.times(id, None), start, end), np.int64)
-            entries.append(words_of(from_batch(layout, nodes.read(id, wanted), bounds, result.columns)))
+            entries.append((words_of(from_batch(layout, nodes.read(id, wanted), bounds, result.columns)), 0, 1))
         return entries
     (times, *values), rows = numbers
     cuts: list[int] = []
@@ -158,7 +158,8 @@ def _leaf_entries(
     bounds = np.array(cuts, np.int64)
     for place, column in enumerate(wanted):
         summarise_numbers(values[place], layout.types[column], bounds, summaries[place])
-    return [result.entry_of(cuts[2 * leaf + 1] - cuts[2 * leaf], summaries[:, 2 * leaf]) for leaf in range(len(leaves))]
+    table = result.entries_of(bounds, summaries)
+    return [(table, 2 * leaf, 2 * leaf + 1) for leaf in range(len(leaves))]
 
 
 def bounds_in(times: Ints, start: int | None, end: int | None) -> tuple[int, int]:
