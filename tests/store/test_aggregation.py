@@ -251,6 +251,31 @@ class TestOnDisk:
                 ]
                 assert not wrong, (start, end, wrong)
 
+    @pytest.mark.parametrize("names", [["i64", "f64", "u8", "day"], ["i64", "word"], ["gap"], []])
+    def test_leaves_that_are_cut_together(self, tmp_path: Path, names: list[str]) -> None:
+        """Of numbers, several leaves at a time are taken apart; rows of one time are in more than one of them."""
+        dice = random.Random(5)
+        schema = pa.schema([self.SCHEMA.field(name) for name in ["ts", *names]])
+        table = pa.table([self.column(field, dice, 5000) for field in schema], schema=schema)
+        with tidelog.open(tmp_path / "store") as store:
+            store.create_stream("s", schema=schema, time="ts", leaf_rows=96, fanout=5).append(table)
+        wanted = ["count(*)", "min(ts)", *(f"{call}({name})" for name in names for call in ("count", "min", "max"))]
+        wanted += [f"sum({name})" for name in names if not pa.types.is_date(self.SCHEMA.field(name).type)]
+        wanted = [text for text in wanted if text != "sum(word)"]
+        ranges = [sorted(dice.sample(range(-9, 1010), 2)) for _ in range(200)]
+        with tidelog.open(tmp_path / "store", read_only=True) as store, duckdb.connect() as connection:
+            found = store.stream("s").aggregate_all([(low, high) for low, high in ranges], wanted)
+            connection.register("t", table)
+            for (low, high), answers in zip(ranges, found, strict=True):
+                expected = connection.execute(
+                    f"SELECT {', '.join(wanted)} FROM t WHERE epoch_us(ts) >= {low} AND epoch_us(ts) < {high}"
+                ).fetchone()
+                assert expected is not None
+                assert all(same(answers[text], value) for text, value in zip(wanted, expected, strict=True)), (
+                    low,
+                    high,
+                )
+
 
 def test_plain_aggregates_come_from_the_index(stream: Stream) -> None:
     told = stream.explain(None, None, ["count(*)", "sum(i8)", "min(f64)", "avg(i32)", "stddev(f64)"])

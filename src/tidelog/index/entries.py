@@ -12,7 +12,7 @@ they are not known: not kept for this column, or (decimals) too large for the fi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from tidelog.index import kernels
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
 from tidelog.storage.numbered import Rows
-from tidelog.storage.summary import SUMMARY, summarise
+from tidelog.storage.summary import SUMMARY, summarise, summarise_numbers
 
 Entries = npt.NDArray[np.void]
 """Entries in order, of the type that :func:`entry_dtype` gives."""
@@ -144,18 +144,40 @@ def from_batch(layout: Layout, batch: pa.RecordBatch, cuts: Ints, columns: Ints)
 
     The columns of the batch are those of ``columns``, in that order; others stay empty. There are no states.
     """
+    return _of_runs(layout, cuts, columns, (summarise(array, cuts) for array in batch.columns))
+
+
+def from_numbers(layout: Layout, values: Iterable[npt.NDArray[Any]], cuts: Ints, columns: Ints) -> Entries:
+    """:func:`from_batch` of columns of numbers without nulls, as arrays of NumPy's. ``cuts`` are trusted."""
+
+    def summaries() -> Iterator[npt.NDArray[np.void]]:
+        for array, column in zip(values, columns.tolist(), strict=True):
+            words = np.zeros((len(cuts) - 1, _SUMMARY_WORDS), np.uint64)
+            summarise_numbers(array, layout.types[column], cuts, words)
+            yield words.view(SUMMARY)[:, 0]
+
+    return _of_runs(layout, cuts, columns, summaries())
+
+
+def _of_runs(layout: Layout, cuts: Ints, columns: Ints, summaries: Iterable[npt.NDArray[np.void]]) -> Entries:
+    """Entries of runs of rows, given the summaries of each column."""
     entries = blank(layout, len(cuts) - 1)
     words = words_of(entries)
     words[:, 0] = np.uint64(_NO_CHILD)
     words[:, 1] = cuts[1:] - cuts[:-1]
-    for array, column in zip(batch.columns, columns.tolist(), strict=True):
+    for found, column in zip(summaries, columns.tolist(), strict=True):
         first = WORDS_BEFORE + WORDS_OF_COLUMN * column
         record = words[:, first : first + WORDS_OF_COLUMN]
-        _put_summaries(record, summarise(array, cuts))
+        _put_summaries(record, found)
         if layout.kinds[column] == kernels.COUNTS:
             record[:, 0] = 0
             record[:, NANS_WORD + 1 :] = 0
     return entries
+
+
+def joined(parts: Sequence[Entries]) -> Entries:
+    """Contiguous entries of one type, one behind the other; there must be some. As words: see :func:`copied`."""
+    return np.concatenate([words_of(part) for part in parts]).view(parts[0].dtype)[:, 0]
 
 
 def merge(layout: Layout, entries: Entries, *, with_states: bool = True) -> Entries:

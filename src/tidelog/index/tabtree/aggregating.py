@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, blank, from_batch, without_states, words_of
+from tidelog.index.entries import Entries, Words, blank, from_batch, from_numbers, joined, without_states, words_of
 from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
@@ -25,6 +26,10 @@ Edge = tuple[int, int | None, int | None]
 """A leaf that is in a time range in part: its block id, and the bounds that may fall into it."""
 
 _SUMMARY_WORDS = SUMMARY.itemsize // 8
+
+_LEAVES_AT_ONCE: Final = 8
+"""Leaves that are cut together: calling the kernels takes longer than they need for one leaf, and with many more the
+rows do not stay in the processor's cache from one kernel to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,35 +191,84 @@ def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: 
         return merged
     bounds = np.unique(np.concatenate([starts[filled], ends[filled]]))
     parts: list[Entries] = []
+    leaves: list[_CutLeaf] = []
+    _cut(nodes, nodes.top, bounds, parts, leaves, counters)
     # With its times, every part can be found again by them.
-    known = np.union1d(columns, [layout.time])
-    _cut(nodes, nodes.top, bounds, known, parts, counters)
-    atoms = np.concatenate(parts)
+    _cut_leaves(nodes, leaves, np.union1d(columns, [layout.time]), parts, counters)
+    atoms = joined(parts)
     lows = np.ascontiguousarray(atoms["columns"]["min"][:, layout.time]).view(np.int64)
     firsts, lasts = lows.searchsorted(starts), lows.searchsorted(ends)
     merge_all(layout, columns, atoms, firsts, np.maximum(firsts, lasts), merged)
     return merged
 
 
+@dataclass(frozen=True, slots=True)
+class _CutLeaf:
+    """A leaf that some bounds fall into, and the place among the parts that its entries belong to."""
+
+    place: int
+    id: int
+    bounds: Ints
+
+
 def _cut(
-    nodes: Nodes, children: Children, bounds: Ints, columns: Ints, parts: list[Entries], counters: ReadCounters | None
+    nodes: Nodes,
+    children: Children,
+    bounds: Ints,
+    parts: list[Entries],
+    leaves: list[_CutLeaf],
+    counters: ReadCounters | None,
 ) -> None:
-    """Entries of everything below, in order, such that no bound falls into one of them."""
+    """Entries of everything below, in order, such that no bound falls into one of them.
+
+    Leaves that would have to be cut are only noted, with an empty part in the place of each.
+    """
     lasts, firsts = np.searchsorted(children.highs, bounds), np.searchsorted(children.lows, bounds)
     done = 0
     cut = lasts < firsts
-    for child in np.unique(lasts[cut]).tolist():
-        inside = bounds[cut & (lasts == child)]
+    bounds, lasts = bounds[cut], lasts[cut]
+    for child in np.unique(lasts).tolist():
+        inside = bounds[lasts.searchsorted(child) : lasts.searchsorted(child, side="right")]
         parts.append(without_states(nodes.layout, children.entries[done:child]))
         if children.levels[child]:
-            _cut(nodes, nodes.node(children.ids[child], counters), inside, columns, parts, counters)
+            _cut(nodes, nodes.node(children.ids[child], counters), inside, parts, leaves, counters)
         else:
-            parts.append(_cut_leaf(nodes, children.ids[child], inside, columns, counters))
+            leaves.append(_CutLeaf(len(parts), children.ids[child], inside))
+            parts.append(blank(nodes.layout, 0))
         done = child + 1
     parts.append(without_states(nodes.layout, children.entries[done:]))
 
 
-def _cut_leaf(nodes: Nodes, id: int, bounds: Ints, columns: Ints, counters: ReadCounters | None) -> Entries:
-    times = nodes.times(id, counters)
-    cuts = np.unique(np.concatenate([[0], times.searchsorted(bounds), [len(times)]]))
-    return from_batch(nodes.layout, nodes.read(id, columns.tolist()), cuts, columns)
+def _cut_leaves(
+    nodes: Nodes, leaves: Sequence[_CutLeaf], columns: Ints, parts: list[Entries], counters: ReadCounters | None
+) -> None:
+    """Put entries of the rows of leaves, given in order, into their places."""
+    done = 0
+    while done < len(leaves):
+        few = leaves[done : done + _LEAVES_AT_ONCE]
+        if len(few) < _LEAVES_AT_ONCE:
+            few = few[:1]  # memory for one is there, see LeafNumbers
+        for leaf, entries in zip(few, _cut_few(nodes, few, columns, counters), strict=True):
+            parts[leaf.place] = entries
+        done += len(few)
+
+
+def _cut_few(
+    nodes: Nodes, leaves: Sequence[_CutLeaf], columns: Ints, counters: ReadCounters | None
+) -> Sequence[Entries]:
+    """The entries of each of some leaves, cut at its bounds."""
+    layout = nodes.layout
+    numbers = nodes.numbers([leaf.id for leaf in leaves], (layout.time, *columns.tolist()), counters)
+    if numbers is None:
+        found = []
+        for leaf in leaves:
+            times = nodes.times(leaf.id, None)
+            cuts = np.unique(np.concatenate([[0], times.searchsorted(leaf.bounds), [len(times)]]))
+            found.append(from_batch(layout, nodes.read(leaf.id, columns.tolist()), cuts, columns))
+        return found
+    (times, *values), rows = numbers
+    # No bound of a leaf is at or before a time of an earlier leaf: all are found in all times at once.
+    ends = np.cumsum(rows)
+    bounds = times.searchsorted(np.concatenate([leaf.bounds for leaf in leaves]))
+    cuts = np.unique(np.concatenate([[0], bounds, ends]))
+    return np.split(from_numbers(layout, values, cuts, columns), cuts.searchsorted(ends[:-1]))
