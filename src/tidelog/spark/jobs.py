@@ -18,8 +18,8 @@ from tidelog.store.rewriting import Rewritten
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_AT_ONCE: Final = 8
-"""Jobs under way at once where the session does not say how many tasks it can run."""
+_MOST_AT_ONCE: Final = 256
+"""Jobs under way at once, however many tasks a session can run: each has a thread of the driver."""
 
 _Job = TypeVar("_Job")
 _Done = TypeVar("_Done")
@@ -116,5 +116,8 @@ def side_by_side(
 
 
 def _tasks_at_once(spark: SparkSession) -> int:
-    """How many tasks a session can run at once, if it says it."""
-    return _AT_ONCE if is_remote(spark) else spark.sparkContext.defaultParallelism
+    """How many tasks a session runs at once, by its own account: frames of numbers have a partition for each."""
+    from pyspark.sql import functions
+
+    partitions = spark.range(0, _MOST_AT_ONCE).select(functions.spark_partition_id()).distinct()
+    return partitions.count()
