@@ -7,22 +7,32 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-from support.profiles import USUAL_EXAMPLES
+from support.profiles import USUAL_EXAMPLES, same_constants
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Timing must not decide the outcome of a test on a busy machine: neither how long an example takes, nor how
-# long it takes to generate.
-_untimed = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+# long it takes to generate. One failure is enough to look at, and whoever looks must get it again.
+_untimed = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "print_blob": True,
+    "report_multiple_bugs": False,
+}
 
-# The suite tries the same examples in every run, so that a change is judged by what it changes, not by luck.
-# New examples are what `make soak` is for.
-settings.register_profile("quick", max_examples=USUAL_EXAMPLES, derandomize=True, **_untimed)
+# The suite tries the same examples in every run, so that a change is judged by what it changes, not by luck
+# (`same_constants` has its part in that). New examples are what `make soak` is for. A failure is told as it was
+# found: making it smaller may take five minutes for a test that takes seconds, and a run that is ended in the middle
+# of that tells nothing. `--hypothesis-profile=smaller` tries the same examples and makes them smaller.
+_same = {"max_examples": USUAL_EXAMPLES, "derandomize": True, **_untimed}
+settings.register_profile("quick", phases=(Phase.explicit, Phase.generate), **_same)
+settings.register_profile("smaller", **_same)
 settings.register_profile("thorough", max_examples=20 * USUAL_EXAMPLES, **_untimed)
 settings.load_profile("quick")  # `--hypothesis-profile` on the command line has the last word
+same_constants()
 
 # A forked child inherits locks that other threads hold, and files it should not own.
 multiprocessing.set_start_method("spawn", force=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
@@ -43,6 +43,9 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError, InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.compaction import compact
+from tidelog.store.compactionplan import Policy
+from tidelog.store.opensplit import closed_tree
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.split_info import SplitInfo
@@ -374,6 +377,26 @@ class StreamMachine(RuleBasedStateMachine):
             splits.sort(key=lambda split: split.time_min)
             if self.stream.options.split is None:
                 assert all(before.time_max <= after.time_min for before, after in pairwise(splits))
+
+    @rule(back=st.one_of(st.none(), st.integers(0, 120)), share=st.sampled_from([0.05, 0.5]))
+    def reclaim(self, back: int | None, share: float) -> None:
+        """Writes splits anew that are dead to some extent, merges none, and changes nothing that can be seen."""
+        if back is not None:
+            self.delete_before(back)
+        stream, policy = self.stream, Policy(least=1 << 30, growth=8, share=math.inf, dead_share=share, dead_bytes=1)
+        before = stream.manifests.load()
+        done = compact(stream.site, stream.manifests, policy)
+        manifest = stream.manifests.load()
+        assert done.is_done
+        assert done.merges == len(before.splits.keys() - manifest.splits.keys())
+        bound = manifest.deleted_before
+        for split in () if bound is None else manifest.splits.values():
+            if split.kind != "reduced":
+                tree, reader = closed_tree(stream.site, split)
+                with closing(reader):
+                    batches = list(tree.scan(None, None, [stream.schema.names[TIME]]))
+                times = [time for batch in batches for time in batch.column(0).cast(pa.int64()).to_pylist()]
+                assert sum(time < bound for time in times) < share * len(times) or times[-1] < bound
 
     @rule(back=st.sampled_from([-100_000, 1, 30, 100]), grain=st.sampled_from([None, "5ms", "1s"]))
     def coarsen(self, back: int, grain: str | None) -> None:

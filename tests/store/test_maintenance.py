@@ -146,6 +146,41 @@ def test_retention_goes_by_what_was_flushed(medium: RecordingMedium) -> None:
     assert times(stream) == [400, 500]
 
 
+@pytest.mark.parametrize("is_reopened", [True, False])
+@pytest.mark.parametrize(
+    ("overwritten", "newest"),
+    [
+        (Interval(500, None), 149),
+        (Interval(120, None), 119),
+        (Interval(9000, None), 700),
+        (Interval(None, None), None),
+        (Interval(120, 700), 9001),  # and the row of 700 stays
+        (Interval(120, 9001), 9001),
+        (Interval(120, 9002), 119),
+    ],
+)
+def test_what_was_overwritten_is_not_the_newest_event(
+    medium: RecordingMedium, overwritten: Interval, newest: int | None, is_reopened: bool
+) -> None:
+    """Rows from the future, by mistake, that were taken back in time."""
+    stream = create(medium, retention=100)
+    stream.append(rows(range(150)))
+    if is_reopened:
+        stream.close()
+        stream = Store(medium).stream("s")
+    load(stream, [700, 9001])
+    stream.append(rows([80, 90]))  # numbers that the overwriting finds in no split
+    stream.flush()
+    load(stream, [], overwritten)
+    came = sorted([*range(150), 700, 9001, 80, 90])
+    expected = [time for time in came if not overwritten.contains(time)]
+    assert times(stream) == expected
+    assert (expected[-1] if expected else None) == newest
+    done = stream.maintain()
+    assert done.deleted_before == (None if newest is None else newest - 100)
+    assert times(stream) == [time for time in expected if newest is not None and time >= newest - 100]
+
+
 def test_rows_that_retention_took_are_lost_to_those_who_had_not_read_them(medium: RecordingMedium) -> None:
     stream = create(medium, retention=100)
     load(stream, range(50))

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.time import INT64_MIN
 from tidelog.store.coarsening import Coarsened, coarsen, to_coarsen, whole_bound
 from tidelog.store.compaction import Compacted, compact
 from tidelog.store.compactionplan import AUTOMATIC, Merge, Policy, choose_merge
 from tidelog.store.manifest import Change, Manifest, ManifestLog
+from tidelog.store.maskedpart import MaskedPart
 from tidelog.store.opensplit import Site
 from tidelog.store.reclaiming import DeadRows, cut_splits
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
@@ -121,10 +123,20 @@ def _coarse_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | N
 
 
 def bounds_of(snapshot: Snapshot) -> tuple[int, int] | None:
-    """The first and the last time of the events in a snapshot; None if it has none."""
-    if not snapshot.parts:
-        return None
-    return min(part.first for part in snapshot.parts), max(part.last for part in snapshot.parts)
+    """The first and the last time of the events in a snapshot; None if it has none.
+
+    The first may be that of an event which was overwritten. The last one is not: what is too old is judged by it, and
+    an event from the future that was corrected must not take others with it.
+    """
+    newest: int | None = None
+    parts = snapshot.living.parts
+    for part in sorted(parts, key=lambda part: part.last, reverse=True):
+        if newest is not None and part.last <= newest:
+            break
+        last = part.newest(ReadCounters()) if isinstance(part, MaskedPart) else part.last
+        if last is not None:
+            newest = last if newest is None else max(newest, last)
+    return None if newest is None else (min(part.first for part in parts), newest)
 
 
 class Maintenance:

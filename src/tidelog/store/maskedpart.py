@@ -92,6 +92,17 @@ class MaskedPart(TreePart):
                 found[place : place + 1] = self.aggregate(start, end, columns, counters).entry
         return found
 
+    def newest(self, counters: ReadCounters) -> int | None:
+        """The time of the last row that is not deleted; None if all are."""
+        time, numbers = self.layout.index(self.layout.schema.time), self.numbers
+        for low, high, marks in reversed(list(self._pieces(None, None))):
+            if any(mark.numbers.covers(*numbers) for mark in marks):
+                continue  # all of it is deleted, as is known without a look at it
+            found = self.aggregate(low, high, np.array([time], np.int64), counters)
+            if found.rows:
+                return int(found.at(time).maximum())
+        return None
+
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range that are not deleted, as one row."""
         total = np.zeros((1, wanted.words), np.uint64)
