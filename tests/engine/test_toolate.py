@@ -297,6 +297,43 @@ def test_numbered_appends_are_in_one_of_the_streams_exactly_once_after_any_crash
     assert looked > 20
 
 
+@pytest.mark.parametrize(
+    ("before", "appends"),
+    [
+        ([(100, 0)], [[(50, 1), (50, 1)]]),
+        ([(100, 0)], [[(50, 1)], [(50, 1), (50, 1)]]),
+        ([(60, 0)], [[(50, 1), (100, 2), (50, 1)]]),
+        ([(60, 0)], [[(50, 1)], [(100, 2), (50, 1)]]),  # kept by the first, set aside by the second
+        ([(60, 0)], [[(50, 1), (50, 1)], [(100, 2), (50, 1)], [(50, 1), (50, 3), (101, 4)]]),
+        ([(60, 0)], [[(50, 1), (90, 2), (50, 3)], [(50, 1), (50, 3), (50, 3)]]),
+    ],
+)
+@pytest.mark.parametrize("newest_again", [None, 200])
+@pytest.mark.parametrize("crashes", [kills, lambda *at: random_power_losses(at[0], 3, 1, at[1])])
+def test_rows_that_are_the_same_stay_as_many(
+    before: list[tuple[int, int]], appends: list[list[tuple[int, int]]], newest_again: int | None, crashes: Any
+) -> None:
+    """Those set aside are recognised by their values when they are sent again, and each stands for one row alone."""
+    medium, store, stream = created("aside", 30)
+    stream.append(table(before))
+    stream.flush()
+    for number, rows in enumerate(appends):
+        stream.append(table(rows), producer="p", number=number)
+    assert ASIDE in store
+    for crash in crashes(medium, [len(medium.log)]):
+        with Store(crash.medium()) as left:
+            main = left.stream(NAME)
+            assert main.last_number("p") is None, "the appends were flushed, so this tests nothing"
+            if newest_again is not None:
+                main.append(table([(newest_again, -1)]))  # all rows are too late now, when they are judged anew
+            for number, rows in enumerate(appends):
+                main.append(table(rows), producer="p", number=number)
+            found = ids(main) + ids(left.stream(ASIDE))
+            expected = [id for rows in (before, *appends) for _, id in rows]
+            assert sorted(id for id in found if id >= 0) == sorted(expected), crash
+    store.close()
+
+
 def test_an_append_that_the_tail_flushes_by_itself_is_whole() -> None:
     """Late rows at their limit make the tail flush in the middle of an append; a crash must not leave a part of it."""
     medium, store, stream = created("aside", 30, late_rows=1)

@@ -3,6 +3,7 @@
 Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first. If a crash comes
 in between, a numbered append that is sent again is *half done*: some of its rows are beside already. Which ones cannot
 be told by their times, for the newest event may be another one by then; so they are looked up there, and left out.
+Rows that are the same in all values stay as many as were sent: each row beside stands for one that is sent again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidelog.model.schema import Schema
 from tidelog.model.time import INT64_MAX
 from tidelog.store.options import StreamOptions
 from tidelog.store.rows import Ints, times
+from tidelog.store.seqset import EMPTY
 from tidelog.store.tail import Tail
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ class Gate:
         self._aside: Stream | None = None
         self._set_aside_before: Mapping[str, int] | None = None
         """By producer, the last append of which rows were beside when this gate was made; None: not looked up yet."""
+        self._beside_before = EMPTY
+        """The sequence numbers of rows that were beside then. Rows set aside since are those of other appends."""
+        self._found_again = Counter[str]()
+        """Rows beside that stand for rows of appends which were sent again, by text."""
         self._newest = tail.newest
 
     def sift(
@@ -99,8 +105,11 @@ class Gate:
             return
         found = self._find_aside()
         if self._set_aside_before is None:
-            head = None if found is None else found.published().head
-            self._set_aside_before = {} if head is None else head.producers
+            self._set_aside_before = {}
+            if found is not None:
+                snapshot = found.published()
+                self._beside_before = snapshot.visible
+                self._set_aside_before = {} if snapshot.head is None else snapshot.head.producers
         if makes:
             self._aside = self._open_aside()
 
@@ -114,7 +123,12 @@ class Gate:
         return True
 
     def _without_those_beside(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """The rows of batches but for those that the stream beside has, each as often as it has them."""
+        """The rows of batches but for those that the stream beside has, each as often as it has them.
+
+        Those that it has because of other appends that were sent again do not count. (That is known to this gate alone:
+        if there is another crash before all of them were sent again, rows that are the same in all values, one of which
+        was set aside, can become one.)
+        """
         assert self._aside is not None
         at = [times(batch, self._schema) for batch in batches if batch.num_rows]
         if not at:
@@ -122,14 +136,18 @@ class Gate:
         names = self._schema.names
         first, last = min(int(each.min()) for each in at), max(int(each.max()) for each in at)
         there = Counter[str]()
-        for found in self._aside.scan(first, min(last + 1, INT64_MAX), names):
+        for found in self._aside.scan(first, min(last + 1, INT64_MAX), names, as_of=self._beside_before):
             there.update(_texts(found))
+        there -= self._found_again
         left = []
         for batch in batches:
             is_new = []
             for text in _texts(batch):
-                is_new.append(not there[text])
-                there[text] -= bool(there[text])
+                is_there = there[text] > 0
+                is_new.append(not is_there)
+                if is_there:
+                    there[text] -= 1
+                    self._found_again[text] += 1
             left.append(batch.filter(pa.array(is_new, pa.bool_())))
         return left
 
