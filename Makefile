@@ -3,8 +3,9 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 
-# The commands use .venv and nothing of the caller's Python environment.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# The commands use .venv and nothing of the caller's Python environment. Bytecode is kept: tests, Spark and benchmarks
+# start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 python := .venv/bin/python
 benchmarks = $(shell grep -l '^if __name__ == "__main__":' benchmarks/*.py)

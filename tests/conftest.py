@@ -38,6 +38,14 @@ same_constants()
 multiprocessing.set_start_method("spawn", force=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kernels() -> None:
+    """Kernels are there before tests, which count allocations and calls, and race threads against each other."""
+    from tidelog.lazy import load_kernels
+
+    load_kernels()
+
+
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session that tests share."""

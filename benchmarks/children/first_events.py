@@ -5,7 +5,6 @@ Kernels are compiled or come from the cache in ``TIDELOG_CACHE_DIR``; the time s
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 import time
 from pathlib import Path
@@ -32,12 +31,10 @@ events = pa.Table.from_arrays(
 )
 start = time.perf_counter()
 
-import tidelog  # noqa: E402
 from formats import ours  # noqa: E402
+from tidelog.lazy import load_kernels  # noqa: E402
 
-package = Path(tidelog.__file__).parent
-for path in sorted(package.rglob("kernels.py")):
-    importlib.import_module(".".join(("tidelog", *path.relative_to(package).with_suffix("").parts)))
+load_kernels()
 with tempfile.TemporaryDirectory() as directory:
     format = ours.Tidelog()
     format.write(Path(directory), format.prepare(events))

@@ -20,6 +20,7 @@ from harness.judging import Verdict
 from harness.question import Question
 from harness.racing import SHORTEST_SECONDS, Case, Outcome, race
 from harness.workspace import Workspace
+from tidelog.lazy import load_kernels
 
 LEAST_REPETITIONS = 5
 
@@ -117,6 +118,7 @@ def main(
             repetitions=options.repetitions,
             on_progress=lambda text: status.update(escape(text)),
         )
+        load_kernels()  # the memory that a warm-up takes is measured
         ask(bench)
         status.stop()
         facts = report.environment(workspace.file_system(), {**vars(options), "dir": None, "json": None})

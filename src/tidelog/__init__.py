@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tidelog import lazy
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import (
     ClosedError,
@@ -48,6 +49,8 @@ __all__ = [
     "restore",
 ]
 
+lazy.install()
+
 
 def open(path: Path | str, *, read_only: bool = False, maintenance: Literal["auto", "manual"] = "auto") -> Store:
     """The store in a directory, which is created on first use; with ``read_only`` nothing is ever written.
@@ -57,7 +60,7 @@ def open(path: Path | str, *, read_only: bool = False, maintenance: Literal["aut
 
     Close it, or use it as a context manager. Raises :class:`NotFoundError` if ``read_only`` and there is no store.
     """
-    from tidelog.engine.store import Store  # with Numba and Arrow's engines, which most imports do not need
+    from tidelog.engine.store import Store  # with Arrow's engines, which most imports do not need
 
     return Store.open(path, read_only=read_only, maintenance=maintenance)
 

@@ -53,7 +53,7 @@ def may_hold(
 
 
 def _overlaps(wanted: ColumnRange, known: Summaries, rows: npt.NDArray[np.integer[Any]], stored: pa.DataType) -> Mask:
-    from tidelog.storage.summary import HAS_BOUNDS  # its kernels load Numba; whoever has summaries has it already
+    from tidelog.storage.summary import HAS_BOUNDS  # whoever has summaries has loaded it already
 
     nulls, nans = known["nulls"].astype(np.int64), known["nans"].astype(np.int64)
     result = np.zeros(len(known), np.bool_)

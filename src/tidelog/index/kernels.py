@@ -11,7 +11,7 @@ import numpy as np
 
 from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u64, void
 
-COUNTS, SIGNED, UNSIGNED, FLOAT, TEXT = range(5)
+COUNTS, SIGNED, UNSIGNED, FLOAT, TEXT = 0, 1, 2, 3, 4
 """How the bounds of a column compare; a column of kind ``COUNTS`` has none, and no sum."""
 
 HEAD_WORDS = 2

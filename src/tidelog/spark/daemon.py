@@ -12,6 +12,7 @@ import sys
 
 from pyspark.daemon import manager
 
+from tidelog.lazy import load_kernels
 from tidelog.spark.workers import LOADED_EARLY
 
 
@@ -19,6 +20,7 @@ def main() -> None:
     """Load what workers need, then fork them as Spark asks for them."""
     for name in (*sys.argv[1:2], *LOADED_EARLY):  # the first argument is the module that a worker is to run
         importlib.import_module(name)
+    load_kernels()
     gc.freeze()  # what is loaded stays, and pages that nobody writes to are shared by all workers
     manager()
 

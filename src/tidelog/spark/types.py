@@ -291,7 +291,9 @@ class FromSpark:
         for field in brought:
             if not isinstance(field.dataType, spark.NullType):
                 _stored_type(field)
-        self.convert(pa.RecordBatch.from_pylist([], schema=arrow_schema(brought)))
+        expected = arrow_schema(brought)
+        # Not from lists of nothing: Arrow would load pandas to see whether they are of its kind.
+        self.convert(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in expected], schema=expected))
 
     def convert(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """The rows of a batch under the stream's schema. Raises :class:`InputError` that names the column at fault."""

@@ -40,8 +40,8 @@ BAD_PLACE, BAD_RANGE, BAD_ENCODING, BAD_BODY, BAD_ROOM = 1, 2, 3, 4, 5
 # Remarks on a run that was decoded: some pieces have nulls, some were left to others.
 HAS_NULLS, HAS_LEFT = 1, 2
 
-SCRATCH = 2 * VECTOR
-"""Words of scratch."""
+SCRATCH = 2048
+"""Words of scratch, two for each value of a vector; a literal, see :mod:`tidelog.lazy`."""
 
 LARGEST_SCALED = np.int64(1 << 52)
 """The integers of DECIMAL vectors are well below this."""

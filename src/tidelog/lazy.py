@@ -1,0 +1,148 @@
+"""Modules of kernels are loaded when something of theirs is first used, not when they are imported.
+
+Loading them, from the cache at that, takes a process a second: Numba, its compiler, and machine code to link. Much of
+what tidelog does calls no kernel: listing streams, planning what tasks of Spark are to read, committing what they have
+written. A process that does only such things does not pay for kernels.
+
+:func:`install` puts a finder in front of Python's own, which gives a module ``tidelog.….kernels`` as an empty one. The
+first use of a name runs the module; from then on it is a module like any other, and costs what any other does. Only for
+constants it need not run: numbers, and tuples of them, are read from its source, since the layout of files depends on
+some. Nothing but kernels is loaded in this way.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
+
+
+class _Unloaded(ModuleType):
+    """A module that has been imported and not yet been run."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Python and its tools ask any module for such names; kernels have none of them.
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        if not _has_constant(self, name):
+            _run(self)
+        return getattr(self, name)
+
+
+class _Deferring(Loader):
+    """Runs a module not when it is imported but when :func:`_run` is called."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        # Threads that encode leaves come to a module at the same time. Names that are there already may be used while
+        # the rest is loaded; who needs another one waits. Reentrant: a module may look at its own names while it runs.
+        self.lock = threading.RLock()
+        self.is_running = False
+        self.constants: dict[str, Any] | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Unloaded(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else is asked of a loader, its source for example, the real one answers."""
+        return getattr(self.loader, name)
+
+
+class _Kernels(MetaPathFinder):
+    """Finds modules of kernels where Python finds them, and defers them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not (fullname.startswith(_PACKAGE) and fullname.endswith(".kernels")):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Deferring(spec.loader)
+        return spec
+
+
+def install() -> None:
+    """Load kernels late from now on; modules that are loaded already stay as they are. Again, it does nothing."""
+    if not any(isinstance(finder, _Kernels) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Kernels())
+
+
+def load_kernels() -> None:
+    """Load all kernels: now, rather than in the middle of something.
+
+    For processes that are forked or measured later. Loads nothing else than the packages the kernels stand in.
+    """
+    package = Path(__file__).parent
+    for file in sorted(package.rglob("kernels.py")):
+        name = ".".join((package.name, *file.relative_to(package).with_suffix("").parts))
+        module = importlib.import_module(name)
+        if type(module) is _Unloaded:
+            _run(module)
+
+
+def _has_constant(module: ModuleType, name: str) -> bool:
+    """Whether a name is a constant that the source tells, or otherwise there without running the module."""
+    assert module.__spec__ is not None
+    deferring = module.__spec__.loader
+    if isinstance(deferring, _Deferring):
+        with deferring.lock:  # not while it runs: what it computes comes last
+            if deferring.constants is None:
+                deferring.constants = _constants(deferring.get_source(module.__name__))
+                vars(module).update(deferring.constants)
+    return name in vars(module)
+
+
+def _constants(source: str | None) -> dict[str, Any]:
+    """What a source assigns to names, on the outermost level, once, and as literals; nothing if there is no source."""
+    found: dict[str, Any] = {}
+    times: Counter[str] = Counter()
+    for statement in ast.parse(source or "").body:
+        if not isinstance(statement, ast.Assign):
+            continue
+        for target in statement.targets:
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            times.update(name.id for name in names if isinstance(name, ast.Name))
+            try:
+                value = ast.literal_eval(statement.value)
+            except ValueError:
+                continue
+            values = value if isinstance(target, ast.Tuple) else (value,)
+            found.update(
+                (name.id, each) for name, each in zip(names, values, strict=True) if isinstance(name, ast.Name)
+            )
+    return {name: value for name, value in found.items() if times[name] == 1}
+
+
+def _run(module: ModuleType) -> None:
+    """Run a module, unless somebody has; if another thread is at it, wait until that is done.
+
+    What running it raises is raised here, and then it is run again the next time, as with any module.
+    """
+    assert module.__spec__ is not None
+    deferring = module.__spec__.loader
+    if not isinstance(deferring, _Deferring):
+        return  # somebody has
+    with deferring.lock:
+        if type(module) is not _Unloaded or deferring.is_running:
+            return
+        deferring.is_running = True
+        try:
+            deferring.loader.exec_module(module)
+            module.__class__ = ModuleType  # type: ignore[assignment]
+            module.__spec__.loader = module.__loader__ = deferring.loader
+        finally:
+            deferring.is_running = False
