@@ -25,6 +25,7 @@ The relocations of a commit are its own and those found along the chain of posit
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import struct
@@ -36,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from tidelog.model.errors import CorruptionError, NewerReleaseError
-from tidelog.storage.media import File
+from tidelog.storage.media import Content, File
 from tidelog.storage.units import (
     HEADER_SIZE,
     NIL,
@@ -108,7 +109,7 @@ def write_preface(file: File, macro_size: int, fanout: int, description: Mapping
     return Preface(macro_size, fanout, fields[7], description, data_start, crc)
 
 
-def read_preface(file: File) -> Preface:
+def read_preface(file: Content) -> Preface:
     """The preface of an existing file; raises CorruptionError if it is not a container's or is damaged.
 
     Raises NewerReleaseError if a newer release wrote it.
@@ -131,7 +132,14 @@ def read_preface(file: File) -> Preface:
     if zlib.crc32(text) != text_crc:
         raise CorruptionError(f"{file.name}: the description behind the file header is damaged; restore a backup")
     data_start = round_to_stride(_DESCRIPTION_AT + size)
-    return Preface(macro_size, fanout, file_id, json.loads(text), data_start, crc)
+    return Preface(macro_size, fanout, file_id, _description(text), data_start, crc)
+
+
+@functools.lru_cache(maxsize=16)
+def _description(text: bytes) -> Mapping[str, Any]:
+    """A description from its JSON. Thousands of files of one stream have the same; nobody changes it."""
+    content: Mapping[str, Any] = json.loads(text)
+    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +230,7 @@ def parse_commit(unit: Unit) -> Commit:
     )
 
 
-def read_commit(file: File, position: int, limit: int) -> Commit:
+def read_commit(file: Content, position: int, limit: int) -> Commit:
     """The commit record at ``position`` (in strides)."""
     try:
         return parse_commit(read_unit(file, position * STRIDE, limit))
@@ -230,7 +238,7 @@ def read_commit(file: File, position: int, limit: int) -> Commit:
         raise CorruptionError(f"{file.name}: {error}") from None
 
 
-def commit_at(file: File, preface: Preface, number: int, position: int) -> Commit:
+def commit_at(file: Content, preface: Preface, number: int, position: int) -> Commit:
     """Commit ``number``, whose record stands at ``position``; number 0 is the empty container."""
     if number == 0:
         return Commit.empty(preface)
@@ -240,7 +248,7 @@ def commit_at(file: File, preface: Preface, number: int, position: int) -> Commi
     return commit
 
 
-def all_relocations(file: File, commit: Commit) -> dict[int, int]:
+def all_relocations(file: Content, commit: Commit) -> dict[int, int]:
     """Every relocation in force at a commit: its own, and those along the chain where it has none."""
     result = dict(commit.relocations)
     before = commit.relocations_before
@@ -274,7 +282,7 @@ class SlotFinding:
     names_lost_commit: bool
 
 
-def published_commits(file: File) -> tuple[list[Commit], list[SlotFinding]]:
+def published_commits(file: Content) -> tuple[list[Commit], list[SlotFinding]]:
     """The commits that the slots name and that are readable, newest first, and what is wrong with the others."""
     commits = []
     findings = []
@@ -298,7 +306,7 @@ def published_commits(file: File) -> tuple[list[Commit], list[SlotFinding]]:
     return sorted(commits, key=lambda c: -c.number), findings
 
 
-def _read_slot(file: File, index: int) -> tuple[int, int, int] | None:
+def _read_slot(file: Content, index: int) -> tuple[int, int, int] | None:
     """Number, position and CRC of the commit a slot names; None if it was never written."""
     for _ in range(_SLOT_ATTEMPTS):
         slot = bytearray(file.read(_SLOT_OFFSETS[index], _SLOT.size))

@@ -7,7 +7,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeAlias
 
 from tidelog.model.errors import ClosedError, InputError, ReadOnlyError, StorageError
 from tidelog.storage.oserrors import storage_error
@@ -25,6 +25,20 @@ Writable: TypeAlias = "WriteableBuffer | npt.NDArray[Any]"
 _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
 _UNCHECKED_READ = 1 << 20
 """Reads up to this size allocate what was asked for; longer ones look at the size of the file first."""
+
+
+class Content(Protocol):
+    """What is read of a file by those who look at its structure: an open one, or one that was read as a whole."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, for messages."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``; fewer only where the file ends."""
+
+    def size(self) -> int:
+        """The current length in bytes."""
 
 
 class File(ABC):

@@ -16,11 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, StorageError
-from tidelog.storage.files import DiskFile, File, Readable, Writable
+from tidelog.storage.files import Content, DiskFile, File, Readable, Writable
 from tidelog.storage.lock import Lock, is_lock_held, lock_file, refuse_held_file
 from tidelog.storage.oserrors import storage_error
 
-__all__ = ["File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
+__all__ = ["Content", "File", "FileMedium", "Lock", "Medium", "Readable", "Writable", "check_name"]
 
 _KNOWN_NAMES = 1024
 """Names that are not looked at again: the same few are asked for over and over."""

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidelog.storage.media import File
+from tidelog.storage.media import Content
 
 STRIDE = 4096
 """Granularity of positions in a container file; units start and end at multiples of it."""
@@ -90,7 +90,7 @@ class InvalidUnit(Exception):
     """What stands at an offset is not an intact unit; the message says why. Callers translate it."""
 
 
-def read_unit(file: File, offset: int, limit: int) -> Unit:
+def read_unit(file: Content, offset: int, limit: int) -> Unit:
     """The unit at ``offset``, its head verified; raises :class:`InvalidUnit` if there is none before ``limit``."""
     if offset + STRIDE > limit:
         raise InvalidUnit(f"no whole unit at offset {offset}: the file ends at {limit}")
@@ -114,7 +114,7 @@ def read_unit(file: File, offset: int, limit: int) -> Unit:
     return Unit(magic, offset, length, ordinal, chain, crc, view)
 
 
-def read_units(file: File, place: Place, limit: int) -> Iterator[Unit]:
+def read_units(file: Content, place: Place, limit: int) -> Iterator[Unit]:
     """Intact, properly chained units from ``place`` on; ends silently at ``limit``.
 
     Raises :class:`InvalidUnit` at the first one that is not intact or does not continue the chain.

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -31,10 +32,20 @@ def submit(job: Callable[[], _T]) -> Future[_T]:
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], ahead: int) -> Iterator[_T]:
-    """Results of jobs in their order, while up to ``ahead`` further ones run; stops them when abandoned."""
+    """Results of jobs in their order, while up to ``ahead`` further ones run; stops them when abandoned.
+
+    A single job runs on the calling thread: there is nothing to do beside it, and handing it over takes longer than a
+    small one does.
+    """
+    rest = iter(jobs)
+    first = list(islice(rest, 2))
+    if len(first) < 2:
+        for job in first:
+            yield job()
+        return
     running: deque[Future[_T]] = deque()
     try:
-        for job in jobs:
+        for job in chain(first, rest):
             running.append(submit(job))
             if len(running) > ahead:
                 yield running.popleft().result()

@@ -15,6 +15,7 @@ from typing import Final, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from tidelog.model.arrays import integer_column
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.coarsening import refuse_overwrite
@@ -207,7 +208,7 @@ def _whole(rows: int, leaf: int) -> int:
 
 def _renumbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
     """Sorted rows with the numbers that they have in their file: dense, and so in order too."""
-    numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+    numbers = integer_column(np.arange(first, first + batch.num_rows, dtype=np.int64))
     return batch.set_column(batch.num_columns - 1, batch.schema.field(batch.num_columns - 1), numbers)
 
 

@@ -12,6 +12,7 @@ interval are merged among themselves, and with one that spans several only if th
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +24,7 @@ from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.manifest import Manifest
 from tidelog.store.split_info import SplitInfo
 
-MOST_INPUTS: Final = 4096
+MOST_INPUTS: Final = 1 << 14
 """Splits that are merged at once at most, if they come one after the other."""
 
 MOST_AT_ONCE: Final = 128
@@ -112,6 +113,11 @@ def choose_merges(
         yield from _overlap_merges(group, policy, target, width, most_bytes)
 
 
+def reading_memory(split: SplitInfo) -> int:
+    """What the rows of a small split take in memory, by estimate."""
+    return split.bytes * _EXPANSION
+
+
 def is_within(split: SplitInfo, interval: Interval) -> bool:
     """Whether all events of a split are in an interval."""
     return interval.contains(split.time_min) and interval.contains(split.time_max)
@@ -188,7 +194,7 @@ def _fitting(splits: Sequence[SplitInfo], most_bytes: int | None) -> int:
         total += split.bytes
         while open_ends and open_ends[0][0] < split.time_min:
             memory -= heapq.heappop(open_ends)[1]
-        own = min(split.bytes * _EXPANSION, _AHEAD_BYTES)
+        own = min(reading_memory(split), _AHEAD_BYTES)
         heapq.heappush(open_ends, (split.time_max, own))
         memory += own
         is_too_much = most_bytes is not None and total > most_bytes
@@ -285,9 +291,18 @@ def divided(splits: Sequence[SplitInfo], target: int, width: int | None = None) 
     lows = np.array([split.time_min for split in splits], np.float64)
     spans = np.array([split.time_max - split.time_min + 1 for split in splits], np.float64)
     sizes = np.array([split.bytes for split in splits], np.float64)
-    points = np.unique(np.concatenate([lows, lows + spans]))
-    before = np.array([(sizes * np.clip((point - lows) / spans, 0, 1)).sum() for point in points])
-    found = np.interp(before[-1] * np.arange(1, count) / count, before, points)
-    cuts = {int(cut) if width is None else int(cut) // width * width for cut in found.tolist()}
+    points: list[float] = np.unique(np.concatenate([lows, lows + spans])).tolist()
+
+    def before(point: float) -> float:
+        """Bytes before a time. They grow evenly from one point to the next."""
+        return float((sizes * np.clip((point - lows) / spans, 0, 1)).sum())
+
+    cuts = set()
+    for wanted in (before(points[-1]) * np.arange(1, count) / count).tolist():
+        # Asking for all points would take time in proportion to the square of the number of splits.
+        at = bisect_left(points, wanted, lo=1, hi=len(points) - 1, key=before)
+        near, behind = before(points[at - 1]), before(points[at])
+        cut = int(points[at - 1] + (points[at] - points[at - 1]) * (wanted - near) / (behind - near))
+        cuts.add(cut if width is None else cut // width * width)
     first, last = min(split.time_min for split in splits), max(split.time_max for split in splits)
     return [Interval(*pair) for pair in pairwise([None, *sorted(cut for cut in cuts if first < cut <= last), None])]

@@ -10,32 +10,29 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, ConflictError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.model.time import INT64_MAX
-from tidelog.storage import ContainerReader
-from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifestvalues import Removed
-from tidelog.store.opensplit import OpenSplit, Site, closed_tree
-from tidelog.store.parts import SplitPart, TreePart
+from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.retention import give_up, remove_splits
 from tidelog.store.rows import concatenated, times
 from tidelog.store.scan import scan
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot, numbers_in
 from tidelog.store.split_info import SplitInfo, SplitKind
+from tidelog.store.splitinputs import SplitInput, inputs_of
 
 _LEAVES: Final = 16
 """Leaves of rows that are gathered before they are encoded together."""
@@ -131,15 +128,14 @@ def write_anew(
     site = site.at(manifest)
     if layout is not None:
         site = replace(site, layout=layout)
-    parts = tuple(under(_Input(site, info, site.known_layout(info)), site.layout) for info in rewriting.inputs)
-    snapshot = Snapshot(manifest, site.layout, parts, manifest.next_seq)
+    snapshot = Snapshot(manifest, site.layout, tuple(inputs_of(site, rewriting.inputs)), manifest.next_seq)
     expected = sum(info.bytes * _share(info, interval) for info in rewriting.inputs)
     with _Results(site, rewriting.width, expected) as results:
         for batch in scan(snapshot, interval.start, interval.end, site.layout.stored.names):
             if is_over():
                 raise ClosedError("the merge of splits was stopped; nothing has changed")
             results.append(batch)
-        gone = _leaving(snapshot, parts) if interval.start is None else EMPTY
+        gone = _leaving(site, rewriting) if interval.start is None else EMPTY
         return Written(tuple(results.finish()), gone)
 
 
@@ -171,59 +167,17 @@ def swap(manifests: ManifestLog, rewriting: Rewriting, written: Iterable[Written
     return Rewritten(old, new, committed)
 
 
-class _Input(SplitPart):
-    """A split that is read once: its file is open only while it is."""
-
-    def __init__(self, site: Site, info: SplitInfo, layout: Layout | None) -> None:
-        self._site = site
-        self._reader: ContainerReader | None = None
-        super().__init__(info, self._opened, layout)
-
-    def _opened(self, info: SplitInfo) -> TreeReader:
-        if self._reader is None:
-            self._read_tree, self._reader = closed_tree(self._site, info)
-        return self._read_tree
-
-    def _close(self) -> None:
-        if self._reader is not None:
-            reader, self._reader = self._reader, None
-            reader.close()
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the tree."""
-        if self._layout is None:
-            is_open = self._reader is not None
-            self._layout = self._tree.layout
-            if not is_open:
-                self._close()
-        return self._layout
-
-    def scan(self, *arguments: Any) -> Iterator[pa.RecordBatch]:
-        """Like that of the base; closes the file at the end."""
-        return self._closing(super().scan(*arguments))
-
-    def select(self, *arguments: Any) -> Iterator[pa.RecordBatch]:
-        """Like that of the base; closes the file at the end."""
-        return self._closing(super().select(*arguments))
-
-    def _closing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from batches
-        finally:
-            self._close()
-
-
-def _leaving(snapshot: Snapshot, parts: Sequence[TreePart]) -> SeqSet:
+def _leaving(site: Site, rewriting: Rewriting) -> SeqSet:
     """The numbers of rows that could be seen and leave because of ``deleted_before``.
 
     If they are in very many pieces, all from the smallest to the greatest of these; see ``Manifest.gone``.
     """
-    manifest = snapshot.manifest
+    manifest = rewriting.manifest
     bound = manifest.deleted_before
     leaving = EMPTY
-    for part in parts:
-        if bound is not None and part.first < bound and manifest.deleted_seen.overlaps(*part.numbers):
+    for info in rewriting.inputs:
+        if bound is not None and info.time_min < bound and manifest.deleted_seen.overlaps(info.seq_min, info.seq_max):
+            part = SplitInput(site, info)
             for numbers in numbers_in(part, bound, manifest.deleted_seen, manifest.deletions):
                 leaving |= SeqSet.of(numbers)
                 if len(leaving.spans) > _MOST_SPANS:

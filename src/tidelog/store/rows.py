@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
-from tidelog.model.arrays import integers
+from tidelog.model.arrays import integer_column, integers
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
@@ -33,7 +33,7 @@ def shifted(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
     index = batch.schema.get_field_index(SEQUENCE_COLUMN)
     if not base or index < 0:
         return batch
-    return batch.set_column(index, batch.schema.field(index), pa.array(integers(batch.column(index)) + base))
+    return batch.set_column(index, batch.schema.field(index), integer_column(integers(batch.column(index)) + base))
 
 
 def times(batch: AnyRows, schema: Schema) -> Ints:
@@ -116,7 +116,7 @@ def concatenated(batches: Sequence[pa.RecordBatch], stored: pa.Schema) -> pa.Rec
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in stored], schema=stored)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in stored], schema=stored)
     return pa.concat_batches(batches)
 
 

@@ -25,6 +25,7 @@ from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate, ColumnAggregate
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.root import Root
+from tidelog.model.arrays import floats
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec.piece import VECTOR
 from tidelog.store.split_info import SplitStatistics
@@ -64,7 +65,7 @@ class _Differences:
 
     def add(self, column: pa.Array) -> None:
         """Take a run of values, without nulls and NaN."""
-        values = (column.drop_null() if column.null_count else column).cast(pa.float64(), safe=False).to_numpy()
+        values = floats((column.drop_null() if column.null_count else column).cast(pa.float64(), safe=False))
         values = values[~np.isnan(values)]
         if len(values) > 1:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities: the result is not finite, and not used

@@ -15,6 +15,7 @@ from tidelog.index.states import StoredState
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root
+from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage import ContainerReader
 from tidelog.storage.cache import Cache
@@ -92,8 +93,7 @@ class Nodes:
         """The times of a leaf's rows."""
         if counters:
             counters.leaves += 1
-        times: Ints = self.reader.read(id, self._time).column(0).view(pa.int64()).to_numpy(zero_copy_only=True)
-        return times
+        return integers(self.reader.read(id, self._time).column(0))
 
     def numbers(
         self, ids: Sequence[int], columns: tuple[int, ...], counters: ReadCounters | None

@@ -24,6 +24,7 @@ from tidelog.index.tabtree.nodes import NodeCache, Nodes
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.searching import Test, search
 from tidelog.index.tabtree.subtrees import Subtree, divide
+from tidelog.model.arrays import integers
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
@@ -235,7 +236,7 @@ class TreeReader:
 
     def _within(self, batch: pa.RecordBatch, start: int | None, end: int | None) -> npt.NDArray[np.bool_]:
         """Which rows are in a time range; the time is one of the columns."""
-        times = batch.column(self._time[0]).view(pa.int64()).to_numpy(zero_copy_only=True)
+        times = integers(batch.column(self._time[0]))
         mask = np.ones(len(times), np.bool_)
         if start is not None:
             mask &= times >= start
