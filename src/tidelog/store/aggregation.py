@@ -91,26 +91,28 @@ def aggregate_all(
     All answers have the same counters.
     """
     counters = ReadCounters()
-    known: list[Mapping[int, Known]] = [{} for _ in ranges]
-    if where is None and snapshot.has_all(None, None, numbers):
-        living = snapshot.living
+    found: list[Mapping[int, Any]] = [{} for _ in ranges]
+    living = snapshot.living if where is None and snapshot.has_all(None, None, numbers) else None
+    if living is not None:
         # An end beyond the last instant is none that an array can hold.
         bounded = [i for i, each in enumerate(ranges) if each.end is not None and each.end <= INT64_MAX]
         starts = np.array([INT64_MIN if (at := ranges[i].start) is None else at for i in bounded], np.int64)
         ends = np.array([ranges[i].end for i in bounded], np.int64)
         for i, some in zip(bounded, question.of_entries.ask_all(living, starts, ends, counters), strict=True):
-            known[i] = _from_index(some)
+            found[i] = some
         for i in set(range(len(ranges))).difference(bounded):
-            known[i] = _from_index(question.of_entries.ask(living, ranges[i].start, None, counters))
-        if question.of_states:
-            known = [
-                {**some, **question.of_states.ask(living, each.start, each.end, counters)}
-                for each, some in zip(ranges, known, strict=True)
-            ]
-    return [
-        _completed(snapshot, each.start, each.end, question, where, numbers, some, counters)
-        for each, some in zip(ranges, known, strict=True)
-    ]
+            found[i] = question.of_entries.ask(living, ranges[i].start, None, counters)
+    positions = range(len(question.calls))
+    answers = []
+    for each, some in zip(ranges, found, strict=True):
+        if len(some) == len(positions):
+            answers.append(Answers([some[position] for position in positions], [FROM_INDEX] * len(positions), counters))
+            continue
+        known = _from_index(some)
+        if question.of_states and living is not None:
+            known |= question.of_states.ask(living, each.start, each.end, counters)
+        answers.append(_completed(snapshot, each.start, each.end, question, where, numbers, known, counters))
+    return answers
 
 
 def _completed(

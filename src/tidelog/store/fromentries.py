@@ -17,9 +17,11 @@ import pyarrow as pa
 from tidelog.expr import AggregateCall, UserCall
 from tidelog.expr.tree import Column
 from tidelog.index.aggregate import Aggregate, ColumnAggregate
+from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.storage.codec import Ints
+from tidelog.store.numbercolumns import NumberColumn
 from tidelog.store.snapshot import Snapshot
 
 _FLOAT32: Final = pa.float32().id
@@ -74,10 +76,26 @@ class EntryQuestion:
         if deleted is not None:
             starts = np.maximum(starts, deleted)
         whole = snapshot.index.aggregates(starts, ends, self._columns, counters)
+        results = self._columns_of_results(whole)
+        if results is not None:
+            return [dict(zip(results, values, strict=True)) for values in zip(*results.values(), strict=True)]
         return [
             self._results(Aggregate(self.layout, self._columns, whole[index : index + 1]))
             for index in range(len(starts))
         ]
+
+    def _columns_of_results(self, whole: Entries) -> dict[int, list[Any]] | None:
+        """The results of all entries, by the positions of the calls; None if that takes a look at each entry."""
+        columns = {index: NumberColumn.of(whole, index, self.layout.types[index]) for index in self._calls}
+        results: dict[int, list[Any]] = dict.fromkeys(self._counts, whole["rows"].tolist())
+        for index, calls in self._calls.items():
+            column = columns[index]
+            for position, function, _ in calls:
+                found = None if column is None else column.results(function)
+                if found is None:
+                    return None
+                results[position] = found
+        return results
 
     def _results(self, total: Aggregate) -> Answers:
         found: dict[int, Any] = dict.fromkeys(self._counts, total.rows)
