@@ -623,4 +623,4 @@ class StreamMachine(RuleBasedStateMachine):
 
 
 TestStreams = StreamMachine.TestCase
-TestStreams.settings = settings(max_examples=scaled(12), stateful_step_count=25)
+TestStreams.settings = settings(max_examples=scaled(24), stateful_step_count=25)

@@ -11,9 +11,11 @@ import pytest
 import tidelog
 from tidelog.storage.check import Finding
 from tidelog.store import check
+from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Change
 from tidelog.store.opensplit import Site
+from tidelog.store.rows import Ints
 from tidelog.store.split_info import SplitInfo
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.float64())])
@@ -81,6 +83,39 @@ def test_a_row_that_is_there_twice_is_noticed(tmp_path: Path, monkeypatch: pytes
         stream.manifests.commit(lambda _: Change(add=(copy,)))
     (found,) = complaints(tmp_path)
     assert f"sequence number {info.seq_min} is stored more than once" in found
+
+
+def test_numbers_that_no_row_has_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writer that comes after somebody else's commit begins another block of numbers, of which it uses few."""
+    with tidelog.open(tmp_path, maintenance="manual") as store:
+        store.create_stream("s", SCHEMA, time="ts", leaf_rows=10, fanout=3)
+    for round in range(3):
+        with tidelog.open(tmp_path, maintenance="manual") as store:
+            stream = store.stream("s")
+            stream.append({"ts": [3 * index + round for index in range(300)], "value": [0.5] * 300})
+            stream.close()
+        with tidelog.open(tmp_path, maintenance="manual") as store:
+            stream = store.stream("s")
+            with BulkWriter(stream.site) as writer:
+                writer.append(pa.record_batch([[round], [1.0]], schema=stream.schema.arrow))
+                commit_bulk(stream.manifests, writer.finish())
+            stream.compact()
+    looks: list[set[int]] = []
+    numbers = check._Window.numbers
+
+    def noted(window: check._Window) -> Ints:
+        found = numbers(window)
+        looks.append(set(found.tolist()))
+        return found
+
+    monkeypatch.setattr(check._Window, "numbers", noted)
+    with tidelog.open(tmp_path, read_only=True) as store:
+        stream = store.stream("s")
+        there = stream.scan(columns=["_seq"]).read_all()["_seq"].to_pylist()
+        assert max(there) > 2 << 32, "blocks have become smaller, so this tests nothing"
+        assert store.check() == []
+    assert set().union(*looks) == set(there)
+    assert len(looks) < 40, "of three or four parts each"
 
 
 def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

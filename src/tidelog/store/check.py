@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
+from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.check import check_tree
 from tidelog.index.tabtree.counters import ReadCounters
@@ -14,7 +16,7 @@ from tidelog.index.tabtree.root import Root
 from tidelog.model.errors import TidelogError
 from tidelog.storage import ContainerReader
 from tidelog.storage.check import Finding
-from tidelog.store.entrytests import tree_numbers, with_numbers
+from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import Part
@@ -22,7 +24,6 @@ from tidelog.store.published import Publications
 from tidelog.store.reduced import read_reduced
 from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints, seqs
-from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailjournal import read_heads
 from tidelog.store.tailstate import published_path, read_state
@@ -135,30 +136,57 @@ def _check_journal(site: Site) -> list[Finding]:
 
 
 def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
-    """No row may be in two places. Looks at so many numbers at once that memory does not grow with the stream."""
+    """No row may be in two places. Looks at so many numbers at once that memory does not grow with the stream.
+
+    Numbers are reserved in large blocks, few of which are used up: what no row has is passed over.
+    """
     parts = [part for part in Snapshots(site, manifests).newest().parts if not isinstance(part.original, ReducedPart)]
     start = min((part.numbers[0] for part in parts), default=None)
     while start is not None:
-        stop = start + _NUMBERS_AT_ONCE
-        numbers = np.concatenate([_numbers_between(part, start, stop) for part in parts])
+        windows = [_Window(part, start, start + _NUMBERS_AT_ONCE) for part in parts]
+        numbers = np.concatenate([window.numbers() for window in windows])
         numbers.sort()
         twice = numbers[1:][numbers[1:] == numbers[:-1]]
         if len(twice):
             return [Finding(site.directory, f"the row with sequence number {int(twice[0])} is stored more than once")]
-        start = min((max(part.numbers[0], stop) for part in parts if part.numbers[1] >= stop), default=None)
+        start = min((window.next for window in windows if window.next is not None), default=None)
     return []
 
 
-def _numbers_between(part: Part, start: int, stop: int) -> Ints:
-    """The sequence numbers of a part's rows that are in ``[start, stop)``."""
-    low, high = part.numbers
-    if low >= stop or high < start:
-        return np.empty(0, np.int64)
-    layout = part.layout
-    test = with_numbers(layout, SeqSet([(start, stop)]), part.base)
-    name = layout.stored.names[layout.sequence]
-    found = [np.empty(0, np.int64)]
-    for batch in part.scan(None, None, [name], test, ReadCounters()):
-        each = seqs(batch)
-        found.append(each[(each >= start) & (each < stop)])
-    return np.concatenate(found)
+class _Window:
+    """The sequence numbers of a part's rows that are in ``[start, stop)``, and the next one after them."""
+
+    def __init__(self, part: Part, start: int, stop: int) -> None:
+        self._part = part
+        self._start, self._stop = start, stop
+        self.next: int | None = None
+        """The smallest number of a row from ``stop`` on, when those before it were read; None if there is none."""
+
+    def numbers(self) -> Ints:
+        """The numbers in the window, in no order."""
+        part, start, stop = self._part, self._start, self._stop
+        low, high = part.numbers
+        found = [np.empty(0, np.int64)]
+        if low >= stop:
+            self.next = low
+        elif high >= start:
+            layout = part.layout
+            for batch in part.scan(None, None, [layout.stored.names[layout.sequence]], self._test, ReadCounters()):
+                each = seqs(batch)
+                found.append(each[(each >= start) & (each < stop)])
+                self._note(each)
+        return np.concatenate(found)
+
+    def _test(self, entries: Entries) -> npt.NDArray[np.bool_]:
+        """Which entries may have rows in the window. Below each of the others, all are before or all behind it."""
+        bounds, base = entries["columns"][:, self._part.layout.sequence], self._part.base
+        lows, highs = (bounds[name].astype(np.int64) + base for name in ("min", "max"))
+        self._note(lows)
+        is_near: npt.NDArray[np.bool_] = (lows < self._stop) & (highs >= self._start)
+        return is_near
+
+    def _note(self, numbers: Ints) -> None:
+        later = numbers[numbers >= self._stop]
+        if len(later):
+            smallest = int(later.min())
+            self.next = smallest if self.next is None else min(self.next, smallest)
