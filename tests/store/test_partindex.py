@@ -14,6 +14,7 @@ from support.memory_medium import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store import splittrees
+from tidelog.store.openfiles import OpenFiles
 from tidelog.store.partindex import PartIndex
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64()), ("text", pa.string())])
@@ -99,7 +100,7 @@ def test_whole_splits_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_splits_than_are_kept_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splittrees, "_OPEN_TREES", 3)
+    monkeypatch.setattr(splittrees, "FILES", OpenFiles(lambda: 3))
     with Store(MemoryMedium()) as store:
         stream = store.create_stream("s", SCHEMA, "ts", split=WIDTH, leaf_rows=4)
         stream.append(columns([(at, at, "x") for at in range(300)]))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
+from tidelog.store.openfiles import FILES
 
 _SLOT = 1 << 16
 _HEAD = struct.Struct("<IIQ")
@@ -98,37 +99,51 @@ class Publications:
     def __init__(self, medium: Medium, name: str) -> None:
         self._medium = medium
         self._name = name
-        self._file: File | None = None
-        self._view: memoryview | None = None
+        self._opened: tuple[File, memoryview | None] | None = None
+        """The file, and its slots if it is mapped: such a view shows what is written."""
         self._last: tuple[list[bytes], tuple[int, TailRecord | None]] | None = None
         """The heads seen last, and what they stand for: a number is never published twice."""
 
     def newest(self) -> tuple[int, TailRecord | None]:
         """The number of the newest publication, and what it says, if anything; 0 and None if there was none."""
-        if self._file is None:
-            try:
-                self._file = self._medium.open(self._name)
-            except NotFoundError:
-                return 0, None
+        opened = self._open()
+        if opened is None:
+            return 0, None
+        file, view = opened
         for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
-            heads = self._heads(self._file)
+            heads = _heads(file) if view is None else [bytes(view[: _HEAD.size]), bytes(view[_SLOT:])]
             last = self._last
             if last is not None and last[0] == heads:
                 return last[1]
-            newest = _newest(self._file, heads)
+            newest = _newest(file, heads)
             if newest is not None:
                 if newest[0] == max(_HEAD.unpack(head)[2] for head in heads if len(head) == _HEAD.size):
                     self._last = heads, newest  # and not when the head of a newer one is there before its text
                 return newest
         return 0, None
 
-    def _heads(self, file: File) -> list[bytes]:
-        """The heads of both slots, from memory if the file is mapped: such a view shows what is written."""
-        if self._view is None and file.maps and file.size() >= _SLOT + _HEAD.size:
-            self._view = file.view(0, _SLOT + _HEAD.size)
-        if self._view is None:
-            return _heads(file)
-        return [bytes(self._view[: _HEAD.size]), bytes(self._view[_SLOT:])]
+    def _open(self) -> tuple[File, memoryview | None] | None:
+        """The file, open, and its view; None if there is no file yet."""
+        opened = self._opened
+        if opened is not None and (opened[1] is not None or not opened[0].maps):
+            FILES.used(self, None)
+            return opened
+        if opened is None:
+            try:
+                file = self._medium.open(self._name)
+            except NotFoundError:
+                return None
+        else:
+            file = opened[0]
+        is_whole = file.maps and file.size() >= _SLOT + _HEAD.size
+        opened = self._opened = file, file.view(0, _SLOT + _HEAD.size) if is_whole else None
+        FILES.opened(self, None)
+        return opened
+
+    def let_go(self, key: None) -> bool:
+        """Keep the file open no longer."""
+        self._opened = None
+        return True
 
 
 def _heads(file: File) -> list[bytes]:

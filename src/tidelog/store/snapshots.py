@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -14,6 +15,7 @@ from tidelog.storage import ContainerReader
 from tidelog.store.entrytests import tree_numbers
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
+from tidelog.store.openfiles import FILES
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, Opened, Part, TreePart
 from tidelog.store.published import Publications, TailRecord
@@ -59,6 +61,8 @@ class Snapshots:
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
+        self._open: list[weakref.ref[TreeReader]] = []
+        """Splits of somebody else's tail that are open for that snapshot."""
 
     def renew(self, site: Site) -> None:
         """Go on with a site that has another layout."""
@@ -116,6 +120,8 @@ class Snapshots:
         # nothing has been acknowledged since, whether that writer is still there or not.
         last = self._last
         if last is not None and last[0] == (self._publications.newest()[0], self._manifests.load().number):
+            if self._open:
+                FILES.used(self, None)
             return last[1]
         is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
         together = self._together()
@@ -136,7 +142,14 @@ class Snapshots:
             if now != (is_locked, number):
                 return None
         self._last = (number, snapshot.manifest.number), snapshot
+        if self._open:
+            FILES.opened(self, None)
         return snapshot
+
+    def let_go(self, key: None) -> bool:
+        """Keep splits of the tail open no longer, and so not the last snapshot; whether nobody is reading them."""
+        self._last = None
+        return all(reference() is None for reference in self._open)
 
     def _together(self) -> tuple[int, TailRecord | None, Manifest] | None:
         """The newest publication, its number, and the newest manifest, all of one moment; None if there was none.
@@ -183,6 +196,7 @@ class Snapshots:
             if tree.rows:
                 trees.append(tree)
                 opened.append((name, (reader.commit.number, reader.commit.position)))
+        self._open = [weakref.ref(tree) for tree in trees]
         rows = state.rows(site.layout.stored)
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in trees)]
         journaled: tuple[Span, ...] = ()

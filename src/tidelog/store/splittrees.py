@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest, SplitInfo
+from tidelog.store.openfiles import FILES
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import SplitPart, TreePart
 from tidelog.store.reduced import Reduced
 from tidelog.store.reducedpart import ReducedPart, reduced_split
 
-_OPEN_TREES: Final = 256
-"""Trees of closed splits that are kept open; others are opened again when they are needed."""
+_KEPT_LEVELS: Final = 256
+"""Reduced splits whose entries are kept in memory; their files are closed."""
 
 _Key = tuple[str, int]
 """The name of a split and the number of versions of the schema, under whose names its columns are read."""
-_Read = TypeVar("_Read", TreeReader, Reduced)
 
 
 class SplitTrees:
@@ -32,7 +33,8 @@ class SplitTrees:
         self._site = site
         self._layouts = _layouts(site)
         self._lock = threading.Lock()
-        self._trees: OrderedDict[_Key, TreeReader] = OrderedDict()
+        self._trees: dict[_Key, TreeReader] = {}
+        """Those whose files are open. Others close some of them, so each look at it is one step."""
         self._levels: OrderedDict[_Key, Reduced] = OrderedDict()
         self._parts: tuple[Site, Mapping[str, SplitInfo], Mapping[str, TreePart]] = (site, {}, {})
         """Parts of the last manifest, by name; for which site and which splits."""
@@ -71,29 +73,54 @@ class SplitTrees:
 
         Scans under way keep what they need; snapshots that are older than the grace period have nothing to ask for.
         """
+        for key in list(self._trees):
+            if not is_known(key[0]) and self._trees.pop(key, None) is not None:
+                FILES.closed(self, key)
         with self._lock:
-            for cache in (self._trees, self._levels):
-                for key in [key for key in cache if not is_known(key[0])]:
-                    del cache[key]
+            for key in [key for key in self._levels if not is_known(key[0])]:
+                del self._levels[key]
 
     def tree(self, site: Site, info: SplitInfo) -> TreeReader:
         """The tree of a split that is not reduced."""
-        # Not closed by anyone: scans under way go on with the trees they have.
-        return self._kept(self._trees, site, info, lambda: closed_tree(site, info)[0])
+        key = _key(site, info)
+        found = self._trees.get(key)
+        if found is not None:
+            FILES.used(self, key)
+            return found
+        with self._lock:
+            found = self._trees.get(key)
+            if found is None:
+                found = self._trees[key] = closed_tree(site, info)[0]
+        FILES.opened(self, key)
+        return found
+
+    def let_go(self, key: _Key) -> bool:
+        """Keep a tree no longer; whether its file is closed. Scans under way go on with the trees they have."""
+        found = self._trees.pop(key, None)
+        if found is None:
+            return True
+        reference = weakref.ref(found)
+        del found
+        found = reference()
+        if found is None:
+            return True
+        self._trees.setdefault(key, found)
+        return False
 
     def _reduced(self, site: Site, info: SplitInfo) -> Reduced:
-        return self._kept(self._levels, site, info, lambda: reduced_split(site, info))
-
-    def _kept(self, known: OrderedDict[_Key, _Read], site: Site, info: SplitInfo, read: Callable[[], _Read]) -> _Read:
-        key = info.name, 0 if site.history is None else len(site.history.schemas)
+        key = _key(site, info)
         with self._lock:
-            found = known.get(key)
+            found = self._levels.get(key)
             if found is None:
-                found = known[key] = read()
-                while len(known) > _OPEN_TREES:
-                    known.popitem(last=False)
-            known.move_to_end(key)
+                found = self._levels[key] = reduced_split(site, info)
+                while len(self._levels) > _KEPT_LEVELS:
+                    self._levels.popitem(last=False)
+            self._levels.move_to_end(key)
             return found
+
+
+def _key(site: Site, info: SplitInfo) -> _Key:
+    return info.name, 0 if site.history is None else len(site.history.schemas)
 
 
 def _layouts(site: Site) -> dict[str, Layout]:
