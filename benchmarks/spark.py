@@ -15,7 +15,8 @@ from questions.spark.writing import WriteBounds
 from questions.spark.year import Year, session
 
 MILLION = 1_000_000
-FULL, QUICK = 50 * MILLION, MILLION // 4
+FULL, QUICK = 50 * MILLION, MILLION // 10
+QUICK_REPETITIONS = 2
 
 SCAN = ReadBounds(Bound(0.8, 0.9, FULL))
 ONE_DAY = ReadBounds(Bound(0.9, 1.0, FULL), Bound(1.0, 1.0, FULL))
@@ -44,4 +45,4 @@ def ask(bench: Bench) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("spark", ask))
+    sys.exit(main("spark", ask, quick_repetitions=QUICK_REPETITIONS))

@@ -101,12 +101,16 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     console: Console | None = None,
+    quick_repetitions: int = LEAST_REPETITIONS,
 ) -> int:
     """Run a benchmark from the command line; returns the exit status.
 
-    ``ask`` asks all questions of the benchmark through the :class:`Bench` it is given.
+    ``ask`` asks all questions of the benchmark through the :class:`Bench` it is given. A benchmark that judges nothing
+    in quick runs may repeat less in them, unless the user asks for more.
     """
     options = _parser(title).parse_args(arguments)
+    if options.repetitions is None:
+        options.repetitions = quick_repetitions if options.quick else LEAST_REPETITIONS
     console = console or Console()
     signal.signal(signal.SIGTERM, _exit_orderly)
     with Workspace(options.dir) as workspace, Status("starting", console=Console(stderr=True)) as status:
@@ -145,9 +149,7 @@ def _parser(title: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="only questions with TEXT in the name"
     )
-    parser.add_argument(
-        "--repetitions", type=_repetitions, default=LEAST_REPETITIONS, metavar="N", help="repetitions after the warm-up"
-    )
+    parser.add_argument("--repetitions", type=_repetitions, metavar="N", help="repetitions after the warm-up")
     return parser
 
 

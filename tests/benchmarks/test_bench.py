@@ -97,6 +97,14 @@ def test_a_race_reaches_the_table_and_leaves_nothing_on_disk(tmp_path: Path) -> 
     assert not any(work.iterdir())
 
 
+def test_quick_runs_may_repeat_less(tmp_path: Path) -> None:
+    found: list[int] = []
+    for arguments in (["--quick"], [], ["--quick", "--repetitions", "6"]):
+        options = ["--dir", str(tmp_path), *arguments]
+        main("test", lambda bench: found.append(bench.repetitions), options, quick_repetitions=2)
+    assert found == [2, 5, 6]
+
+
 def test_fewer_than_five_repetitions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(asking(1.0), "--repetitions", "4", tmp_path=tmp_path)

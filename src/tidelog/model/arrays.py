@@ -30,3 +30,9 @@ def floats(column: pa.Array) -> npt.NDArray[np.float64]:
 def integer_column(values: npt.NDArray[np.int64]) -> pa.Array:
     """Integers as a column without nulls; not copied if they stand one behind the other."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))], 0)
+
+
+def boolean_column(values: npt.NDArray[np.bool_]) -> pa.Array:
+    """Truth values as a column without nulls."""
+    bits = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)], 0)

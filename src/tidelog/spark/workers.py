@@ -20,8 +20,9 @@ LOADED_EARLY: Final = (
     "tidelog.spark.source",
     "tidelog.spark.streamsink",
     "tidelog.spark.streamsource",
+    "pandas",
 )
-"""What workers need, with all that it takes in turn."""
+"""What workers need, with all that it takes in turn; pandas, because Arrow loads it with the first array it makes."""
 
 _modules_settled = 0
 

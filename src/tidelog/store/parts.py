@@ -19,6 +19,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
 from tidelog.index.tabtree.subtrees import Subtree
+from tidelog.model.arrays import boolean_column
 from tidelog.storage.source import RowTest
 from tidelog.storage.valuerange import ValueRange
 from tidelog.store.entrytests import tree_numbers
@@ -249,7 +250,7 @@ class MemoryPart:
     def between(self, start: int | None, end: int | None, numbers: SeqSet | None = None) -> pa.RecordBatch:
         """The rows of a time range, with all their columns; only those with certain sequence numbers if given."""
         rows = self._range(start, end)
-        return rows if numbers is None else rows.filter(pa.array(numbers.contains(seqs(rows))))
+        return rows if numbers is None else rows.filter(boolean_column(numbers.contains(seqs(rows))))
 
     def _range(self, start: int | None, end: int | None) -> pa.RecordBatch:
         first, last = self._bounds(start, end)

@@ -20,7 +20,7 @@ from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, Opened, Part, TreePart
 from tidelog.store.published import Publications, TailRecord
 from tidelog.store.retention import is_deleted
-from tidelog.store.rows import seqs, sorted_rows
+from tidelog.store.rows import seqs, sorted_rows, times
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.splittrees import SplitTrees
@@ -205,7 +205,9 @@ class Snapshots:
             numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
             rows = not_in([self._trees.tree(site, info) for info in tail_splits(manifest, rows)], rows)
-        rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
+        at = times(rows, site.layout.schema)
+        if not (at[1:] > at[:-1]).all():  # seldom; and without it there may be no kernel that has to be loaded
+            rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
             if manifest.tail_block is not None and manifest.tail_block != record.block:
