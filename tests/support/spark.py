@@ -11,9 +11,12 @@ from pyspark.sql import SparkSession
 
 from tidelog.spark.session import session
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Only the quick compiler and the simplest collector: tests end before the others would pay off."""
+
 SETTINGS = {
-    # Only the quick compiler and the simplest collector: tests end before the others would pay off.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": 2,

@@ -205,8 +205,8 @@ class Snapshots:
             numbers.append(journaled[0][1])
             rows = not_in(trees, rows)
             rows = not_in([self._trees.tree(site, info) for info in tail_splits(manifest, rows)], rows)
-        at = times(rows, site.layout.schema)
-        if not (at[1:] > at[:-1]).all():  # seldom; and without it there may be no kernel that has to be loaded
+        events_at = times(rows, site.layout.schema)
+        if not (events_at[1:] > events_at[:-1]).all():  # seldom; and without it there may be no kernel that has to be loaded
             rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
