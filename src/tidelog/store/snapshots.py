@@ -206,7 +206,8 @@ class Snapshots:
             rows = not_in(trees, rows)
             rows = not_in([self._trees.tree(site, info) for info in tail_splits(manifest, rows)], rows)
         events_at = times(rows, site.layout.schema)
-        if not (events_at[1:] > events_at[:-1]).all():  # seldom; and without it there may be no kernel that has to be loaded
+        # Mostly they rise. Asked of NumPy: a process that only plans reads would load kernels for nothing else.
+        if not (events_at[1:] > events_at[:-1]).all():
             rows = sorted_rows([rows], site.layout.schema, site.layout.stored)
         if record is not None:
             next_seq, unseen = record.next_seq, _rest(record.block, record.next_seq)
