@@ -1,4 +1,4 @@
-"""The benchmark of Spark from end to end, at a size at which nothing is judged."""
+"""The benchmarks of Spark from end to end, at sizes at which nothing is judged."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ RUN = """
 import json, sys
 from pathlib import Path
 from harness import Bench, Workspace
-import spark
+from questions.spark.year import session
+import pipeline, spark
 
-with Workspace(Path(sys.argv[1])) as workspace:
+with Workspace(Path(sys.argv[1])) as workspace, session(Path(sys.argv[2])) as started:
     bench = Bench(workspace, quick=True, events=5_000, repetitions=1)
-    spark.ask(bench)
+    spark.ask_in(bench, started)
+    bench.only = ["range aggregates", "compaction", "pipeline", "many"]
+    pipeline.ask_in(bench, started)
     assert not any(workspace.root.iterdir())
 print(json.dumps([question.as_json() for question in bench.questions]))
 """
@@ -29,18 +32,26 @@ print(json.dumps([question.as_json() for question in bench.questions]))
 
 @pytest.mark.xdist_group("spark")
 def test_everybody_reads_and_writes_the_same(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", RUN, str(tmp_path)]
+    command = [sys.executable, "-c", RUN, str(tmp_path / "work"), str(tmp_path / "scratch")]
     # Only the quick compiler and the simplest collector: this ends before the others would pay off.
     settings = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     done = subprocess.run(command, cwd=BENCHMARKS, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = {question["question"]: question for question in json.loads(done.stdout.splitlines()[-1])}
-    both = {"ceiling", "Spark's Parquet"}
+    both, keyed = {"ceiling", "Spark's Parquet"}, {"one stream, with a key"}
     assert {name: set(question["peers"]) for name, question in found.items()} == {
         "scan": both,
         "one day, filtered": both,
         "write, sorted by time": both,
         "streaming sink": {"Spark's Parquet"},
+        "range aggregates": {"separate queries", "binned equi-join", "range join"},
+        "distributed compaction": {"Spark's Parquet"},
+        "pipeline, end to end": {"Spark's Parquet"},
+        "many streams: write": keyed,
+        "many streams: read all": keyed,
+        "many streams: read one": keyed,
+        "many streams: open, aggregate one": keyed,
+        "many streams: open, list": keyed,
     }
     verdicts = {judgement["verdict"] for question in found.values() for judgement in question["judgements"]}
     assert verdicts == {"not judged", "-"}

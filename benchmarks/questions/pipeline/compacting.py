@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COMPACTION = "distributed compaction"
-SPLITS, QUICK_SPLITS = 1000, 200
+SPLITS, QUICK_SPLITS = 1000, 100
 REGULAR_DAYS = 30
 """The length of regular splits; Parquet is partitioned into as many ranges of time."""
 
