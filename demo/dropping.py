@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ START = 1_767_225_600_000_000
 """2026-01-01 in microseconds."""
 STEP = 1_000
 """Microseconds from event to event."""
-FILE_EVENTS = 10_000
 LATE = 0.03
 """The part of a file's events that comes with the next file of its directory instead."""
 TWICE = 0.02
-"""The part of a file's events that is in it twice."""
+"""The part of a file's events that comes with the next file of its directory once more."""
 DIRECTORIES = ("north", "south")
 
 
@@ -31,6 +29,8 @@ class Events:
     """All events that will be, numbered in order of time; the same in every run."""
 
     count: int
+    file_events: int = 10_000
+    """How many make a file, but for those that are late, or there twice."""
 
     def columns(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
         """The events of some numbers, as they come in a file."""
@@ -54,16 +54,35 @@ class Events:
         """Directory, number and events of each file, in the order in which they arrive."""
         dice = np.random.default_rng(7)
         held: dict[str, npt.NDArray[np.int64]] = {name: np.empty(0, np.int64) for name in DIRECTORIES}
-        steps = range(0, self.count, 2 * FILE_EVENTS)
+        steps = range(0, self.count, 2 * self.file_events)
         for number, start in enumerate(steps):
-            span = np.arange(start, min(start + 2 * FILE_EVENTS, self.count))
+            span = np.arange(start, min(start + 2 * self.file_events, self.count))
+            is_last = number + 1 == len(steps)
             for index, name in enumerate(DIRECTORIES):
                 own = span[span % 2 == index]
-                is_late = dice.random(len(own)) < (LATE if number + 1 < len(steps) else 0)
-                twice = own[dice.random(len(own)) < TWICE]
-                rows = np.concatenate([own[~is_late], held[name], twice])
-                held[name] = own[is_late]
+                chance = dice.random(len(own))
+                is_late, is_twice = chance < LATE, (chance >= LATE) & (chance < LATE + TWICE)
+                now, later = own[~is_late], own[is_late | is_twice]
+                rows = np.concatenate([now, held[name], *([later] if is_last else [])])
+                held[name] = later
                 yield name, number, dice.permutation(rows)
+
+    def write(self, folder: Path, name: str, number: int, rows: npt.NDArray[np.int64]) -> Path:
+        """Put a file of some events into a directory, complete once it has its name."""
+        table = self.columns(rows)
+        kind = "csv" if name == "north" else "parquet"
+        draft = folder / name / f".{number:05d}.{kind}"
+        if kind == "csv":
+            pc.write_csv(table, draft)
+        else:
+            pq.write_table(table, draft)
+        return draft.replace(draft.with_name(draft.name[1:]))
+
+
+def make_directories(folder: Path) -> None:
+    """The directories that files arrive in."""
+    for name in DIRECTORIES:
+        (folder / name).mkdir(parents=True, exist_ok=True)
 
 
 class Dropper:
@@ -81,20 +100,12 @@ class Dropper:
 
     def start(self) -> None:
         """Begin."""
-        for name in DIRECTORIES:
-            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        make_directories(self._folder)
         self._thread.start()
 
     def _run(self) -> None:
         for name, number, rows in self._events.files():
-            table = self._events.columns(rows)
-            kind = "csv" if name == "north" else "parquet"
-            draft = self._folder / name / f".{number:05d}.{kind}"
-            if kind == "csv":
-                pc.write_csv(table, draft)
-            else:
-                pq.write_table(table, draft)
-            os.replace(draft, self._folder / name / f"{number:05d}.{kind}")  # complete once it has its name
+            self._events.write(self._folder, name, number, rows)
             self.rows += len(rows)
             if self.stop.wait(self._every):
                 return

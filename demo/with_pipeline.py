@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -29,50 +30,7 @@ POINTS = 120
 """Points of a plot."""
 AGGREGATES = ["count(*)", "min(level)", "max(level)", "avg(level)"]
 
-PIPELINE = f"""\
-[pipeline]
-name = "levels"
-checkpoint = "checkpoint"
-
-[spark]
-master = "local[2]"
-
-[spark.config]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1"
-"spark.log.level" = "OFF"
-"spark.sql.shuffle.partitions" = 2
-
-[sources.north]
-format = "csv"
-path = "north"
-schema = "at timestamp, id bigint, place string, level double"
-options = {{ header = true, maxFilesPerTrigger = 3 }}
-watermark = {{ column = "at", delay = "10m" }}
-
-[sources.south]
-format = "parquet"
-path = "south"
-schema = "at timestamp, id bigint, place string, level double"
-options = {{ maxFilesPerTrigger = 3 }}
-watermark = {{ column = "at", delay = "10m" }}
-
-[[steps]]
-name = "both"
-sql = "SELECT * FROM north UNION ALL SELECT * FROM south"
-
-[[steps]]
-name = "once_each"
-kind = "deduplicate"
-input = "both"
-keys = ["id"]
-
-[sinks.levels]
-input = "once_each"
-path = "events"
-stream = "{STREAM}"
-time = "at"
-stream_options = {{ leaf_rows = 512 }}  # small, so that a short demonstration has a tree worth the name
-"""
+PIPELINE = Path(__file__).with_name("pipeline.toml")
 
 
 @dataclass
@@ -92,7 +50,7 @@ def show_pipeline(directory: Path, page: Path, events: int, progress: Progress) 
     if find_spec("pyspark") is None:
         return {"pipeline": "not shown, for PySpark is not installed: pip install 'tidelog[spark]'"}
     directory.mkdir(parents=True)
-    (directory / "pipeline.toml").write_text(PIPELINE)
+    shutil.copy(PIPELINE, directory)
     made = Events(events)
     dropper = Dropper(directory, made, SECONDS_PER_FILE)
     dropper.start()
@@ -133,7 +91,7 @@ def show_pipeline(directory: Path, page: Path, events: int, progress: Progress) 
 
 def _start(directory: Path) -> subprocess.Popen[bytes]:
     """The pipeline as a process, at the head of a group of its own, with Spark's virtual machine in it."""
-    command = [sys.executable, "-m", "tidelog.cli", "pipeline", "run", str(directory / "pipeline.toml")]
+    command = [sys.executable, "-m", "tidelog.cli", "pipeline", "run", str(directory / PIPELINE.name)]
     with (directory / "log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 

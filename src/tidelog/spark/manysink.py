@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -33,6 +34,9 @@ from tidelog.store.manifest import SplitInfo
 
 _OPEN_WRITERS: Final = 8
 """Streams that a task writes at once. When another one comes, the one that has waited longest ends its split."""
+
+_COMMITS_AT_ONCE: Final = 8
+"""Streams that are committed at once: what a commit takes is waiting for the disk, for the most part."""
 
 Splits = Mapping[str, Sequence[SplitInfo]]
 """Of streams, by their names."""
@@ -191,21 +195,29 @@ def splits_by_name(messages: Sequence[WriterCommitMessage | None]) -> dict[str, 
 
 
 def commit_many(options: SinkOptions, splits: Splits, transaction: tuple[str, int] | None) -> None:
-    """Make splits visible, stream by stream.
+    """Make splits visible, stream by stream, several streams at a time.
 
-    A stream that fails does not keep the others from theirs; afterwards the first error is raised, and says of how many
-    streams rows are missing.
+    A stream that fails does not keep the others from theirs; afterwards the first error, by the names of streams, is
+    raised, and says of how many streams rows are missing.
     """
-    failures: dict[str, TidelogError] = {}
-    with Store.open(options.path, maintenance="manual") as store:
-        for name in sorted(splits):
-            try:
-                stream = store.stream(name)
-                commit_bulk(stream.manifests, splits[name], transaction=transaction)
-                if options.compact:
-                    tidy(stream)
-            except TidelogError as error:
-                failures[name] = error
+
+    def commit(name: str) -> TidelogError | None:
+        try:
+            stream = store.stream(name)
+            commit_bulk(stream.manifests, splits[name], transaction=transaction)
+            if options.compact:
+                tidy(stream)
+        except TidelogError as error:
+            return error
+        return None
+
+    names = sorted(splits)
+    with (
+        Store.open(options.path, maintenance="manual") as store,
+        ThreadPoolExecutor(_COMMITS_AT_ONCE, thread_name_prefix="tidelog commit") as pool,
+    ):
+        outcomes = zip(names, pool.map(commit, names), strict=True)
+        failures = {name: error for name, error in outcomes if error is not None}
     for name, failure in failures.items():
         if len(splits) > 1:
             failure.add_note(

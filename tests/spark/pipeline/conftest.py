@@ -1,7 +1,11 @@
-"""A pipeline that is right, in a folder with what it names, for tests to break."""
+"""A pipeline that is right, in a folder with what it names, for tests to break; and that of the demonstration.
+
+Makes the modules of ``demo/`` importable, as running one of its files does.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -9,6 +13,8 @@ from typing import TypeAlias
 import pytest
 
 from tidelog.spark.pipeline import Pipeline, PipelineError, check, load
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "demo"))
 
 GOOD = """\
 [pipeline]

@@ -1,16 +1,19 @@
-"""Pipelines that are killed at any moment, of ingestion or of compaction, and go on where they were."""
+"""Pipelines that are killed at any moment, of ingestion and of compaction, and go on where they were.
+
+It is the pipeline of the demonstration, whose files have events that are unordered, late, and there twice.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
+import dropping
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidelog
@@ -18,121 +21,81 @@ from support import pipeline_process
 from support.drivers import WAIT, kill
 
 TESTS = Path(__file__).resolve().parents[2]
-START = datetime(2026, 1, 1, tzinfo=UTC)
-FILE_ROWS = 40
-OVERLAP = 10
-"""Rows of each file that the next one has again."""
-
-PIPELINE = """\
-[pipeline]
-name = "readings"
-checkpoint = "state"
-
-[spark]
-master = "local[2]"
-
-[spark.config]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.driver.memory" = "1g"
-"spark.log.level" = "OFF"
-"spark.sql.shuffle.partitions" = 1
-
-[sources.north]
-format = "json"
-path = "north"
-schema = "at timestamp, id bigint, v double"
-options = { maxFilesPerTrigger = 1 }
-watermark = { column = "at", delay = "12h" }
-
-[sources.south]
-format = "json"
-path = "south"
-schema = "at timestamp, id bigint, v double"
-options = { maxFilesPerTrigger = 1 }
-watermark = { column = "at", delay = "12h" }
-
-[[steps]]
-name = "both"
-sql = "SELECT * FROM north UNION ALL SELECT * FROM south"
-
-[[steps]]
-name = "once_each"
-kind = "deduplicate"
-input = "both"
-keys = ["id"]
-
-[sinks.readings]
-input = "once_each"
-path = "events"
-stream = "readings"
-time = "at"
-stream_options = { leaf_rows = 64 }
-compaction = "500ms"
-"""
+DEMO = Path(dropping.__file__).with_name("pipeline.toml")
+STREAM = "levels"
+FILE_EVENTS = 40
 
 
-def event(number: int) -> dict[str, Any]:
-    return {"at": (START + timedelta(seconds=number // 3)).isoformat(), "id": number, "v": number % 17 / 4}
+def pipeline_text(most_files: int) -> str:
+    """The demonstration's pipeline with small leaves and frequent compaction, so many files of a source a batch."""
+    text = DEMO.read_text()
+    for old, new in (
+        ("maxFilesPerTrigger = 3", f"maxFilesPerTrigger = {most_files}"),
+        ("leaf_rows = 512", "leaf_rows = 64"),
+        ("[sinks.levels]\n", '[sinks.levels]\ncompaction = "500ms"\n'),
+        ("[spark.config]\n", '[spark.config]\n"spark.driver.memory" = "1g"\n'),
+    ):
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
 
 
-def prepare(folder: Path, files: int, seed: int) -> int:
-    """Write files, unordered and overlapping, into two directories; returns the number of events."""
-    dice = random.Random(seed)
-    step = FILE_ROWS - OVERLAP
-    for index in range(files):
-        place = folder / ("north", "south")[index % 2]
-        place.mkdir(exist_ok=True)
-        rows = [event(number) for number in range(index * step, index * step + FILE_ROWS)]
-        dice.shuffle(rows)
-        file = place / f"{index:04d}.json"
-        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        os.utime(file, (index, index))  # Spark takes the oldest first
-    return files * step + OVERLAP
-
-
-def stored(folder: Path) -> list[dict[str, Any]]:
+def stored(folder: Path) -> pa.Table:
     with tidelog.open(folder / "events", read_only=True) as store:
-        rows: list[dict[str, Any]] = store.stream("readings").scan().read_all().to_pylist()
-        return rows
+        return store.stream(STREAM).scan().read_all()
 
 
 def campaign(folder: Path, kills: int, files: int, seed: int) -> None:
-    events = prepare(folder, files, seed)
+    """Kill a pipeline so many times, every other time while it maintains its stream, then let it come to its end."""
+    made = dropping.Events(files * FILE_EVENTS, FILE_EVENTS)
+    dropping.make_directories(folder)
+    for name, number, rows in made.files():
+        file = made.write(folder, name, number, rows)
+        os.utime(file, (number, number))  # Spark takes the oldest first
     file = folder / "pipeline.toml"
-    file.write_text(PIPELINE)
+    file.write_text(pipeline_text(1))
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     log = folder / "log"
     dice = random.Random(seed)
-    for _ in range(kills):
+    for number in range(kills):
         with log.open("a") as errors:
             command = [sys.executable, pipeline_process.__file__, str(file)]
             process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
         with process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", log.read_text()
+            is_maintaining = number % 2 == 1
+            if is_maintaining:
+                assert process.stdout.readline() == "maintaining\n", log.read_text()
             with pytest.raises(subprocess.TimeoutExpired):  # it would go on for ever
-                process.wait(dice.uniform(0, 4))
+                process.wait(dice.uniform(0, 0.1 if is_maintaining else 4))
             kill(process)
-        numbers = [row["id"] for row in stored(folder)]
-        assert len(set(numbers)) == len(numbers), "an event is there twice"
-    file.write_text(PIPELINE.replace("maxFilesPerTrigger = 1", f"maxFilesPerTrigger = {files}"))
+        numbers = stored(folder)["id"].to_numpy()
+        assert len(np.unique(numbers)) == len(numbers), "an event is there twice"
+    file.write_text(pipeline_text(files))
     command = [sys.executable, "-m", "tidelog.cli", "pipeline", "run", str(file), "--once"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=2 * WAIT, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("readings: "), done.stdout
-    expected = sorted((event(number) for number in range(events)), key=lambda row: (row["at"], row["id"]))
-    found = [{**row, "at": row["at"].isoformat()} for row in stored(folder)]
-    assert [row["at"] for row in found] == [row["at"] for row in expected], "in order"
-    assert sorted(found, key=lambda row: (row["at"], row["id"])) == expected
+    assert done.stdout.startswith(f"{STREAM}: "), done.stdout
+    check(folder, made, random.Random(seed))
+
+
+def check(folder: Path, made: dropping.Events, dice: random.Random) -> None:
+    """Every event is there once, in order, and aggregates are those of a recount."""
+    expected = made.columns(np.arange(made.count))
+    found = stored(folder)
+    for name in expected.column_names:
+        assert found[name].equals(expected[name]), name
+    levels = expected["level"].to_numpy()
+    calls = ["count(*)", "sum(level)", "min(level)", "max(level)"]
     with tidelog.open(folder / "events") as store:
         assert store.check() == []
-        stream = store.stream("readings")
-        for low, high in [(0, events), (events // 3, events // 2), (7, 8)]:
-            span = [START + timedelta(seconds=bound) for bound in (low, high)]
-            within = [row["v"] for row in expected if low <= (datetime.fromisoformat(row["at"]) - START).seconds < high]
-            answer = stream.aggregate(*span, ["count(*)", "sum(v)", "max(v)"])
-            wanted = {"count(*)": len(within), "sum(v)": sum(within), "max(v)": max(within)} if within else None
-            assert wanted is None or answer == wanted
+        stream = store.stream(STREAM)
+        for low, high in [(0, made.count), *(sorted(dice.sample(range(made.count), 2)) for _ in range(20))]:
+            within = levels[low:high]
+            answer = stream.aggregate(*(dropping.START + dropping.STEP * each for each in (low, high)), calls)
+            recount = [len(within), within.sum(), within.min(), within.max()]
+            assert [answer[call] for call in calls] == pytest.approx(recount, rel=1e-12), (low, high)
         store.remove_orphans(0)
         assert store.check() == []
 
