@@ -14,10 +14,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tidelog.engine.store import Store
-from tidelog.model.errors import ConflictError, InputError, NotFoundError, TidelogError
+from tidelog.model.errors import ConflictError, InputError, TidelogError
 from tidelog.model.interval import Interval
 from tidelog.spark.jobs import Outcome, Place, Progress, ProgressCallback, advanced, place_of, side_by_side
 from tidelog.spark.tasks import beside_the_store, in_tasks, outcomes
@@ -26,7 +25,7 @@ from tidelog.store.compactionplan import THOROUGH, choose_merges, divided, is_wi
 from tidelog.store.opensplit import Site
 from tidelog.store.reclaiming import DeadRows, choose_dead
 from tidelog.store.retention import drop_deleted, give_up
-from tidelog.store.rewriting import Rewriting, Written, rewrite, swap, write_anew
+from tidelog.store.rewriting import Rewriting, Written, rewrite, swap, unless_overtaken, write_anew
 from tidelog.store.snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -146,18 +145,8 @@ def _merge_alone(place: Place, merge: _Merge) -> Outcome:
     """Make a merge, and commit it; in a task."""
     with place.open() as store:
         manifests = store.stream(place.stream).manifests
-        try:
-            return Outcome.of(rewrite(Site.of(manifests), manifests, merge.names, width=merge.width))
-        except (ConflictError, NotFoundError):
-            if _is_intact(store, place, merge):
-                raise
-            return Outcome(is_conflict=True)
-
-
-def _is_intact(store: Store, place: Place, merge: _Merge) -> bool:
-    """Whether all splits of a merge are still there, so that what went wrong was nobody else's doing."""
-    known = store.stream(place.stream).manifests.load().splits
-    return all(name in known for name in merge.names)
+        anew = partial(rewrite, Site.of(manifests), manifests, merge.names, width=merge.width)
+        return Outcome.of(unless_overtaken(manifests, merge.names, anew))
 
 
 def _begin(place: Place, merge: _Merge) -> Rewriting | None:
@@ -176,25 +165,20 @@ def _write_interval(place: Place, rewriting: Rewriting, interval: Interval) -> W
 
 def _swap(place: Place, merge: _Merge, rewriting: Rewriting, written: Sequence[Written]) -> Outcome:
     with place.open() as store:
-        try:
-            return Outcome.of(swap(store.stream(place.stream).manifests, rewriting, written))
-        except ConflictError:
-            if _is_intact(store, place, merge):
-                raise
-            return Outcome(is_conflict=True)
+        manifests = store.stream(place.stream).manifests
+        return Outcome.of(unless_overtaken(manifests, merge.names, partial(swap, manifests, rewriting, written)))
 
 
 def _give_up(place: Place, merge: _Merge, written: Sequence[Written], error: TidelogError) -> Outcome:
     """Remove what tasks have written, because another one failed."""
+
+    def fail() -> NoReturn:
+        raise error
+
     with place.open() as store:
         manifests = store.stream(place.stream).manifests
         give_up(manifests, [split.name for each in written for split in each.splits])
-        try:
-            raise error
-        except (ConflictError, NotFoundError):
-            if _is_intact(store, place, merge):
-                raise
-            return Outcome(is_conflict=True)
+        return Outcome.of(unless_overtaken(manifests, merge.names, fail))
 
 
 def _drop_deleted(place: Place) -> None:

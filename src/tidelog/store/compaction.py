@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from tidelog.model.errors import ConflictError, NotFoundError
 from tidelog.store.compactionplan import Merge, Policy, choose_merge
 from tidelog.store.manifest import Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
 from tidelog.store.reclaiming import DeadRows, choose_dead
-from tidelog.store.rewriting import rewrite
+from tidelog.store.rewriting import rewrite, unless_overtaken
 
 ATTEMPTS: Final = 20
 """How often in a row somebody else may be faster, before others are left to it."""
@@ -68,14 +68,10 @@ def compact(
             # With more bytes to read there may be something left to do.
             done = left is None or _choose(site, manifest, policy, max_step, dead) is None
             return Compacted(merges, before, after, read, written, conflicts, done)
-        try:
-            names = [split.name for split in merge.inputs]
-            result = rewrite(renewed(site, manifest), manifests, names, width=merge.width, is_over=is_over)
-        except (ConflictError, NotFoundError):
-            known = manifests.load().splits
-            if all(split.name in known for split in merge.inputs):
-                raise
-            # Somebody else merged or deleted some of them; their files may have gone with them.
+        names = [split.name for split in merge.inputs]
+        anew = partial(rewrite, renewed(site, manifest), manifests, names, width=merge.width, is_over=is_over)
+        result = unless_overtaken(manifests, names, anew)
+        if result is None:
             collisions += 1
             conflicts += 1
             if collisions == ATTEMPTS:

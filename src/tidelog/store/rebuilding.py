@@ -7,16 +7,16 @@ done: whoever is interrupted, by a crash too, begins again and finds less to do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from tidelog.index.entries import entry_dtype
 from tidelog.index.layout import Layout
-from tidelog.model.errors import ConflictError, NotFoundError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.manifest import Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
-from tidelog.store.rewriting import Rewritten, rewrite
+from tidelog.store.rewriting import Rewritten, rewrite, unless_overtaken
 from tidelog.store.split_info import SplitInfo
 
 
@@ -49,12 +49,8 @@ def rebuild_split(site: Site, manifests: ManifestLog, name: str) -> Rewritten | 
     info = manifests.load().splits.get(name)
     if info is None:
         return None
-    try:
-        return rewrite(site, manifests, [name], width=None if info.boundary is None else width)
-    except (ConflictError, NotFoundError):
-        if name in manifests.load().splits:
-            raise
-        return None
+    anew = partial(rewrite, site, manifests, [name], width=None if info.boundary is None else width)
+    return unless_overtaken(manifests, [name], anew)
 
 
 def is_complete(info: SplitInfo, layout: Layout) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.model.errors import ClosedError, ConflictError
+from tidelog.model.errors import ClosedError, ConflictError, NotFoundError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.model.time import INT64_MAX
 from tidelog.store.manifest import Change, Manifest, ManifestLog
@@ -183,6 +183,20 @@ def _leaving(site: Site, rewriting: Rewriting) -> SeqSet:
                 if len(leaving.spans) > _MOST_SPANS:
                     leaving = manifest.deleted_seen & SeqSet([(leaving.spans[0][0], leaving.stop)])
     return leaving
+
+
+def unless_overtaken(manifests: ManifestLog, names: Iterable[str], work: Callable[[], Rewritten]) -> Rewritten | None:
+    """Do some work on splits; None if it failed because somebody else merged or deleted one of them meanwhile.
+
+    Their files may have gone with them. What else goes wrong is raised.
+    """
+    try:
+        return work()
+    except (ConflictError, NotFoundError):
+        known = manifests.load().splits
+        if all(name in known for name in names):
+            raise
+        return None
 
 
 class _Results:
