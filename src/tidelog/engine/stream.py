@@ -1,4 +1,4 @@
-"""One stream as users see it: append, flush, scan, aggregate."""
+"""One stream as users see it: append, flush, maintain; what it is asked is in :mod:`tidelog.engine.queries`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tidelog.engine.altering import (
     wanted_schema,
 )
 from tidelog.engine.maintainer import Account
-from tidelog.engine.questions import Moment, Questions, column_names, moment, texts_of
+from tidelog.engine.queries import Queries
+from tidelog.engine.questions import Questions
 from tidelog.engine.toolate import AsideNeeded, Gate
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
@@ -39,7 +40,6 @@ from tidelog.model.evolution import Renames
 from tidelog.model.rows import Row, RowReader
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
-from tidelog.store.aggregation import Answers, aggregate, aggregate_all
 from tidelog.store.check import check_stream
 from tidelog.store.coarsening import Coarsened, coarsen, refuse_cut
 from tidelog.store.compaction import Compacted, compact
@@ -49,11 +49,9 @@ from tidelog.store.maintenance import Maintained, Maintenance
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, renewed
 from tidelog.store.options import StreamOptions, read_bindings
-from tidelog.store.positions import nth, rank
 from tidelog.store.rebuilding import rebuild
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
-from tidelog.store.scan import readable, scan
 from tidelog.store.shape import describe
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
@@ -72,7 +70,7 @@ _EVENT_TIMES: Final = frozenset(
 """What the time of a single event is; a dict with anything else there is left to the conversion of columns."""
 
 
-class Stream:
+class Stream(Queries):
     """A stream of a store. May be used from several threads; made by ``Store.stream`` and ``Store.create_stream``.
 
     Times are ints in ticks of the stream's clock, datetimes or ISO strings; ranges are half-open, ``[start, end)``,
@@ -524,112 +522,6 @@ class Stream:
             self._append_rows()
             return self._snapshots.of_tail(self._tail.view())
 
-    def scan(
-        self,
-        start: Any = None,
-        end: Any = None,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        *,
-        as_of: Moment = None,
-        seq: bool = False,
-    ) -> pa.RecordBatchReader:
-        """The events of a time range that satisfy ``where`` (a SQL condition), ordered by time, then by arrival.
-
-        ``seq`` adds the column ``_seq``, the number of each event in the order of arrival. ``as_of`` is a snapshot, or
-        such a number: then only events with smaller ones count. It may also be a set of them
-        (:class:`tidelog.store.seqset.SeqSet`). Lazy, with bounded memory.
-        """
-        snapshot, numbers = moment(as_of, self.snapshot)
-        layout = snapshot.layout
-        interval = layout.schema.clock.interval(start, end)
-        names = column_names(columns, seq, layout.schema, self.name)
-        condition = self._asked(layout).condition(where)
-        readable(snapshot, interval.start, interval.end, numbers)  # else what cannot be read is found by the first read
-        batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
-        stored = layout.stored
-        return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)
-
-    def aggregate(
-        self,
-        start: Any,
-        end: Any,
-        aggregates: Sequence[str] | str,
-        where: str | None = None,
-        *,
-        as_of: Moment = None,
-    ) -> dict[str, Any]:
-        """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
-
-        ``count``, ``sum``, ``min``, ``max``, ``avg`` of plain columns are answered from the index, whatever the length
-        of the range, as are user-defined aggregates (docs/aggregates.md) that the stream keeps; see :meth:`explain`.
-        Raises :class:`NotFoundError` for a user-defined one whose code is not here.
-        """
-        texts = texts_of(aggregates)
-        return dict(zip(texts, self._aggregate(start, end, texts, where, as_of).values, strict=True))
-
-    def explain(
-        self,
-        start: Any,
-        end: Any,
-        aggregates: Sequence[str] | str,
-        where: str | None = None,
-        *,
-        as_of: Moment = None,
-    ) -> str:
-        """How :meth:`aggregate` comes to its results, and what it reads."""
-        texts = texts_of(aggregates)
-        answers = self._aggregate(start, end, texts, where, as_of)
-        lines = [f"{text}: from {source}" for text, source in zip(texts, answers.sources, strict=True)]
-        counters = answers.counters
-        lines.append(f"visited {counters.nodes} nodes ({counters.node_reads} read), {counters.leaves} leaves")
-        return "\n".join(lines)
-
-    def _aggregate(self, start: Any, end: Any, texts: tuple[str, ...], where: str | None, as_of: Moment) -> Answers:
-        snapshot, numbers = moment(as_of, self.snapshot)
-        layout = snapshot.layout
-        interval = layout.schema.clock.interval(start, end)
-        asked = self._asked(layout)
-        question, condition = asked.question(texts), asked.condition(where)
-        return aggregate(snapshot, interval.start, interval.end, question, condition, numbers)
-
-    def aggregate_all(
-        self,
-        intervals: Iterable[tuple[Any, Any]],
-        aggregates: Sequence[str] | str,
-        where: str | None = None,
-        *,
-        as_of: Moment = None,
-    ) -> list[dict[str, Any]]:
-        """:meth:`aggregate` of many time ranges, each a pair of start and end, of one moment of the stream.
-
-        What the index knows is taken from it in one pass, so that even many overlapping ranges cost little more than
-        the leaves they end in. Everything else takes a scan of each range.
-        """
-        texts = texts_of(aggregates)
-        ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
-        snapshot, numbers = moment(as_of, self.snapshot)
-        layout = snapshot.layout
-        asked = self._asked(layout)
-        question, condition = asked.question(texts), asked.condition(where)
-        found = aggregate_all(snapshot, ranges, question, condition, numbers)
-        return [dict(zip(texts, answers.values, strict=True)) for answers in found]
-
-    def rank(self, time: Any, *, as_of: Snapshot | None = None) -> int:
-        """How many events are before a time."""
-        instant = self.schema.clock.instant(time)
-        return rank(self.snapshot() if as_of is None else as_of, instant)
-
-    def nth(self, index: int, columns: Sequence[str] | None = None, *, as_of: Snapshot | None = None) -> dict[str, Any]:
-        """Event number ``index`` in the order of (time, arrival), from 0; negative numbers count from the end."""
-        snapshot = self.snapshot() if as_of is None else as_of
-        names = column_names(columns, False, snapshot.layout.schema, self.name)
-        row: dict[str, Any] = nth(snapshot, index, names).to_pylist()[0]
-        return row
-
-    def __len__(self) -> int:
-        return int(self.aggregate(None, None, ["count(*)"])["count(*)"])
-
     def stats(self) -> dict[str, Any]:
         """Rows, bytes and the shape of the trees, as plain values.
 
@@ -646,15 +538,6 @@ class Stream:
         """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""
         self.flush()
         return check_stream(self._site, self._manifests)
-
-    def _asked(self, layout: Layout) -> Questions:
-        """What reads the texts of questions about snapshots with a layout."""
-        questions = self._questions
-        if questions.layout is not layout:
-            questions = Questions(layout, self.options)
-            if layout.schema == self.schema:
-                self._questions = questions
-        return questions
 
     def _check_open(self) -> None:
         if self._closed:
