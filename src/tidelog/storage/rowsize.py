@@ -17,6 +17,11 @@ class RowSize:
         self._others = [index for index, width in enumerate(widths) if width is None]
 
     @property
+    def fixed(self) -> int:
+        """The bytes of the values of a row that have a fixed width, rounded up."""
+        return -(-self._bits // 8)
+
+    @property
     def is_fixed(self) -> bool:
         """Whether all rows take the same."""
         return not self._others

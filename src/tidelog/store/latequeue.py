@@ -1,6 +1,6 @@
 """Late rows of a tail: those that are older than what is sealed, until they are merged into trees (spec 6.1, 11.1).
 
-Rows arrive in a :class:`MemoryRows`. When there are many, all of them become the *bulk*: sorted once, and given to the
+Rows arrive in :class:`LateArrivals`. When there are many, all of them become the *bulk*: sorted once, and given to the
 trees leaf by leaf, those with the most rows first, in slices between appends; meanwhile others arrive. Which rows of a
 bulk are merged is known here by a mask. On disk nothing has to say so: a merge is durable together with the commit of
 the tree it went to, and rows of the journal that a tree has are dropped by whoever reads both.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.merging import Shares
 from tidelog.model.schema import Schema
-from tidelog.storage.ordered import gathered
-from tidelog.store.memory import MemoryRows
+from tidelog.storage.numbered import Rows
+from tidelog.store.latearrivals import LateArrivals
 from tidelog.store.rows import Ints, concatenated, seqs, times
 
 
@@ -32,9 +32,12 @@ class Taker(Protocol):
     def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
         """How many such rows as these leaves can still take."""
 
-    def merge(self, rows: pa.RecordBatch) -> int:
-        """Put sorted rows where they belong; returns how many are new."""
+    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
+        """Put the rows of a sorted batch, or those at some places, where they belong; returns how many are new."""
 
+
+_PINNED: Final = 2
+"""Which fraction of the limit of late rows may stay in memory with late rows that were not copied yet."""
 
 Claim = tuple[Taker, int, int]
 """A tree and the times of rows that belong into it: from the first up to the second, which is excluded."""
@@ -49,7 +52,7 @@ class LateQueue:
         self._stored = stored
         self._most_rows = most_rows
         self._most_bytes = most_bytes
-        self._arriving = MemoryRows(schema, stored)
+        self._arriving = LateArrivals(schema, stored, most_bytes // _PINNED)
         self._bulk: pa.RecordBatch | None = None
         self._left = np.empty(0, np.bool_)
         """Which rows of the bulk are not merged."""
@@ -82,10 +85,9 @@ class LateQueue:
         """Whether there are so many times the rows, or bytes, that are to be kept in memory, or more."""
         return self.rows >= factor * self._most_rows or self.bytes >= factor * self._most_bytes
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take in rows; their memory must not change afterwards."""
-        self._arriving.add(batch)
-        self.unsaved_bytes += batch.nbytes
+    def add(self, rows: Rows, places: Ints) -> None:
+        """Take in the rows at some rising places; the memory of all rows must not change afterwards."""
+        self.unsaved_bytes += self._arriving.add(rows, places)
 
     def note_saved(self) -> None:
         """All rows are durable somewhere."""
@@ -93,14 +95,14 @@ class LateQueue:
 
     def sorted(self) -> list[pa.RecordBatch]:
         """All rows, as sorted batches."""
-        return [batch for batch in (self._rest(), self._arriving.sorted()) if batch.num_rows]
+        return [batch for batch in (self._rest(), self._arriving.copied().sorted()) if batch.num_rows]
 
     def since(self, seq: int) -> list[pa.RecordBatch]:
         """The rows with sequence numbers from ``seq`` on."""
         rest = self._rest()
         wanted = seqs(rest) >= seq
         found = [rest.filter(pa.array(wanted))] if wanted.any() else []
-        return found + self._arriving.since(seq)
+        return found + self._arriving.copied().since(seq)
 
     def _rest(self) -> pa.RecordBatch:
         """What is left of the bulk."""
@@ -114,7 +116,7 @@ class LateQueue:
     def begin(self) -> None:
         """Make a bulk of all rows."""
         self.end()
-        self._bulk = self._arriving.take()
+        self._bulk = self._arriving.copied().take()
         self._left = np.ones(self._bulk.num_rows, np.bool_)
         self._left_rows = self._bulk.num_rows
         self._row_bytes = self._bulk.nbytes / max(1, self._bulk.num_rows)
@@ -123,14 +125,15 @@ class LateQueue:
         """Merge no more: what is left of the bulk waits with the rows that have come since."""
         rest, self._bulk, self._left_rows = self._rest(), None, 0
         if rest.num_rows:
-            come = self._arriving.take()
-            self._arriving.add(rest)  # first: it is older, as :meth:`MemoryRows.since` wants it
-            self._arriving.add(come)
+            arrived = self._arriving.copied()
+            come = arrived.take()
+            arrived.add(rest)  # first: it is older, as :meth:`MemoryRows.since` wants it
+            arrived.add(come)
 
     def take(self) -> pa.RecordBatch:
         """Remove and return all rows, sorted."""
         self.end()
-        return self._arriving.take()
+        return self._arriving.copied().take()
 
     def merge_slice(self, claims: Sequence[Claim], most_leaves: int, fewest_rows: int) -> int:
         """Merge rows of the bulk into the leaves that get the most of them; returns how many rows left the queue.
@@ -176,11 +179,7 @@ class LateQueue:
         lengths = lasts - firsts
         places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
         places = places[self._left[places]]
-        first, last = int(places[0]), int(places[-1]) + 1
-        is_run = last - first == len(places)
-        offer.taker.merge(
-            self._bulk.slice(first, last - first) if is_run else gathered([self._bulk], places, self._stored)
-        )
+        offer.taker.merge(self._bulk, places)
         self._left[places] = False
         self._left_rows -= len(places)
         return len(places)

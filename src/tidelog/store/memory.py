@@ -163,8 +163,8 @@ class MemoryRows:
 
 def split_late(
     rows: Rows, schema: Schema, stored: pa.Schema, sealed: int | None, *, to_encode: bool = False
-) -> tuple[AnyRows, pa.RecordBatch | None]:
-    """Rows that can still be kept in order, and those older than what is ``sealed``, if there are any.
+) -> tuple[AnyRows, Ints | None]:
+    """Rows that can still be kept in order, and the places of those older than what is ``sealed``, if there are any.
 
     With ``to_encode``, which is for values of fixed width, the former are copied by whoever encodes them if possible.
     """
@@ -174,7 +174,7 @@ def split_late(
     if not len(at) or at.min() >= sealed:
         return rows, None
     fresh, below = parted(at, sealed)
-    late = gathered([rows], below.copy(), stored)
+    late = below.copy()
     if to_encode and isinstance(rows, NumberedRows):
         fresh_at = at[fresh]
         if is_sorted(fresh_at):

@@ -206,11 +206,11 @@ class OpenSplit:
         """How many such rows as these leaves can still take."""
         return self._tree.room(leaves, rows)
 
-    def merge(self, rows: pa.RecordBatch) -> int:
+    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
         """Put sorted late rows where they belong, with effect from the next flush; see :meth:`TreeWriter.merge`."""
         self._key = object()
         self._next_commit = None
-        return self._tree.merge(rows)
+        return self._tree.merge(batch, places)
 
     def next_commit(self) -> tuple[int, int]:
         """Number and position of the commit that :meth:`flush` would make, or has made if nothing came since."""

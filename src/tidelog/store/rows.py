@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,13 @@ from tidelog.model.arrays import integer_column, integers
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
-from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
+from tidelog.storage.ordered import AnyRows, OrderedRows, gathered, gathered_by_threads
 from tidelog.store.ordering import order_of
 
 Ints = npt.NDArray[np.int64]
+
+_MANY: Final = 1 << 17
+"""Rows that are gathered by several threads."""
 
 
 def with_seq(batch: pa.RecordBatch, first: int, stored: pa.Schema) -> pa.RecordBatch:
@@ -64,10 +68,14 @@ def are_in_order(batch: AnyRows, schema: Schema) -> bool:
 
 
 def sorted_rows(parts: Sequence[Rows], schema: Schema, stored: pa.Schema) -> pa.RecordBatch:
-    """Rows in the order of (time, ``_seq``), as stored rows. Fast if times mostly rise."""
+    """Rows in the order of (time, ``_seq``), as stored rows. Fast if times mostly rise.
+
+    Not for the encoding threads, which may be asked to help.
+    """
     order, _ = sorting_of(parts, schema)
     if order is not None:
-        return gathered(parts, order, stored)
+        gather = gathered if len(order) < _MANY else gathered_by_threads
+        return gather(parts, order, stored)
     return concatenated([as_stored(part, stored) for part in parts], stored)
 
 

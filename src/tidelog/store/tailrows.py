@@ -71,7 +71,7 @@ class TailRows:
         fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed)
         self._fresh.add(as_stored(fresh, self._stored))
         if late is not None:
-            self.late.add(late)
+            self.late.add(rows, late)
         self.counters = counters
 
     def accept(self, batch: pa.RecordBatch) -> None:
@@ -117,9 +117,9 @@ class TailRows:
         self.is_taken = True
         to_encode = self._fresh.is_fixed
         fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed, to_encode=to_encode)
-        self._observe(rows, 0 if late is None else late.num_rows)
+        self._observe(rows, 0 if late is None else len(late))
         if late is not None:
-            self.late.add(late)
+            self.late.add(rows, late)
         return fresh
 
     def _observe(self, rows: Rows, queued: int) -> None:

@@ -119,12 +119,40 @@ def _runs(rows: Ints) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRows:
+    """Rows to be merged, where they are: all of a batch, or some of its rows."""
+
+    batch: pa.RecordBatch
+    """Sorted by (time, sequence number)."""
+    places: Ints | None = None
+    """Which of its rows, rising; None for all."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        rows: int = self.batch.num_rows if self.places is None else len(self.places)
+        return rows
+
+    def integers(self, column: int) -> Ints:
+        """The values of a column of 64-bit numbers without nulls."""
+        values = integers(self.batch.column(column))
+        return values if self.places is None else values[self.places]
+
+    def slice(self, start: int, length: int) -> LateRows:
+        """Some rows, of which there must be one, without what is before and behind them in the batch."""
+        if self.places is None:
+            return LateRows(self.batch.slice(start, length))
+        places = self.places[start : start + length]
+        low, high = int(places[0]), int(places[-1]) + 1
+        return LateRows(self.batch.slice(low, high - low), places - low)
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """Puts new rows into a run of leaves."""
 
     layout: Layout
-    new: pa.RecordBatch
-    """Sorted by (time, sequence number)."""
+    new: LateRows
     new_cuts: Ints
     """The leaf with number ``i`` in the run gets the new rows ``new_cuts[i]`` to ``new_cuts[i + 1]``."""
     before: Ints
@@ -136,9 +164,9 @@ class Merge:
         Raises :class:`InputError` for a row that belongs among rows of the same time at the end of the leaf before:
         rows come in the order of their numbers, so one that comes late is behind all others of its time.
         """
-        layout = self.layout
-        old_times, new_times = (integers(rows.column(layout.time)) for rows in (old, self.new))
-        old_numbers, new_numbers = (integers(rows.column(layout.sequence)) for rows in (old, self.new))
+        layout, new = self.layout, self.new
+        old_times, old_numbers = (integers(old.column(column)) for column in (layout.time, layout.sequence))
+        new_times, new_numbers = (new.integers(column) for column in (layout.time, layout.sequence))
         leaves = np.repeat(np.arange(len(cuts) - 1), np.diff(self.new_cuts))
         order, times = np.empty((2, old.num_rows + len(new_times)), np.int64)
         at = np.empty(len(new_times), np.int64)
@@ -147,6 +175,7 @@ class Merge:
         last_before = np.maximum(at - 1, firsts)
         is_behind = (old_times[last_before] < new_times) | (old_numbers[last_before] < new_numbers) | (at == firsts)
         counts = np.diff(self.new_cuts)
+        places = at + np.arange(len(at))
         if not is_behind.all():
             is_early = (new_times == old_times[firsts]) & (new_times == self.before[leaves])
             is_early &= new_numbers < old_numbers[firsts]
@@ -160,8 +189,11 @@ class Merge:
                 )
             order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
             times = np.concatenate([old_times, new_times])[order]
+            places = np.flatnonzero(order >= old.num_rows)
+        if new.places is not None:
+            order[places] = new.places[order[places] - old.num_rows] + old.num_rows
         new_cuts = cuts + np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return OrderedRows(layout.stored, (old, self.new), order, times), new_cuts
+        return OrderedRows(layout.stored, (old, new.batch), order, times), new_cuts
 
     def _sorted_anew(
         self,
@@ -184,7 +216,7 @@ class Merge:
         return order[~is_again], totals - np.diff(cuts)
 
 
-def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: pa.RecordBatch) -> list[LeafUpdate]:
+def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: LateRows) -> list[LeafUpdate]:
     """What is to be done with leaves for them to get their shares of rows."""
     leaves, cuts = shares.leaves, shares.cuts
     # Left of the first leaf is none: any time will do that is not its first one.
@@ -221,19 +253,19 @@ def with_states(layout: Layout, updates: Sequence[LeafUpdate]) -> tuple[list[Lea
     return [update._replace(change=partial(change, index)) for index, update in enumerate(updates)], states
 
 
-def check_late(layout: Layout, rows: pa.RecordBatch, last: tuple[int, int] | None) -> None:
+def check_late(layout: Layout, rows: LateRows, last: tuple[int, int] | None) -> None:
     """Raise :class:`InputError` unless rows can be merged: of the stored schema, sorted, and none behind the last one.
 
     They are sorted by (time, sequence number), without two that are equal in both.
     """
-    if not rows.schema.equals(layout.stored):
+    if not rows.batch.schema.equals(layout.stored):
         raise InputError(
-            f"found a batch of the columns {', '.join(rows.schema.names)}, expected the stored ones, "
+            f"found a batch of the columns {', '.join(rows.batch.schema.names)}, expected the stored ones, "
             f"{', '.join(layout.stored.names)}, of the types in the schema"
         )
     if not rows.num_rows:
         return
-    times, numbers = (integers(rows.column(column)) for column in (layout.time, layout.sequence))
+    times, numbers = (rows.integers(column) for column in (layout.time, layout.sequence))
     row = int(kernels.first_disorder(times, numbers))
     if row >= 0:
         raise InputError(

@@ -19,6 +19,7 @@ from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank, read_full_node
 from tidelog.index.tabtree.merging import (
     GROWTH,
+    LateRows,
     LeafBounds,
     Shares,
     check_late,
@@ -176,21 +177,23 @@ class TreeWriter:
         room: Ints = GROWTH * self._container.leaf_rows(rows) - self.leaf_bounds().rows[leaves]
         return np.maximum(room, 0)
 
-    def merge(self, rows: pa.RecordBatch) -> int:
+    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
         """Put late rows where they belong; returns how many are new, for those that are there already are dropped.
 
-        The rows are sorted by (time, sequence number) and not behind the last one appended. It takes effect, all of it
+        These are the rows of a batch, or those at some rising ``places`` of it, which need not be copied before. They
+        are sorted by (time, sequence number) and not behind the last one appended. It takes effect, all of it
         or nothing, with the next flush of the container. Raises :class:`InputError`, and has done nothing, for other
         rows, and for more of them than a leaf has :meth:`room` for. Reads and writes every leaf that gets rows and the
         nodes above them once (spec/event-store.md 6.2): who has many rows merges them in several calls.
         """
         self._check_open()
+        rows = LateRows(batch, places)
         check_late(self.layout, rows, self._last)
         if not rows.num_rows:
             return 0
         bounds = self.leaf_bounds()
-        shares = shares_of(bounds, integers(rows.column(self.layout.time)))
-        leaves, room = shares.leaves, self.room(shares.leaves, rows)
+        shares = shares_of(bounds, rows.integers(self.layout.time))
+        leaves, room = shares.leaves, self.room(shares.leaves, batch)
         if (shares.counts > room).any():
             index = int(np.argmax(shares.counts > room))
             raise InputError(

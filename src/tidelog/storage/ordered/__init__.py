@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arrays import integers
+from tidelog.storage import workers
 from tidelog.storage.codec import Ints
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.ordered import kernels
 
 _threads = threading.local()
 
@@ -22,6 +27,8 @@ _WORDS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 _Column: TypeAlias = pa.Array | NumberedRows
 """Values of a column; rows stand for their numbers."""
+
+_NO_WORDS: Final = np.empty(0, np.uint64)
 
 _LOCAL: Final = 4
 """Rows that are copied next to each other before they are gathered, at most, for each one that is wanted."""
@@ -98,6 +105,34 @@ def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.Record
     return pa.RecordBatch.from_arrays(list(_columns(parts, order, schema, range(len(schema)))), schema=schema)
 
 
+def gathered_by_threads(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
+    """Like :func:`gathered`, for many rows: each of the encoding threads, to which the caller does not belong, takes
+    another column."""
+    jobs = [
+        partial(next, _columns(parts, order, schema, range(index, index + 1))) for index in range(len(schema.types))
+    ]
+    return pa.RecordBatch.from_arrays(workers.together(jobs), schema=schema)
+
+
+def picked(parts: Sequence[tuple[Rows, Ints]], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows at some places of each part, with their numbers if there are any, one part behind the other."""
+    ends = list(accumulate((len(places) for _, places in parts), initial=0))
+    wanted = [_Wanted(places, is_local=True) for _, places in parts]
+    columns = []
+    for index, type in enumerate(schema.types):
+        sources = [_column(part, index) for part, _ in parts]
+        word = _word(type, sources)
+        if word is None:
+            columns.append(pa.concat_arrays([one.taken([source]) for one, source in zip(wanted, sources, strict=True)]))
+            continue
+        memory, owner = allocate(ends[-1] * word().itemsize)
+        found = memory.view(word)
+        for one, source, first, last in zip(wanted, sources, ends, ends[1:], strict=False):
+            one.put([source], found[first:last], word)
+        columns.append(pa.Array.from_buffers(type, ends[-1], [None, owner], 0))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema, indexes: range) -> Iterator[pa.Array]:
     types = schema.types
     if not len(order):
@@ -106,9 +141,9 @@ def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema, indexes: ran
     low, high = int(order.min()), int(order.max()) + 1
     parts = _between(parts, low, high)
     order = order - low if low else order
-    is_local = high - low <= _LOCAL * len(order)
+    wanted = _Wanted(order, is_local=high - low <= _LOCAL * len(order))
     for index in indexes:
-        yield _gathered([_column(part, index) for part in parts], types[index], order, is_local)
+        yield wanted.gathered([_column(part, index) for part in parts], types[index])
 
 
 def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:
@@ -128,25 +163,52 @@ def _column(part: Rows, index: int) -> _Column:
     return part.batch.column(index) if index < part.batch.num_columns else part
 
 
-def _gathered(parts: list[_Column], type: pa.DataType, order: Ints, is_local: bool) -> pa.Array:
-    word = None if pa.types.is_boolean(type) else _width(type)
-    if word is None or any(part.null_count for part in parts if not isinstance(part, NumberedRows)):
+class _Wanted:
+    """Places of rows that are wanted, for one column after the other."""
+
+    def __init__(self, order: Ints, *, is_local: bool) -> None:
+        """``is_local`` if they are near to one another."""
+        self._order = order
+        self._is_local = is_local
+        self._follow: npt.NDArray[np.uint8] | None = None
+
+    def gathered(self, parts: list[_Column], type: pa.DataType) -> pa.Array:
+        """The values that a column, which is in some parts, has at these places."""
+        word = _word(type, parts)
+        if word is None:
+            return self.taken(parts)
+        memory, owner = allocate(len(self._order) * word().itemsize)
+        self.put(parts, memory.view(word), word)
+        return pa.Array.from_buffers(type, len(self._order), [None, owner], 0)
+
+    def taken(self, parts: list[_Column]) -> pa.Array:
+        """The same for values of any type."""
         arrays = [pa.array(_values(part, np.int64)) if isinstance(part, NumberedRows) else part for part in parts]
         whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-        return whole.take(pa.array(order))
-    memory, owner = allocate(len(order) * word().itemsize)
-    found = memory.view(word)
-    # Another mode of taking would check each index, and write to memory of its own first.
-    if len(parts) == 1 and isinstance(parts[0], NumberedRows):
-        np.add(order, parts[0].first, out=found.view(np.int64))
-    elif len(parts) == 1:
-        np.take(_values(parts[0], word), order, out=found, mode="clip")
-    elif is_local:
-        np.take(_joined(parts, word), order, out=found, mode="clip")
-    else:
-        for values, places, rows in _by_part(parts, word, order):
-            found[rows] = values[places]
-    return pa.Array.from_buffers(type, len(order), [None, owner], 0)
+        return whole.take(pa.array(self._order))
+
+    def put(self, parts: list[_Column], found: npt.NDArray[Any], word: Any) -> None:
+        """The same for machine words, which are put into memory for so many."""
+        order = self._order
+        if len(parts) == 1 and isinstance(parts[0], NumberedRows):
+            np.add(order, parts[0].first, out=found.view(np.int64))
+        elif not self._is_local and len(parts) > (2 if word is np.uint64 else 1):
+            for values, places, rows in _by_part(parts, word, order):
+                found[rows] = values[places]
+        elif word is np.uint64:
+            self._gather_words(parts, found)
+        else:
+            values = _values(parts[0], word) if len(parts) == 1 else _joined(parts, word)
+            # Another mode of taking would check each index, and write to memory of its own first.
+            np.take(values, order, out=found, mode="clip")
+
+    def _gather_words(self, parts: list[_Column], found: npt.NDArray[np.uint64]) -> None:
+        """Gather 64-bit values; those that follow one another, as most do if late rows come in bulk, are copied."""
+        if self._follow is None:
+            self._follow = np.empty(-(-len(self._order) // kernels.STRETCH), np.uint8)
+            kernels.find_stretches(self._order, self._follow)
+        some = [_joined(parts, np.uint64)] if len(parts) > 2 else [_values(part, np.uint64) for part in parts]
+        kernels.gather(some[0], some[1] if len(some) > 1 else _NO_WORDS, self._order, self._follow, found)
 
 
 def _joined(parts: list[_Column], word: Any) -> npt.NDArray[Any]:
@@ -197,6 +259,14 @@ def words(count: int, word: Any) -> npt.NDArray[Any]:
     return found
 
 
+def _word(type: pa.DataType, parts: Sequence[_Column]) -> Any:
+    """The machine word of the values of a column, which is in some parts; None if they are not all such words."""
+    word = _width(type)
+    is_whole = word is None or not any(part.null_count for part in parts if not isinstance(part, NumberedRows))
+    return word if is_whole else None
+
+
+@functools.cache
 def _width(type: pa.DataType) -> Any:
     """The machine word of values of a type; None if they are not such words."""
     is_word = pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_temporal(type)
