@@ -37,7 +37,8 @@ def merged(tree: Tree, batch: pa.RecordBatch) -> None:
     room = tree.writer.room(shares.leaves, batch)
     fits = np.repeat(shares.counts <= room, shares.counts)
     chosen = batch.filter(pa.array(fits))
-    assert tree.writer.merge(chosen) == chosen.num_rows
+    given = (batch, np.flatnonzero(fits)) if batch.num_rows % 2 else (chosen, None)
+    assert tree.writer.merge(*given) == chosen.num_rows
     if chosen.num_rows:
         tree.batches.append(chosen)
 

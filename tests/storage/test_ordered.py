@@ -7,12 +7,14 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.storage import ordered
+from support.memory_medium import MemoryMedium
+from support.profiles import scaled
+from tidelog.storage import Container, Options, ordered
 from tidelog.storage.numbered import NumberedRows, Rows
-from tidelog.storage.ordered import OrderedRows, gathered
+from tidelog.storage.ordered import OrderedRows, OrderedRuns, gathered, gathered_by_threads, picked
 
 FIRST = 1 << 40
 
@@ -70,3 +72,68 @@ def test_ordered_rows_are_cut_like_a_batch(sizes: list[int], start: int, length:
     assert rows.times.tolist() == times[start : None if length is None else start + length].tolist()
     for row in range(-rows.num_rows, rows.num_rows):
         assert rows.number(row) == expected.column("number")[row].as_py()
+
+
+STRETCHES = st.lists(st.tuples(st.integers(0, 399), st.sampled_from([1, 2, 31, 32, 33, 100])), min_size=1, max_size=9)
+
+
+@settings(max_examples=scaled(60))
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=3), STRETCHES)
+def test_long_stretches_are_gathered(sizes: list[int], stretches: list[tuple[int, int]]) -> None:
+    whole = table(sum(sizes), 2)
+    places = np.concatenate([np.arange(first, first + length) for first, length in stretches])
+    places = places[places < sum(sizes)]
+    parts, expected = parts_of(whole, sizes), whole.take(pa.array(places, pa.int64()))
+    assert gathered(parts, places, whole.schema).equals(expected)
+    assert gathered_by_threads(parts, places, whole.schema).equals(expected)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.integers(0, 100))
+def test_rows_of_several_batches_are_picked(sizes: list[int], seed: int) -> None:
+    whole, dice = table(sum(sizes), 3), np.random.default_rng(seed)
+    chosen = [np.flatnonzero(dice.random(size) < 0.7) for size in sizes]
+    firsts = np.cumsum(sizes) - sizes
+    places = np.concatenate([places + first for places, first in zip(chosen, firsts, strict=True)])
+    expected = whole.take(pa.array(places, pa.int64()))
+    parts = parts_of(whole, sizes)
+    assert picked(list(zip(parts, chosen, strict=True)), whole.schema).equals(expected)
+    runs = OrderedRuns(tuple(OrderedRows(whole.schema, (p,), c, c) for p, c in zip(parts, chosen, strict=True)))
+    assert runs.num_rows == len(places)
+    assert pa.RecordBatch.from_arrays(list(runs.columns()), schema=whole.schema).equals(expected)
+
+
+@settings(max_examples=scaled(40))
+@given(
+    st.lists(
+        st.sampled_from(["ordered", "ordered", "ordered", "batch", "leaf", "node", "later", "flush"]), max_size=20
+    ),
+    st.integers(1, 60),
+    st.sampled_from([1, 7, 1000]),
+)
+def test_batches_that_are_encoded_together_are_stored_like_others(steps: list[str], rows: int, run_rows: int) -> None:
+    whole = table(rows, 4).drop_columns(["text", "money"])
+    order = np.random.default_rng(rows).permutation(rows)
+    options = Options(leaf_rows=7, run_rows=run_rows)
+    expected: list[pa.RecordBatch | bytes] = []
+    with Container.create(MemoryMedium(), "c", whole.schema, options) as container:
+        for number, step in enumerate(steps):
+            if step in ("ordered", "batch"):
+                given = OrderedRows(whole.schema, (whole,), order, order) if step == "ordered" else whole
+                taken = whole.take(pa.array(order)) if step == "ordered" else whole
+                leaves = [taken.slice(start, 7) for start in range(0, rows, 7)]
+                assert container.extend(given) == range(len(expected), len(expected) + len(leaves))
+                expected += leaves
+            elif step == "flush":
+                container.flush()
+            else:
+                content = whole.slice(0, 5) if step == "leaf" else b"node %d" % number
+                id = container.append_later(lambda node=content: node) if step == "later" else container.append(content)
+                assert id == len(expected)
+                expected.append(content)
+        container.flush()
+        for id, content in enumerate(expected):
+            if isinstance(content, bytes):
+                assert container.read_node(id) == content
+            else:
+                assert container.read(id).equals(content)
+        assert container.check() == []

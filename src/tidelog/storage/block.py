@@ -38,7 +38,7 @@ from tidelog.storage.codec.numeric.consecutive import encode_consecutive
 from tidelog.storage.codec.numeric.decoder import find_in_range
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import NumberedRows
-from tidelog.storage.ordered import AnyRows, OrderedRows
+from tidelog.storage.ordered import AnyRows, OrderedRows, OrderedRuns
 from tidelog.storage.summary import SUMMARY, summarise, summarise_consecutive
 from tidelog.storage.valuerange import ValueRange
 
@@ -80,7 +80,7 @@ class Frames:
 
 
 def encode_leaves(
-    batch: AnyRows, cuts: Ints, first_id: int, words: Words | None = None, ids: Ints | None = None
+    batch: AnyRows | OrderedRuns, cuts: Ints, first_id: int, words: Words | None = None, ids: Ints | None = None
 ) -> Frames:
     """Encode a run of leaves: rows ``cuts[i]`` to ``cuts[i + 1]`` of ``batch`` become block ``first_id + i``.
 
@@ -94,7 +94,8 @@ def encode_leaves(
     offsets = np.empty((columns, blocks), np.int64)
     lengths = np.empty((columns, blocks), np.int64)
     summaries = np.empty((blocks, columns), SUMMARY)
-    for c, column in enumerate(content.columns() if isinstance(content, OrderedRows) else content.columns):
+    arrays = content.columns() if isinstance(content, OrderedRows | OrderedRuns) else content.columns
+    for c, column in enumerate(arrays):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
         summaries[:, c] = summarise(column, cuts, pieces.distinct)

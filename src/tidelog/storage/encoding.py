@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.storage import block, workers
 from tidelog.storage.codec import Ints
-from tidelog.storage.ordered import AnyRows
+from tidelog.storage.ordered import AnyRows, OrderedRows, OrderedRuns
 
 RUN_ROWS = 1 << 18
 """Rows encoded by one task, with one kernel call per column for all of them; fewer if they are long."""
@@ -38,6 +39,9 @@ class EncodingLine:
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
+        self._held: list[tuple[OrderedRows, Ints]] = []
+        """Rows, and where they are cut into leaves, that are behind those that are gathered."""
+        self._held_rows = 0
         self._running: deque[Future[block.Frames] | Callable[[], block.Frames]] = deque()
         """Runs in order: being encoded, or to be made when their turn comes."""
         self._spare_words: list[block.Words] = []
@@ -49,6 +53,7 @@ class EncodingLine:
 
     def add_leaf(self, batch: pa.RecordBatch) -> int:
         """One block of a few rows; such blocks are gathered and encoded together."""
+        self._encode_held()
         self._gathered.append(batch)
         self._gathered_rows += batch.num_rows
         self._gathered_bytes += batch.nbytes
@@ -58,28 +63,41 @@ class EncodingLine:
         return self.next_id - 1
 
     def add_leaves(self, batch: AnyRows, leaf_rows: int, size: int) -> range:
-        """A batch of ``size`` bytes cut into blocks of ``leaf_rows`` rows."""
+        """A batch of ``size`` bytes cut into blocks of ``leaf_rows`` rows.
+
+        Rows that have to be put in order are copied for that, so a few batches of them can be encoded together, at the
+        price of one.
+        """
         self._encode_gathered()
         first = self.next_id
         average = max(1, size // batch.num_rows)
         run = max(1, min(self._run_rows, _RUN_BYTES // average) // leaf_rows) * leaf_rows
+        if isinstance(batch, OrderedRows):
+            if self._held_rows + batch.num_rows > run + run // 4:
+                self._encode_held()
+            if batch.num_rows < run:
+                self._hold(batch, leaf_rows)
+                if self._held_rows >= run:
+                    self._encode_held()
+                return range(first, self.next_id)
+        self._encode_held()
         for start in range(0, batch.num_rows, run):
             part = batch.slice(start, run)
-            cuts = np.append(np.arange(0, part.num_rows, leaf_rows, dtype=np.int64), part.num_rows)
+            cuts = _cuts(part.num_rows, leaf_rows)
             self._submit(partial(self._encode_leaves, part, cuts, self.next_id))
             self.next_id += len(cuts) - 1
         return range(first, self.next_id)
 
     def add_node(self, content: bytes) -> int:
         """One block of bytes."""
-        self._encode_gathered()
+        self._encode_pending()
         self._submit(partial(block.encode_node, content, self.next_id))
         self.next_id += 1
         return self.next_id - 1
 
     def add_later(self, make: Callable[[], bytes]) -> int:
         """One block of bytes, which ``make`` is asked for when every block before it has been delivered."""
-        self._encode_gathered()
+        self._encode_pending()
         id = self.next_id
         self.next_id += 1
         self._running.append(lambda: block.encode_node(make(), id))
@@ -87,7 +105,7 @@ class EncodingLine:
 
     def drain(self) -> None:
         """Encode and deliver everything added so far."""
-        self._encode_gathered()
+        self._encode_pending()
         while self._running:
             self._deliver_next()
 
@@ -96,6 +114,33 @@ class EncodingLine:
         for run in self._running:
             if isinstance(run, Future):
                 run.cancel()
+
+    def _encode_pending(self) -> None:
+        self._encode_gathered()
+        self._encode_held()
+
+    def _hold(self, rows: OrderedRows, leaf_rows: int) -> None:
+        cuts = _cuts(rows.num_rows, leaf_rows)
+        self._held.append((rows, cuts))
+        self._held_rows += rows.num_rows
+        self.next_id += len(cuts) - 1
+
+    def _encode_held(self) -> None:
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        self._held_rows = 0
+        runs = OrderedRuns(tuple(rows for rows, _ in held))
+        ends = accumulate((rows.num_rows for rows, _ in held), initial=0)
+        cuts = [cuts[:-1] + before for before, (_, cuts) in zip(ends, held, strict=False)]
+        self._submit(
+            partial(
+                self._encode_leaves,
+                runs,
+                np.append(np.concatenate(cuts), runs.num_rows),
+                self.next_id - sum(map(len, cuts)),
+            )
+        )
 
     def _encode_gathered(self) -> None:
         if not self._gathered:
@@ -107,7 +152,7 @@ class EncodingLine:
         whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         self._submit(partial(self._encode_leaves, whole, cuts, self.next_id - len(batches)))
 
-    def _encode_leaves(self, rows: AnyRows, cuts: Ints, first_id: int) -> block.Frames:
+    def _encode_leaves(self, rows: AnyRows | OrderedRuns, cuts: Ints, first_id: int) -> block.Frames:
         try:
             words = self._spare_words.pop()
         except IndexError:  # several threads may be after the last one
@@ -125,3 +170,8 @@ class EncodingLine:
         self._deliver(frames)
         if len(self._spare_words) <= workers.THREADS:
             self._spare_words.append(frames.words)
+
+
+def _cuts(rows: int, leaf_rows: int) -> Ints:
+    """Where so many rows are cut into leaves, with the end behind."""
+    return np.append(np.arange(0, rows, leaf_rows, dtype=np.int64), rows)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -72,7 +71,7 @@ class OrderedRows:
     def numbers(self) -> Ints:
         """The sequence numbers of all rows."""
         last = len(self.schema) - 1
-        return integers(next(_columns(self.parts, self.order, self.schema, range(last, last + 1))))
+        return integers(next(_columns([(self.parts, self.order)], self.schema, [last])))
 
     @property
     def pinned_rows(self) -> int:
@@ -89,61 +88,129 @@ class OrderedRows:
 
     def columns(self) -> Iterator[pa.Array]:
         """The columns, one after the other: whoever is done with one before the next has its memory used again."""
-        return _columns(self.parts, self.order, self.schema, range(len(self.schema)))
+        return _columns([(self.parts, self.order)], self.schema)
 
     def gathered(self) -> pa.RecordBatch:
         """The rows as a batch."""
         return gathered(self.parts, self.order, self.schema)
 
 
+@dataclass(frozen=True)
+class OrderedRuns:
+    """Ordered rows, each run of them behind the one before, to be encoded together."""
+
+    runs: tuple[OrderedRows, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """With the sequence numbers, the last column."""
+        return self.runs[0].schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return sum(run.num_rows for run in self.runs)
+
+    def columns(self) -> Iterator[pa.Array]:
+        """The columns, see :meth:`OrderedRows.columns`."""
+        return _columns([(run.parts, run.order) for run in self.runs], self.schema)
+
+
 AnyRows: TypeAlias = Rows | OrderedRows
 """Rows to be stored, in any of their forms."""
+
+_Chosen: TypeAlias = tuple[Sequence[Rows], Ints]
+"""Parts, and places of rows among those of all of them."""
 
 
 def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of some parts in an order, with their numbers if there are any, as a batch of a schema."""
-    return pa.RecordBatch.from_arrays(list(_columns(parts, order, schema, range(len(schema)))), schema=schema)
+    return pa.RecordBatch.from_arrays(list(_columns([(parts, order)], schema)), schema=schema)
 
 
 def gathered_by_threads(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
     """Like :func:`gathered`, for many rows: each of the encoding threads, to which the caller does not belong, takes
     another column."""
-    jobs = [
-        partial(next, _columns(parts, order, schema, range(index, index + 1))) for index in range(len(schema.types))
-    ]
+    jobs = [partial(next, _columns([(parts, order)], schema, [index])) for index in range(len(schema))]
     return pa.RecordBatch.from_arrays(workers.together(jobs), schema=schema)
 
 
 def picked(parts: Sequence[tuple[Rows, Ints]], schema: pa.Schema) -> pa.RecordBatch:
     """The rows at some places of each part, with their numbers if there are any, one part behind the other."""
-    ends = list(accumulate((len(places) for _, places in parts), initial=0))
-    wanted = [_Wanted(places, is_local=True) for _, places in parts]
-    columns = []
-    for index, type in enumerate(schema.types):
-        sources = [_column(part, index) for part, _ in parts]
-        word = _word(type, sources)
-        if word is None:
-            columns.append(pa.concat_arrays([one.taken([source]) for one, source in zip(wanted, sources, strict=True)]))
-            continue
-        memory, owner = allocate(ends[-1] * word().itemsize)
-        found = memory.view(word)
-        for one, source, first, last in zip(wanted, sources, ends, ends[1:], strict=False):
-            one.put([source], found[first:last], word)
-        columns.append(pa.Array.from_buffers(type, ends[-1], [None, owner], 0))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    chosen = [([part], places) for part, places in parts]
+    return pa.RecordBatch.from_arrays(list(_columns(chosen, schema)), schema=schema)
 
 
-def _columns(parts: Sequence[Rows], order: Ints, schema: pa.Schema, indexes: range) -> Iterator[pa.Array]:
+def _columns(chosen: Sequence[_Chosen], schema: pa.Schema, indexes: Sequence[int] | None = None) -> Iterator[pa.Array]:
+    """Columns, given by their positions, of all rows that were chosen."""
     types = schema.types
-    if not len(order):
-        yield from (pa.array([], types[index]) for index in indexes)
-        return
-    low, high = int(order.min()), int(order.max()) + 1
-    parts = _between(parts, low, high)
-    order = order - low if low else order
-    wanted = _Wanted(order, is_local=high - low <= _LOCAL * len(order))
-    for index in indexes:
-        yield wanted.gathered([_column(part, index) for part in parts], types[index])
+    wanted = [_Wanted(parts, order) for parts, order in chosen if len(order)]
+    for index in range(len(types)) if indexes is None else indexes:
+        yield _gathered(wanted, index, types[index]) if wanted else pa.array([], types[index])
+
+
+def _gathered(wanted: Sequence[_Wanted], index: int, type: pa.DataType) -> pa.Array:
+    sources = [each.column(index) for each in wanted]
+    word = _width(type)
+    if word is None or any(map(_has_nulls, sources)):
+        arrays = [each.taken(source) for each, source in zip(wanted, sources, strict=True)]
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    rows = sum(each.rows for each in wanted)
+    memory, owner = allocate(rows * word().itemsize)
+    found, first = memory.view(word), 0
+    for each, source in zip(wanted, sources, strict=True):
+        each.put(source, found[first : first + each.rows], word)
+        first += each.rows
+    return pa.Array.from_buffers(type, rows, [None, owner], 0)
+
+
+def _has_nulls(source: list[_Column]) -> bool:
+    return any(part.null_count for part in source if not isinstance(part, NumberedRows))
+
+
+class _Wanted:
+    """Rows that are wanted, by their places among those of some parts; for one column after the other."""
+
+    def __init__(self, parts: Sequence[Rows], order: Ints) -> None:
+        low, high = int(order.min()), int(order.max()) + 1
+        self._parts = _between(parts, low, high)
+        self._order = order - low if low else order
+        self._is_local = high - low <= _LOCAL * len(order)
+        self._follow: npt.NDArray[np.uint8] | None = None
+        self.rows = len(order)
+
+    def column(self, index: int) -> list[_Column]:
+        """A column of all parts."""
+        return [_column(part, index) for part in self._parts]
+
+    def taken(self, parts: list[_Column]) -> pa.Array:
+        """The values of a column that are wanted, of any type."""
+        arrays = [pa.array(_values(part, np.int64)) if isinstance(part, NumberedRows) else part for part in parts]
+        whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        return whole.take(pa.array(self._order))
+
+    def put(self, parts: list[_Column], found: npt.NDArray[Any], word: Any) -> None:
+        """Put those of a column of machine words into memory for so many."""
+        order = self._order
+        if len(parts) == 1 and isinstance(parts[0], NumberedRows):
+            np.add(order, parts[0].first, out=found.view(np.int64))
+        elif not self._is_local and len(parts) > (2 if word is np.uint64 else 1):
+            for values, places, rows in _by_part(parts, word, order):
+                found[rows] = values[places]
+        elif word is np.uint64:
+            self._put_words(parts, found)
+        else:
+            values = _values(parts[0], word) if len(parts) == 1 else _joined(parts, word)
+            # Another mode of taking would check each index, and write to memory of its own first.
+            np.take(values, order, out=found, mode="clip")
+
+    def _put_words(self, parts: list[_Column], found: npt.NDArray[np.uint64]) -> None:
+        """Gather 64-bit values; those that follow one another, as most do if late rows come in bulk, are copied."""
+        if self._follow is None:
+            self._follow = np.empty(-(-self.rows // kernels.STRETCH), np.uint8)
+            kernels.find_stretches(self._order, self._follow)
+        some = [_joined(parts, np.uint64)] if len(parts) > 2 else [_values(part, np.uint64) for part in parts]
+        kernels.gather(some[0], some[1] if len(some) > 1 else _NO_WORDS, self._order, self._follow, found)
 
 
 def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:
@@ -161,54 +228,6 @@ def _column(part: Rows, index: int) -> _Column:
     if not isinstance(part, NumberedRows):
         return part.column(index)
     return part.batch.column(index) if index < part.batch.num_columns else part
-
-
-class _Wanted:
-    """Places of rows that are wanted, for one column after the other."""
-
-    def __init__(self, order: Ints, *, is_local: bool) -> None:
-        """``is_local`` if they are near to one another."""
-        self._order = order
-        self._is_local = is_local
-        self._follow: npt.NDArray[np.uint8] | None = None
-
-    def gathered(self, parts: list[_Column], type: pa.DataType) -> pa.Array:
-        """The values that a column, which is in some parts, has at these places."""
-        word = _word(type, parts)
-        if word is None:
-            return self.taken(parts)
-        memory, owner = allocate(len(self._order) * word().itemsize)
-        self.put(parts, memory.view(word), word)
-        return pa.Array.from_buffers(type, len(self._order), [None, owner], 0)
-
-    def taken(self, parts: list[_Column]) -> pa.Array:
-        """The same for values of any type."""
-        arrays = [pa.array(_values(part, np.int64)) if isinstance(part, NumberedRows) else part for part in parts]
-        whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-        return whole.take(pa.array(self._order))
-
-    def put(self, parts: list[_Column], found: npt.NDArray[Any], word: Any) -> None:
-        """The same for machine words, which are put into memory for so many."""
-        order = self._order
-        if len(parts) == 1 and isinstance(parts[0], NumberedRows):
-            np.add(order, parts[0].first, out=found.view(np.int64))
-        elif not self._is_local and len(parts) > (2 if word is np.uint64 else 1):
-            for values, places, rows in _by_part(parts, word, order):
-                found[rows] = values[places]
-        elif word is np.uint64:
-            self._gather_words(parts, found)
-        else:
-            values = _values(parts[0], word) if len(parts) == 1 else _joined(parts, word)
-            # Another mode of taking would check each index, and write to memory of its own first.
-            np.take(values, order, out=found, mode="clip")
-
-    def _gather_words(self, parts: list[_Column], found: npt.NDArray[np.uint64]) -> None:
-        """Gather 64-bit values; those that follow one another, as most do if late rows come in bulk, are copied."""
-        if self._follow is None:
-            self._follow = np.empty(-(-len(self._order) // kernels.STRETCH), np.uint8)
-            kernels.find_stretches(self._order, self._follow)
-        some = [_joined(parts, np.uint64)] if len(parts) > 2 else [_values(part, np.uint64) for part in parts]
-        kernels.gather(some[0], some[1] if len(some) > 1 else _NO_WORDS, self._order, self._follow, found)
 
 
 def _joined(parts: list[_Column], word: Any) -> npt.NDArray[Any]:
@@ -257,13 +276,6 @@ def words(count: int, word: Any) -> npt.NDArray[Any]:
         kept = _threads.kept = np.empty(-(-size // 8), np.uint64)
     found: npt.NDArray[Any] = kept.view(word)[:count]
     return found
-
-
-def _word(type: pa.DataType, parts: Sequence[_Column]) -> Any:
-    """The machine word of the values of a column, which is in some parts; None if they are not all such words."""
-    word = _width(type)
-    is_whole = word is None or not any(part.null_count for part in parts if not isinstance(part, NumberedRows))
-    return word if is_whole else None
 
 
 @functools.cache
