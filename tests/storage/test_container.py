@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ from tidelog.model.errors import (
     StorageError,
 )
 from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, workers
+from tidelog.storage.codec import Ints
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.encoding import RUNS_AHEAD
+from tidelog.storage.updates import LeafUpdate
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:
@@ -140,6 +143,38 @@ def test_updates_show_to_later_commits_only(container: Container) -> None:
     assert after.read(1).equals(rows(5, 10))
     assert (after.rows, commit.rows) == (4106, 4106)
     assert commit.dead_bytes > 0
+    assert container.check() == []
+
+
+@pytest.mark.parametrize("refused", [0, 1, 9])
+def test_leaves_are_updated_together_or_not_at_all(container: Container, refused: int) -> None:
+    container.extend(rows(0, 40_960))
+    container.flush()
+    container.update(3, rows(0, 7))
+
+    def change(number: int, old: pa.RecordBatch, cuts: Ints) -> tuple[pa.RecordBatch, Ints]:
+        if number == refused:
+            raise InputError("refused")
+        assert cuts.tolist() == [0, old.num_rows]
+        return pa.concat_batches([old, rows(number, 1)]), np.array([0, old.num_rows + 1])
+
+    updates = [LeafUpdate(np.array([number]), partial(change, number)) for number in range(10)]
+    with pytest.raises(InputError, match="refused"):
+        container.update_leaves(updates)
+    expected = [rows(0, 7) if id == 3 else rows(4096 * id, 4096) for id in range(10)]
+    for _ in range(2):
+        assert [container.read(id) for id in range(10)] == expected
+        assert container.flush().rows == 9 * 4096 + 7
+        assert container.check() == []
+    others = [update for number, update in enumerate(updates) if number != refused]
+    assert [leaves[0].tolist() for leaves in container.update_leaves(others)] == [
+        [expected[number].num_rows + 1] for number in range(10) if number != refused
+    ]
+    for number in range(10):
+        if number != refused:
+            expected[number] = pa.concat_batches([expected[number], rows(number, 1)])
+    assert container.flush().rows == 9 * 4096 + 7 + 9
+    assert [container.read(id) for id in range(10)] == expected
     assert container.check() == []
 
 

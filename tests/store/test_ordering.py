@@ -23,6 +23,7 @@ def test_the_order_is_that_of_a_stable_sort(times: list[int]) -> None:
 
 @given(TIMES, st.integers(-6, 6))
 def test_times_are_parted_at_a_bound(times: list[int], bound: int) -> None:
-    others, below = parted(np.array(times, np.int64), bound)
+    others, kept, below = parted(np.array(times, np.int64), bound)
     assert others.tolist() == [place for place, time in enumerate(times) if time >= bound]
+    assert kept.tolist() == [time for time in times if time >= bound]
     assert below.tolist() == [place for place, time in enumerate(times) if time < bound]

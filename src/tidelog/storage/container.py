@@ -359,21 +359,30 @@ class Container:
     def update_leaves(self, updates: Sequence[LeafUpdate]) -> list[Leaves]:
         """Replace leaves by what is made of them, on the encoding threads; returns rows and summaries of the new ones.
 
-        Like :meth:`update` for each of them. All new images are in memory before the first is placed, so if a change
-        raises :class:`InputError` nothing has happened; who updates many leaves does it in several calls.
+        Like :meth:`update` for each of them. New images are placed while others are made, and count when all are
+        placed: if a change raises :class:`InputError` nothing has happened, but for bytes in the file that are dead.
         """
         with self._mutex, self._guard():
             before = self._view()  # the threads cannot ask this container, whose turn it is
             jobs = [partial(changed_leaves, before, update) for update in updates]
-            changed = list(workers.in_order(jobs, ahead=workers.THREADS))
-            for update, (frames, old_rows) in zip(updates, changed, strict=True):
-                for index, id in enumerate(update.ids.tolist()):
-                    self._moved.dead_bytes += before.stored_size(id)
-                    address = self._placement.put(id, frames.frame(index), MOVED, frames.digests[index])
-                    self._relocations[id] = self._moved.addresses[id] = address
-                self._placement.settle()
-                self._moved.rows += frames.rows - old_rows
-            return [(frames.leaf_rows, frames.summaries) for frames, _ in changed]
+            moved, leaves, placed = PendingUpdates(), list[Leaves](), 0
+            changed = workers.in_order(jobs, ahead=workers.THREADS)
+            try:
+                for update, (frames, old_rows) in zip(updates, changed, strict=True):
+                    for index, id in enumerate(update.ids.tolist()):
+                        address = self._placement.put(id, frames.frame(index), MOVED, frames.digests[index])
+                        moved.addresses[id] = address
+                        moved.dead_bytes += before.stored_size(id)
+                    self._placement.settle()
+                    placed += frames.bounds[-1]
+                    moved.rows += frames.rows - old_rows
+                    leaves.append((frames.leaf_rows, frames.summaries))
+            except InputError:
+                self._dead_bytes += placed
+                raise
+            self._relocations.update(moved.addresses)
+            self._moved.add(moved)
+            return leaves
 
     def settle(self) -> None:
         """Encode and place everything appended so far."""

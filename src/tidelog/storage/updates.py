@@ -40,6 +40,12 @@ class PendingUpdates:
     """How many more rows the new images have than those that they replace."""
     dead_bytes: int = 0
 
+    def add(self, others: PendingUpdates) -> None:
+        """Updates that were made later."""
+        self.addresses.update(others.addresses)
+        self.rows += others.rows
+        self.dead_bytes += others.dead_bytes
+
 
 def changed_leaves(reader: ContainerReader, update: LeafUpdate) -> tuple[block.Frames, int]:
     """The frames of new images of leaves, and how many rows the old ones have."""

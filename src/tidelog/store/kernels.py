@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.jit import array_in, array_out, i64, kernel, void
+from tidelog.jit import array_in, array_out, i64, kernel, u64, void
 
 
 @kernel(i64(array_in(i64), array_out(i64), array_out(i64)))
@@ -50,18 +50,20 @@ def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> None:
         k += 1
 
 
-@kernel(i64(array_in(i64), i64, array_out(i64), array_out(i64)))
-def part_below(values: Any, bound: Any, others: Any, below: Any) -> Any:
-    """Put the places of values below a bound into ``below`` and the rest into ``others``; returns how many the rest is.
+@kernel(i64(array_in(i64), i64, array_out(i64), array_out(i64), array_out(i64)))
+def part_below(values: Any, bound: Any, others: Any, kept: Any, below: Any) -> Any:
+    """Put the places of values below a bound into ``below``, those of others into ``others``, these into ``kept``.
 
-    Both have room for all.
+    All have room for all. Returns how many others there are.
     """
-    count = 0
+    count = u64(0)  # signed ones would be checked for being negative
     for i in range(len(values)):
+        value = values[i]
         others[count] = i
-        below[i - count] = i
-        count += 1 - i64(values[i] < bound)
-    return count
+        kept[count] = value
+        below[u64(i) - count] = i
+        count += u64(value >= bound)
+    return i64(count)
 
 
 @kernel(i64(array_in(i64), i64, array_out(i64)))

@@ -173,10 +173,7 @@ def split_late(
     at = times(rows, schema)
     if not len(at) or at.min() >= sealed:
         return rows, None
-    fresh, below = parted(at, sealed)
-    late = below.copy()
-    if to_encode and isinstance(rows, NumberedRows):
-        fresh_at = at[fresh]
-        if is_sorted(fresh_at):
-            return OrderedRows(stored, (rows,), fresh, fresh_at), late
+    fresh, fresh_at, late = parted(at, sealed)
+    if to_encode and isinstance(rows, NumberedRows) and is_sorted(fresh_at):
+        return OrderedRows(stored, (rows,), fresh, fresh_at), late
     return gathered([rows], fresh, stored), late

@@ -32,12 +32,12 @@ def order_of(at: Ints) -> tuple[Ints, Ints] | None:
     return order, woven
 
 
-def parted(at: Ints, bound: int) -> tuple[Ints, Ints]:
-    """The places of values that are not below a bound, and of those that are; the latter stay only until the next call
-    of the thread."""
-    others, below = np.empty(len(at), np.int64), words(len(at), np.int64)
-    count = int(kernels.part_below(at, bound, others, below))
-    return others[:count], below[: len(at) - count]
+def parted(at: Ints, bound: int) -> tuple[Ints, Ints, Ints]:
+    """The places of values that are not below a bound, these values, and the places of those that are below it."""
+    others, kept = np.empty((2, len(at)), np.int64)
+    below = words(len(at), np.int64)
+    count = int(kernels.part_below(at, bound, others, kept, below))
+    return others[:count], kept[:count], below[: len(at) - count].copy()
 
 
 def _sorting(values: Ints) -> Ints:

@@ -33,7 +33,7 @@ times over; independent late rows of mean ``m`` to a leaf pass ``4 m`` with a pr
 (spec/event-store.md 2.7).
 """
 
-_RUN_ROWS: Final = 1 << 17
+_RUN_ROWS: Final = 1 << 18
 """Rows of leaves that are read, merged and encoded by one task."""
 
 
