@@ -146,5 +146,9 @@ def test_constants_read_from_the_source_are_those_of_the_module(file: Path) -> N
 
 def test_sources_without_text_have_no_constants() -> None:
     assert lazy._constants(None) == {}
-    with pytest.raises(SyntaxError):
-        lazy._constants("def f(:")
+
+
+def test_what_counts_as_a_constant() -> None:
+    constants = "A = 1\nB, C = 2, -3  # why\n"
+    others = "D = (\n    4\n)\nE = A + 1\ndef f():\n    F = 6\nG = 7\nG = 8\nH: int = 9\nI == 1\n"
+    assert lazy._constants(constants + others) == {"A": 1, "B": 2, "C": -3}
