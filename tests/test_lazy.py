@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -72,6 +73,12 @@ def test_what_tools_ask_of_any_module_does_not_run_it(made: Made, runs: list[str
     assert not hasattr(kernels, "__wrapped__")
     assert kernels.__spec__ is not None
     assert kernels.__spec__.loader.get_source("made_up.kernels") == NOTING  # type: ignore[union-attr]
+    assert runs == []
+
+
+def test_one_that_has_not_run_can_be_sent(made: Made, runs: list[str]) -> None:
+    kernels = made(NOTING)
+    assert pickle.loads(pickle.dumps(kernels)) is kernels
     assert runs == []
 
 

@@ -40,6 +40,10 @@ class _Unloaded(ModuleType):
             _run(self)
         return getattr(self, name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name, as those do it who send functions to other processes, but only for modules of the usual type."""
+        return importlib.import_module, (self.__name__,)
+
 
 class _Deferring(Loader):
     """Runs a module not when it is imported but when :func:`_run` is called."""
