@@ -18,6 +18,7 @@ import pyarrow as pa
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.interval import ALL_TIME, Interval
+from tidelog.storage.ordered import gathered
 from tidelog.store.coarsening import refuse_overwrite
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo
 from tidelog.store.memory import MemoryRows, split_late
@@ -103,7 +104,7 @@ class BulkWriter:
         timely, late = split_late(rows, self._schema, self._stored, self._sealed)
         fresh = as_stored(timely, self._stored)
         if late is not None:
-            self._late.add(late)
+            self._late.add(gathered([rows], late, self._stored))
             if self._late.bytes >= self._most_late:
                 self._write_late()
         if not fresh.num_rows:
