@@ -16,7 +16,7 @@ from support.tasks_here import TasksHere
 from tidelog import spark as tl
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError, StorageError
-from tidelog.spark import compacting, rebuilding
+from tidelog.spark import compacting, jobs, rebuilding
 from tidelog.spark.jobs import Place, Progress
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
@@ -48,8 +48,9 @@ def splits(path: Path) -> list[Any]:
 
 
 @pytest.fixture
-def here() -> Any:
-    """What runs tasks in this process."""
+def here(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What runs tasks in this process, and cannot tell how many at once: that takes expressions of Spark."""
+    monkeypatch.setattr(jobs, "_tasks_at_once", lambda _: 2)
     return TasksHere()
 
 

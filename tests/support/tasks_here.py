@@ -29,14 +29,8 @@ class _Frame:
         return [row for part in self.partitions for batch in self.work([part]) for row in batch.to_pylist()]
 
 
-class _Context:
-    defaultParallelism = 2  # noqa: N815
-
-
 class TasksHere:
     """What of a session is needed to run tasks."""
-
-    sparkContext = _Context()  # noqa: N815
 
     def range(self, start: int, end: int, step: int, partitions: int) -> _Frame:
         """Numbers, one in each partition."""
