@@ -132,9 +132,9 @@ def write_anew(
     expected = sum(info.bytes * _share(info, interval) for info in rewriting.inputs)
     with _Results(site, rewriting.width, expected) as results:
         for batch in scan(snapshot, interval.start, interval.end, site.layout.stored.names):
-            if is_over():
-                raise ClosedError("the merge of splits was stopped; nothing has changed")
             results.append(batch)
+            if is_over():  # behind each batch, for all rows of small splits may come as one
+                raise ClosedError("the merge of splits was stopped; nothing has changed")
         gone = _leaving(site, rewriting) if interval.start is None else EMPTY
         return Written(tuple(results.finish()), gone)
 
