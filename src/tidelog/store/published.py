@@ -18,7 +18,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
@@ -30,9 +30,8 @@ _NUMBER = struct.Struct("<Q")
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class TailRecord:
-    """A state of the tail: everything a reader needs to see exactly what was flushed."""
+class TailRecord(NamedTuple):
+    """A state of the tail: everything a reader needs to see exactly what was flushed. One is made by every flush."""
 
     journal: str
     """Name of the journal."""

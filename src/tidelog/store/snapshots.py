@@ -221,8 +221,8 @@ class Snapshots:
         head = None
         if state.entries:
             last = state.entries[-1].head
-            head = replace(
-                last, splits={}, next_seq=next_seq, producers=dict(state.producers), base=True, late=state.late
+            head = last._replace(
+                splits={}, next_seq=next_seq, producers=dict(state.producers), base=True, late=state.late
             )
         snapshot = self._snapshot(site, manifest, open_parts, memory, next_seq, unseen)
         return replace(snapshot, journaled=journaled, head=head, late=state.late)

@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -37,24 +38,26 @@ _ROOM = 1 << 16
 """How far ahead of its records a journal is made longer, at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What a record says besides its rows."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Head(NamedTuple):
+    """What a record says besides its rows. One is made by every flush."""
 
     splits: Mapping[str, tuple[int, int]]
     """The splits being written, the newest last, with number and position of the commit of each that this record counts
     together with, and not without: the other rows of the same appends are in there."""
     next_seq: int
-    producers: Mapping[str, int] = field(default_factory=dict)
+    producers: Mapping[str, int] = _NOTHING
     """The last append of each producer; those that changed, in a base all."""
     base: bool = False
     schema: int = 0
     """The version of the stream's schema that the rows have."""
-    late: Mapping[str, float] = field(default_factory=dict)
+    late: Mapping[str, float] = _NOTHING
     """What has become of late rows (:class:`~tidelog.store.lateness.LateCounters`), in a base and when it changed."""
 
 
-_HEAD: Final = frozenset(each.name for each in fields(Head))
+_HEAD: Final = frozenset(Head._fields)
 
 
 @dataclass(frozen=True, slots=True)
