@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MILLION = 1_000_000
 FULL, FULL_PIPELINE = 50 * MILLION, 10 * MILLION
-QUICK, QUICK_RANGES = MILLION // 5, 2 * MILLION
+QUICK, QUICK_RANGES = MILLION // 5, 4 * MILLION
 """Joins take as much longer as there are more events; ranges are judged in a quick run too."""
+QUICK_REPETITIONS = 2
 MANY, QUICK_MANY = 1_000 * many.ROWS, 20 * many.ROWS
 
 RANGES, RANGES_IN_SHORT = Bound(20, 40, FULL), Bound(8, 16, QUICK_RANGES)
@@ -58,4 +59,4 @@ def ask_in(bench: Bench, spark: SparkSession) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("pipeline", ask))
+    sys.exit(main("pipeline", ask, quick_repetitions=QUICK_REPETITIONS))
