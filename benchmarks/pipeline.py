@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MILLION = 1_000_000
 FULL, FULL_PIPELINE = 50 * MILLION, 10 * MILLION
-QUICK, QUICK_RANGES = MILLION // 5, 4 * MILLION
+QUICK, QUICK_RANGES = MILLION // 5, 12 * MILLION
 """Joins take as much longer as there are more events; ranges are judged in a quick run too."""
 QUICK_REPETITIONS = 2
 MANY, QUICK_MANY = 1_000 * many.ROWS, 20 * many.ROWS
