@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isclose
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import parquet
 
 import data
@@ -56,17 +56,17 @@ class Readings:
         directory = made.root / "parquet"
         directory.mkdir()
         bench.on_progress("writing the readings of a year")
-        with ExitStack() as open_files, tidelog.open(made.store) as store:
+        with tidelog.open(made.store) as store:
             stream = store.create_stream(STREAM, schema_of_year(), time=TIME)
-            rows, file = _FILE_ROWS, None
+            file: list[pa.RecordBatch] = []
             for batch in readings(events):
                 stream.append(batch)
-                if file is None or rows >= _FILE_ROWS:
-                    open_files.close()
-                    name = directory / f"{len(list(directory.iterdir())):05d}.parquet"
-                    file, rows = open_files.enter_context(parquet.ParquetWriter(name, schema_of_year())), 0
-                file.write_batch(batch)
-                rows += batch.num_rows
+                file.append(batch)
+                if sum(map(len, file)) >= _FILE_ROWS:
+                    _write_file(directory, file)
+                    file = []
+            if file:
+                _write_file(directory, file)
         spark.read.parquet(str(made.root / "parquet")).createOrReplaceTempView("readings")
         _show(spark, "asked", made.ranges())
         return made
@@ -82,6 +82,14 @@ class Readings:
         lengths = np.exp(dice.uniform(np.log(SHORTEST), np.log(LONGEST), COUNT)).astype(np.int64)
         starts = data.START_MICROS + (dice.random(COUNT) * (DAYS * DAY - lengths)).astype(np.int64)
         return [(_at(start), _at(start + length)) for start, length in zip(starts, lengths, strict=True)]
+
+
+def _write_file(directory: Path, batches: list[pa.RecordBatch]) -> None:
+    """The next file of Parquet, with one row group, as large as those of Spark are: small ones would slow it down."""
+    number = len(list(directory.iterdir()))
+    parquet.write_table(
+        pa.Table.from_batches(batches), directory / f"{number:05d}.parquet", row_group_size=_FILE_ROWS * 2
+    )
 
 
 def _show(spark: SparkSession, name: str, ranges: list[tuple[Any, Any]]) -> None:
