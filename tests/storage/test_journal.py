@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from support.crash_medium import RecordingMedium, kills, random_power_losses
+from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
+from support.operations import Sync
 from support.profiles import scaled
 from tidelog.model.errors import (
     ClosedError,
@@ -230,6 +231,36 @@ class TestDurability:
         journal.close()
         assert medium.counts["sync"] == created + 2
 
+    @pytest.mark.parametrize("room", [0, 200, 1 << 16])
+    def test_durable_appends_survive_whatever_happens(self, room: int) -> None:
+        medium = RecordingMedium()
+        journal = Journal.create(medium, "j", room=room)
+        acknowledged: list[bytes] = []
+        for i, size in enumerate([10, 0, 90, 9000, 3, 8192, 8193, 100, 1]):
+            if i in (2, 7):
+                acknowledged.append(b"waits for the next one")
+                journal.append(acknowledged[-1])
+            acknowledged.append(bytes([i + 1]) * size)
+            assert journal.append_durably(acknowledged[-1]) == len(acknowledged)
+            assert journal.durable == len(acknowledged)
+            medium.mark(len(acknowledged))
+        for crash in power_losses(medium):
+            if crash.marks:
+                found = payloads_of(Journal.open(crash.medium(), "j"))
+                assert len(found) >= crash.marks[-1], crash
+                assert found == acknowledged[: len(found)], crash
+
+    def test_short_durable_appends_into_room_are_written_through(self) -> None:
+        medium = RecordingMedium()
+        journal = Journal.create(medium, "j", room=1 << 16)
+        journal.append_durably(b"makes room")
+        for _ in range(3):
+            journal.append_durably(b"x")
+        journal.append(b"is behind")
+        journal.append_durably(b"x")
+        syncs = [operation for operation in medium.log if isinstance(operation, Sync)]
+        assert [sync.since > 0 for sync in syncs] == [False, False, True, True, True, False]
+
     def test_a_record_that_does_not_exist_cannot_be_waited_for(self, medium: Medium) -> None:
         with Journal.create(medium, "j") as journal:
             journal.append(b"x")
@@ -428,6 +459,22 @@ class TestFailures:
             journal.append(b"not")
         with pytest.raises(StorageError, match="after a failure"):
             journal.sync(1)
+
+    @pytest.mark.parametrize("kind", ["write", "sync"])
+    def test_a_failed_durable_append_stops_the_journal(self, kind: str) -> None:
+        medium = RecordingMedium()
+        journal = Journal.create(medium, "j", room=1 << 16)
+        journal.append_durably(b"safe")
+        fault = medium.inject(kind)
+        with pytest.raises(StorageError, match="cannot"):
+            journal.append_durably(b"unsafe")
+        assert fault.fired == 1
+        for use in (lambda: journal.append_durably(b"x"), lambda: journal.append(b"x")):
+            with pytest.raises(StorageError, match="after a failure"):
+                use()
+        assert journal.durable == 1
+        journal.close()
+        assert reread(medium)[0] == b"safe"
 
     def test_a_failed_sync_is_never_followed_by_an_acknowledgement(self) -> None:
         medium = RecordingMedium()
@@ -689,14 +736,20 @@ class JournalMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.medium = RecordingMedium()
-        self.journal = Journal.create(self.medium, "j")
         self.model: list[bytes] = []
         self.acknowledged = 0
 
-    @initialize(payloads=st.lists(st.binary(max_size=30), max_size=3))
-    def begin(self, payloads: list[bytes]) -> None:
+    @initialize(room=st.sampled_from([0, 500, 1 << 14]), payloads=st.lists(st.binary(max_size=30), max_size=3))
+    def begin(self, room: int, payloads: list[bytes]) -> None:
+        self.journal = Journal.create(self.medium, "j", room=room)
         for payload in payloads:
             self.append(payload)
+
+    @rule(payload=st.binary(max_size=100) | st.integers(0, 9000).map(lambda size: b"\xc3" * size))
+    def append_durably(self, payload: bytes) -> None:
+        self.model.append(payload)
+        assert self.journal.append_durably(payload) == len(self.model)
+        self.acknowledged = len(self.model)
 
     @rule(payload=st.binary(max_size=100) | st.integers(0, 9000).map(lambda size: b"\xc3" * size))
     def append(self, payload: bytes) -> None:

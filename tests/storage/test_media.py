@@ -85,6 +85,47 @@ class TestSystemErrors:
             file.write(0, b"x")
             file.sync()
 
+    def test_a_failed_write_through_is_final(self, tmp_path: Path) -> None:
+        with FileMedium(tmp_path).create("f") as file:
+            file.write_through(0, b"abc")
+            with (
+                _failing("pwritev", errno.EIO),
+                pytest.raises(StorageError, match="cannot write and sync 2 bytes"),
+            ):
+                file.write_through(1, b"xy")
+            for use in (lambda: file.write_through(0, b"x"), lambda: file.write(0, b"x"), file.sync):
+                with pytest.raises(StorageError, match="a sync failed before"):
+                    use()
+            assert file.read(0, 9) == b"abc"
+
+    @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, None])
+    def test_systems_that_cannot_write_through_write_and_sync(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+    ) -> None:
+        synced: list[int] = []
+        monkeypatch.setattr(files.os, "fdatasync", synced.append)
+        with FileMedium(tmp_path).create("f") as file:
+            if code is None:
+                monkeypatch.setattr(files, "_WRITES_THROUGH", False)
+                file.write_through(1, b"abc")
+            else:
+                with _failing("pwritev", code):
+                    file.write_through(1, b"abc")
+            assert file.read(0, 9) == b"\0abc"
+            assert len(synced) == 1
+
+    def test_a_short_write_through_is_completed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        synced: list[int] = []
+        pwritev = os.pwritev
+        monkeypatch.setattr(files.os, "fdatasync", synced.append)
+        monkeypatch.setattr(
+            files.os, "pwritev", lambda fd, views, at, *flags: pwritev(fd, [b"".join(views)[:2]], at, *flags)
+        )
+        with FileMedium(tmp_path).create("f") as file:
+            file.write_through(1, b"abcdef")
+            assert file.read(0, 9) == b"\0abcdef"
+            assert len(synced) == 1
+
     def test_short_reads_and_writes_of_the_system_are_continued(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

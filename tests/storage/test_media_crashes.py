@@ -144,6 +144,27 @@ class TestPowerLoss:
         assert None in contents(power_losses(medium, now(medium)), "g")
         assert b"" in contents(power_losses(medium, now(medium)))
 
+    def test_a_write_through_makes_nothing_else_durable(self) -> None:
+        medium = durable_file(b"....")
+        with medium.open("f", writable=True) as file:
+            file.write(0, b"x")
+            file.write_through(1, b"yy")
+            file.write(3, b"z")
+        found = contents(random_power_losses(medium, 100, 1, now(medium)))
+        assert found == {b".yy.", b".yyz", b"xyy.", b"xyyz"}
+        assert contents(power_losses(medium, now(medium))) == found
+
+    def test_a_failed_write_through_is_never_durable(self) -> None:
+        medium = durable_file(b"..")
+        with medium.open("f", writable=True) as file:
+            medium.inject("sync")
+            with pytest.raises(StorageError):
+                file.write_through(0, b"x")
+        with medium.open("f", writable=True) as file:
+            file.write(1, b"y")
+            file.sync()
+        assert contents(power_losses(medium, now(medium))) == {b".y", b"xy"}
+
     def test_every_position_of_the_log_is_visited(self) -> None:
         medium = RecordingMedium()
         with medium.create("f") as file:

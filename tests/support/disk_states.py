@@ -83,7 +83,7 @@ class DiskView:
     durable: Snapshot
     changes: tuple[_Change, ...]
     certain: tuple[bool, ...]
-    """By change: whether it is durable although an earlier one is not (after a failed sync)."""
+    """By change: whether it is durable although an earlier one is not (after a failed sync, or a write through)."""
     names: tuple[tuple[str, tuple[int | None, ...]], ...]
     """Names with their pending bindings, oldest (durable) first; None: no such file."""
 
@@ -164,10 +164,10 @@ class Disk:
             case Write() | Truncate():
                 self._pending.setdefault(operation.inode, []).append(_Change(self._position, operation))
             case Sync():
-                self._sync(operation.inode, operation.covers)
+                self._sync(operation)
             case FailedSync():
                 for change in self._pending.get(operation.inode, []):
-                    change.doomed |= change.index < operation.covers and not change.certain
+                    change.doomed |= operation.since <= change.index < operation.covers and not change.certain
             case Create():
                 self._images[operation.inode] = Image.of(Content())
                 self._bind(operation.name, operation.inode)
@@ -198,10 +198,11 @@ class Disk:
             ),
         )
 
-    def _sync(self, inode: int, covers: int) -> None:
+    def _sync(self, sync: Sync) -> None:
+        inode = sync.inode
         changes = self._pending.get(inode, [])
         for change in changes:
-            change.certain |= change.index < covers and not change.doomed
+            change.certain |= sync.since <= change.index < sync.covers and not change.doomed
         count = next((i for i, change in enumerate(changes) if not change.certain), len(changes))
         if count:
             content = self._images[inode].content.copy()

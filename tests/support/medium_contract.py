@@ -198,6 +198,20 @@ class MediumContract(ABC):
             file.write(3, b"d")
             file.sync()
 
+    def test_what_is_written_through_is_read(self, medium: Medium) -> None:
+        with medium.create("f") as file:
+            file.write_through(2, b"abc")
+            file.write_through(4, b"")
+            file.write_through(4, b"def")
+            assert file.read(0, 10) == b"\0\0abdef"
+            with pytest.raises(InputError, match="negative"):
+                file.write_through(-1, b"x")
+            assert file.read(0, 10) == b"\0\0abdef"
+        with pytest.raises(ClosedError, match="f was closed"):
+            file.write_through(0, b"x")
+        with medium.open("f") as file, pytest.raises(ReadOnlyError, match="opened for reading"):
+            file.write_through(0, b"x")
+
     def test_threads_share_a_file(self, medium: Medium) -> None:
         with medium.create("f") as file, ThreadPoolExecutor(4) as pool:
 

@@ -250,16 +250,29 @@ class _MemoryFile(File):
             raise failure.error(f"write {len(data)} bytes at {offset} of {self.name}")
         self._put(offset, data)
 
+    def write_through(self, offset: int, data: bytes) -> None:
+        self._check_writable()
+        check_range(offset, 0, self.name)
+        failure = self._medium._begin("write", self.name)
+        if failure is not None:
+            self._put(offset, data[: failure.keep])
+            self._failure = failure.error(f"write and sync {len(data)} bytes at {offset} of {self.name}")
+            raise self._failure
+        position = self._put(offset, data)
+        self._sync(position + 1, since=position)
+
     def sync(self) -> None:
         self._check_writable()
-        covers = self._medium._position()
+        self._sync(self._medium._position())
+
+    def _sync(self, covers: int, since: int = 0) -> None:
         failure = self._medium._begin("sync", self.name)
         with self._medium._mutex:
             if failure is not None:
-                self._medium._record(FailedSync(self._inode.number, covers))
+                self._medium._record(FailedSync(self._inode.number, covers, since))
                 self._failure = failure.error(f"sync {self.name}")
                 raise self._failure
-            self._medium._record(Sync(self._inode.number, covers))
+            self._medium._record(Sync(self._inode.number, covers, since))
 
     def size(self) -> int:
         self._check_open()
@@ -276,11 +289,14 @@ class _MemoryFile(File):
     def close(self) -> None:
         self._closed = True
 
-    def _put(self, offset: int, data: bytes) -> None:
-        if data:
-            with self._medium._mutex:
+    def _put(self, offset: int, data: bytes) -> int:
+        """Returns the position of the write in the log."""
+        with self._medium._mutex:
+            position = self._medium._position()
+            if data:
                 self._inode.change().write(offset, data)
                 self._medium._record(Write(self._inode.number, offset, data))
+            return position
 
     def _check_open(self) -> None:
         if self._closed:

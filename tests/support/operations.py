@@ -61,6 +61,8 @@ class Truncate:
 class Sync:
     inode: int
     covers: int
+    since: int = 0
+    """Covers nothing recorded before this position: of a write through, only that write is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class FailedSync:
 
     inode: int
     covers: int
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
@@ -23,6 +24,10 @@ Writable: TypeAlias = "WriteableBuffer | npt.NDArray[Any]"
 """A :data:`Readable` that may be written to."""
 
 _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
+_WRITES_THROUGH = hasattr(os, "RWF_DSYNC")
+_NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""Errors of systems, and file systems, that do not know how to write and sync in one call."""
+
 _UNCHECKED_READ = 1 << 20
 """Reads up to this size allocate what was asked for; longer ones look at the size of the file first."""
 
@@ -86,6 +91,15 @@ class File(ABC):
         After a failure the system may have forgotten which bytes it did not write, so a second attempt that
         succeeds would prove nothing: this file then refuses every later write, truncate and sync.
         """
+
+    def write_through(self, offset: int, data: bytes) -> None:
+        """Write bytes that are durable, with the length they need, when this returns; other writes need not be.
+
+        One call of the system where it knows how to, which takes less than :meth:`write` and :meth:`sync`. A failure is
+        final, as that of a sync.
+        """
+        self.write(offset, data)
+        self.sync()
 
     @abstractmethod
     def size(self) -> int:
@@ -236,9 +250,25 @@ class DiskFile(File):
         try:
             _sync_descriptor(descriptor.number)
         except OSError as error:
-            self._failure = storage_error(f"sync {self._path}", error)
-            self._writable = None
-            raise self._failure from error
+            self._fail(f"sync {self._path}", error)
+
+    def write_through(self, offset: int, data: bytes) -> None:
+        """Write bytes that are durable, with the length they need, when this returns; a failure is final."""
+        descriptor = self._writable or self._refuse_writing()
+        if _WRITES_THROUGH and self._synced and offset >= 0:
+            try:
+                if os.pwritev(descriptor.number, (data,), offset, os.RWF_DSYNC) == len(data):
+                    return
+            except OSError as error:
+                if error.errno not in _NOT_KNOWN:
+                    self._fail(f"write and sync {len(data)} bytes at {offset} of {self._path}", error)
+        super().write_through(offset, data)
+
+    def _fail(self, action: str, error: OSError) -> NoReturn:
+        """Refuse to be written from now on."""
+        self._failure = storage_error(action, error)
+        self._writable = None
+        raise self._failure from error
 
     def size(self) -> int:
         """The current length in bytes."""

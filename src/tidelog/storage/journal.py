@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from tidelog.model.errors import ClosedError, CorruptionError, InputError, StorageError
 from tidelog.storage.files import bytes_of
 from tidelog.storage.journal_format import (
     LARGEST_RECORD,
+    RECORD_OVERHEAD,
     RECORDS_AT,
     Record,
     RecordScan,
@@ -34,6 +35,8 @@ __all__ = ["LARGEST_RECORD", "Counters", "Journal", "JournalReader", "Record", "
 
 LARGEST_ROOM = 1 << 20
 """A journal that makes room makes as much as it has records, from the room asked for up to this."""
+
+_Bytes: TypeAlias = bytes | memoryview
 
 _JOINED = 1 << 13
 """Up to this size, joining the parts of a record is cheaper than handing three buffers to the system."""
@@ -153,32 +156,64 @@ class Journal:
 
         :class:`InputError` if it is longer than :data:`LARGEST_RECORD`. The buffer may be reused afterwards.
         """
+        data = self._checked(payload)
+        with self._mutex:
+            return self._write(data, through=False)
+
+    def append_durably(self, payload: Readable) -> int:
+        """Write a record and return its number when it, and all before it, are durable.
+
+        Like :meth:`append` and :meth:`sync`, and quicker for a short one when nothing else is to be synced: then the
+        record is written through, while others wait to append.
+        """
+        data = self._checked(payload)
+        with self._mutex:
+            # What room was made for is synced with the file, so that later records find it there.
+            through = (
+                len(data) <= _JOINED
+                and self._durable == self._last
+                and self._end + RECORD_OVERHEAD + len(data) <= self._room_end
+            )
+            number = self._write(data, through=through)
+            if through:
+                self._durable = number
+                self._syncs += 1
+        if not through:
+            self.sync(number)
+        return number
+
+    def _checked(self, payload: Readable) -> _Bytes:
         data = payload if isinstance(payload, bytes) else bytes_of(payload)
-        size = len(data)
-        if size > LARGEST_RECORD:
+        if len(data) > LARGEST_RECORD:
             raise InputError(
-                f"a record of {size} bytes for journal {self.name}: at most {LARGEST_RECORD} bytes are possible; "
+                f"a record of {len(data)} bytes for journal {self.name}: at most {LARGEST_RECORD} bytes are possible; "
                 "append it in parts"
             )
-        with self._mutex:
-            if self._closing:
-                raise ClosedError(f"journal {self.name} was closed; open it again")
-            self._check_failure()
-            number = self._last + 1
-            head, padding, checksum = pack_record(number, data, self._checksum)
-            try:
+        return data
+
+    def _write(self, data: _Bytes, *, through: bool) -> int:
+        if self._closing:
+            raise ClosedError(f"journal {self.name} was closed; open it again")
+        self._check_failure()
+        number = self._last + 1
+        head, padding, checksum = pack_record(number, data, self._checksum)
+        size = len(head) + len(data) + len(padding)
+        try:
+            if through:
+                self._file.write_through(self._end, b"".join((head, data, padding)))
+            else:
                 if self._room:
-                    self._make_room(self._end + len(head) + size + len(padding))
-                if size <= _JOINED:
+                    self._make_room(self._end + size)
+                if len(data) <= _JOINED:
                     self._file.write(self._end, b"".join((head, data, padding)))
                 else:
                     self._file.write(self._end, head, data, padding)
-            except StorageError as error:
-                self._failure = error
-                raise
-            self._end += len(head) + size + len(padding)
-            self._checksum = checksum
-            self._last = number
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._end += size
+        self._checksum = checksum
+        self._last = number
         return number
 
     def _make_room(self, end: int) -> None:

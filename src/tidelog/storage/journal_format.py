@@ -40,6 +40,8 @@ RECORDS_AT = 2 * _HEADER.size
 _RECORD = struct.Struct("<IIQ")
 _CHECKED = struct.Struct("<QI")
 _PADDING = [bytes(-size % 8) for size in range(8)]
+RECORD_OVERHEAD = _RECORD.size + 7
+"""Bytes that a record has at most besides its payload."""
 
 _WINDOW = 1 << 20
 """Bytes read at a time; longer records are read alone."""

@@ -209,6 +209,10 @@ class TailJournal:
         """Write a record with the Arrow IPC message of its rows; returns its number. Durable after :meth:`sync`."""
         return self._journal.append(pack(head, message))
 
+    def append_durably(self, head: Head, message: Message | None = None) -> None:
+        """Write a record; it and all before it are durable when this returns."""
+        self._journal.append_durably(pack(head, message))
+
     def sync(self, number: int | None = None) -> None:
         """Make the records up to a number, by default all, durable; threads that come together share one sync."""
         self._journal.sync(number)

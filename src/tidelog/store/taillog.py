@@ -85,8 +85,7 @@ class TailLog:
         """
         if not self.producers:
             self.producers[producer] = _NO_APPEND
-            self._journal.append(self._head(producers=self.producers))
-            self._journal.sync()
+            self._journal.append_durably(self._head(producers=self.producers))
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -113,8 +112,9 @@ class TailLog:
         if message is not None or self.unacknowledged or self.producers:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._splits.committed = commits
-            self._journal.append(self._head(producers=self.unacknowledged), message)
-        self._journal.sync()
+            self._journal.append_durably(self._head(producers=self.unacknowledged), message)
+        else:
+            self._journal.sync()
         if is_changed:
             self._splits.flush()
         self._splits.committed = commits
@@ -159,7 +159,7 @@ class TailLog:
         if base or counters != self._saved_counters:
             self._saved_counters = replace(counters)
             late = counters.saved()
-        return Head(dict(self._splits.committed), self._numbers.next, dict(known), base, self._site.version, late)
+        return Head(self._splits.committed, self._numbers.next, known, base, self._site.version, late)
 
     def publish(self, records: int | None = None, next_seq: int | None = None) -> None:
         """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""
@@ -168,7 +168,7 @@ class TailLog:
             TailRecord(
                 self._journal.name,
                 self._published,
-                dict(self._splits.committed),
+                self._splits.committed,
                 self._journaled if next_seq is None else next_seq,
                 self._numbers.block,
             )
