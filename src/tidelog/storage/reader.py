@@ -16,7 +16,7 @@ from tidelog.storage.check import Finding, check_container
 from tidelog.storage.codec import Ints
 from tidelog.storage.commit import Commit, Preface, all_relocations, commit_at, published_commits, read_preface
 from tidelog.storage.description import schema_of
-from tidelog.storage.leafnumbers import Numbers
+from tidelog.storage.leafpieces import Numbers
 from tidelog.storage.media import File, Medium
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.recovery import find_commit, recover_translation
@@ -185,7 +185,21 @@ class ContainerReader:
         """
         for id in ids:
             self._existing(id)
-        return self._source.numbers(ids, columns)
+        return self._source.numbers.whole(ids, columns)
+
+    def numbers_between(
+        self, ids: Sequence[int], columns: tuple[int, ...], ranges: Sequence[tuple[int, int]]
+    ) -> tuple[Numbers, Ints] | None:
+        """Columns of those rows of a few leaves whose values in the first column are in a range, and where these are.
+
+        The first of the columns, given by position, has integers of 64 bits that rise in every leaf; ``ranges`` are the
+        lowest and the highest of them that are wanted of each leaf. Returns arrays of the other columns, and ``cuts``:
+        of leaf i, rows ``cuts[2 * i]`` to ``cuts[2 * i + 1]`` (exclusive) of them are wanted, and those between have no
+        meaning. Valid until the thread's next call; None as for :meth:`numbers`.
+        """
+        for id in ids:
+            self._existing(id)
+        return self._source.numbers.between(ids, columns, ranges)
 
     def stored_size(self, id: int) -> int:
         """The bytes that a block takes in the file."""

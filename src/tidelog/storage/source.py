@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,9 @@ from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.commit import Commit
 from tidelog.storage.framesource import FrameSource
-from tidelog.storage.leafnumbers import Numbers, Selection, are_numbers
 from tidelog.storage.media import File
 from tidelog.storage.meter import ReadMeter
+from tidelog.storage.numbersource import NumberSource
 from tidelog.storage.summary import SUMMARY
 from tidelog.storage.translation import Addresses
 from tidelog.storage.valuerange import ValueRange
@@ -77,8 +76,8 @@ class BlockSource:
         self._is_mapped = file.maps
         self.schema = schema
         self._cache = cache
-        self._selections: dict[tuple[int, ...], Selection | None] = {}
-        """Columns that :meth:`numbers` was asked for; None for those that are not all numbers."""
+        self.numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
+        """Reads numbers without Arrow."""
 
     @property
     def meter(self) -> ReadMeter:
@@ -156,31 +155,6 @@ class BlockSource:
     def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
         return block.decode_leaves(leaf, self.schema, indexes, *bounds) if indexes else []
-
-    def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
-        """Columns of a few leaves, given by their positions, and the rows of each leaf.
-
-        The arrays have the rows of all leaves and are valid until the thread's next call. None if columns cannot be had
-        like that (:mod:`tidelog.storage.leafnumbers`); then :meth:`read` them.
-        """
-        selection = self._selections.get(columns)
-        if selection is None:
-            if columns in self._selections or not self._is_mapped:
-                return None
-            types = [self.schema.types[column] for column in columns]
-            selection = Selection(columns, types) if are_numbers(types) else None
-            self._selections[columns] = selection
-            if selection is None:
-                return None
-        places, sizes, splits = zip(*map(self._frames.place, ids), strict=True)
-        if any(splits):
-            return None
-        words = self._frames.words(max(map(add, places, sizes)))
-        reader = selection.reader(len(ids))
-        numbers = reader.read(words, places, sizes, ids)
-        if numbers is not None:
-            self.meter.add(len(ids), reader.stored_bytes)
-        return numbers
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""

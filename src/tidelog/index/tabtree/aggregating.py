@@ -14,16 +14,13 @@ from tidelog.index.entries import Entries, Words, blank, from_batch, from_number
 from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.nodes import Nodes
+from tidelog.index.tabtree.nodes import Edge, Nodes
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary import SUMMARY, summarise_numbers
 
 Run = tuple[Children, int, int]
 """Entries ``first`` to ``last`` (exclusive) of a node."""
-
-Edge = tuple[int, int | None, int | None]
-"""A leaf that is in a time range in part: its block id, and the bounds that may fall into it."""
 
 _SUMMARY_WORDS = SUMMARY.itemsize // 8
 
@@ -144,26 +141,19 @@ def _leaf_entries(
     """An entry for the rows of each leaf that are in its time range: one row, of a table of words."""
     layout = nodes.layout
     wanted = result.columns.tolist()
-    numbers = nodes.numbers([id for id, _, _ in leaves], (layout.time, *wanted), counters)
+    numbers = nodes.numbers_between(leaves, tuple(wanted), counters)
     if numbers is None:
         entries = []
         for id, start, end in leaves:
             bounds = np.array(bounds_in(nodes.times(id, None), start, end), np.int64)
             entries.append((words_of(from_batch(layout, nodes.read(id, wanted), bounds, result.columns)), 0, 1))
         return entries
-    (times, *values), rows = numbers
-    cuts: list[int] = []
-    before = 0
-    for (_, start, end), count in zip(leaves, rows, strict=True):
-        first, last = bounds_in(times[before : before + count], start, end)
-        cuts += (before + first, before + last)
-        before += count
+    values, cuts = numbers
     # Every other run of rows is between two leaves, and of no interest.
     summaries = np.zeros((len(wanted), len(cuts) - 1, _SUMMARY_WORDS), np.uint64)
-    bounds = np.array(cuts, np.int64)
     for place, column in enumerate(wanted):
-        summarise_numbers(values[place], layout.types[column], bounds, summaries[place])
-    table = result.entries_of(bounds, summaries)
+        summarise_numbers(values[place], layout.types[column], cuts, summaries[place])
+    table = result.entries_of(cuts, summaries)
     return [(table, 2 * leaf, 2 * leaf + 1) for leaf in range(len(leaves))]
 
 

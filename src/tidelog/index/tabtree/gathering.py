@@ -14,9 +14,9 @@ from tidelog.index.columnvalues import ColumnValues
 from tidelog.index.entries import WORDS_BEFORE, WORDS_OF_COLUMN, Words
 from tidelog.index.node import Children
 from tidelog.index.states import States
-from tidelog.index.tabtree.aggregating import Edge, bounds_in, cover
+from tidelog.index.tabtree.aggregating import bounds_in, cover
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.nodes import Nodes
+from tidelog.index.tabtree.nodes import Edge, Nodes
 from tidelog.model.arrays import integers
 from tidelog.storage.codec import Ints
 
@@ -54,8 +54,7 @@ class _Gathering:
         layout = nodes.layout
         before = WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds)
         self._words: Ints = layout.states.words_of(wanted) + before
-        self._names = list(dict.fromkeys([layout.schema.time, *wanted.columns]))
-        self._columns = tuple(layout.index(name) for name in self._names)
+        self._columns = tuple(layout.index(name) for name in wanted.columns)
         self._tables: list[Words] = []
         self._size = 0
 
@@ -89,22 +88,19 @@ class _Gathering:
 
     def take_leaves(self, leaves: Sequence[Edge]) -> None:
         """Take in the rows of leaves that are in a time range each."""
-        numbers = self._nodes.numbers([id for id, _, _ in leaves], self._columns, self._counters)
+        numbers = self._nodes.numbers_between(leaves, self._columns, self._counters)
         if numbers is None:
+            time = self._nodes.layout.time
             for id, start, end in leaves:
-                rows = self._nodes.read(id, self._columns)
+                rows = self._nodes.read(id, list(dict.fromkeys((time, *self._columns))))
                 cuts = np.array(bounds_in(integers(rows.column(0)), start, end), np.int64)
                 self._add(self._wanted.of_rows(rows, cuts))
             return
-        values, counts = numbers
-        before = 0
-        for (_, start, end), count in zip(leaves, counts, strict=True):
-            first, last = bounds_in(values[0][before : before + count], start, end)
-            own = {
-                name: column[before + first : before + last] for name, column in zip(self._names, values, strict=True)
-            }
+        values, found = numbers
+        bounds = found.tolist()
+        for first, last in zip(bounds[::2], bounds[1::2], strict=True):
+            own = {name: column[first:last] for name, column in zip(self._wanted.columns, values, strict=True)}
             self._add(self._wanted.of_columns(ColumnValues.of_numbers(own), np.array([0, last - first], np.int64)))
-            before += count
 
     def _add(self, table: Words) -> None:
         self._tables.append(table)

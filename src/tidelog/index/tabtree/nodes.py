@@ -17,16 +17,20 @@ from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
+from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage import ContainerReader
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints
-from tidelog.storage.leafnumbers import Numbers
+from tidelog.storage.leafpieces import Numbers
 
 NODE_CACHE_BYTES: Final = 32 << 20
 """Default budget of a cache of nodes: some 700 of ten columns, which stand for 360 million rows."""
 
 NodeCache = Cache[Children]
 """Nodes of any number of trees, by the key of the tree and their id."""
+
+Edge = tuple[int, int | None, int | None]
+"""A leaf that is in a time range in part: its block id, and the bounds of the range that fall into the leaf."""
 
 
 class Nodes:
@@ -102,6 +106,17 @@ class Nodes:
         if counters:
             counters.leaves += len(ids)
         return self.reader.numbers(ids, columns)
+
+    def numbers_between(
+        self, leaves: Sequence[Edge], columns: tuple[int, ...], counters: ReadCounters | None
+    ) -> tuple[Numbers, Ints] | None:
+        """Columns of the rows of leaves that are in a time range each, see :meth:`ContainerReader.numbers_between`."""
+        if counters:
+            counters.leaves += len(leaves)
+        ranges = [
+            (INT64_MIN if start is None else start, INT64_MAX if end is None else end - 1) for _, start, end in leaves
+        ]
+        return self.reader.numbers_between([id for id, _, _ in leaves], (self.layout.time, *columns), ranges)
 
     def read(self, id: int, columns: Sequence[int]) -> pa.RecordBatch:
         """Columns of a leaf that was counted before."""

@@ -130,6 +130,28 @@ def decode_located(
     return outcome
 
 
+def cut_located(
+    words: Words,
+    offsets: Ints,
+    lengths: Ints,
+    rows: Ints,
+    bounds: Ints,
+    widths: Ints,
+    arranged: tuple[Ints, Ints, Ints],
+    cuts: Ints,
+) -> int:
+    """Find where leaves are cut by a range of the values of their first column, which rise (``kernels.cut_leaves``).
+
+    Fills in the starts, stops and targets that are ``arranged`` for :func:`decode_located`, and the cuts, or returns
+    remarks for which nothing can be found. Raises :class:`CorruptionError`.
+    """
+    outcome: int = kernels.cut_leaves(words, offsets, lengths, rows, bounds, widths, *arranged, cuts, _scratch.words)
+    if outcome < 0:
+        leaf, complaint = divmod(-outcome, 8)
+        raise CorruptionError(f"the first column of leaf {leaf} of {len(rows)} {_COMPLAINTS[complaint]}")
+    return outcome
+
+
 def find_in_range(
     column: Column,
     low: float,

@@ -29,6 +29,7 @@ ALL_NULL = 1
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 LOWEST = np.int64(-(2**63))
+HIGHEST = np.int64(2**63 - 1)
 LOWEST_32 = np.int64(-(2**31))
 MAGIC = np.float64(1.5 * 2**52)
 MAGIC_BITS = MAGIC.view(np.uint64)
@@ -355,6 +356,142 @@ def decode_run(
             if floats and not _apply_patches(words, body, end, rows, start, stop, width, out32, out64, done):
                 return -8 * piece - BAD_BODY
     return remarks
+
+
+@inline
+def _first_value(words: Any, p: Any, n: Any) -> Any:
+    """The first value of the vector of ``n`` values at word ``p``, whose length was found to be right."""
+    control = words[p]
+    width = I(control & U(255))
+    flags = I(control >> U(8)) & 255
+    count = I(control >> U(16)) & 65535
+    at = p + 1
+    value = U(I(control) >> 32)
+    if flags & 4:
+        value = words[at]
+        at += 1
+    for _ in range(flags & 3):  # the value before it, its step, the step's step
+        value += words[at]
+        at += 1
+    factor = ONE
+    if flags & 8:
+        factor = words[at]
+        at += 1
+    residual = ZERO
+    if width > 0:
+        residual = words[at] & (~ZERO >> U(64 - width))
+    at += _packed_words(n, width)
+    log = flags >> 4
+    for k in range(count):
+        if (words[at + (k >> 2)] >> U(16 * (k & 3))) & U(65535) == ZERO:
+            byte = k << log
+            unused = 64 - (8 << log)
+            word = words[at + ((2 * count + 7) >> 3) + (byte >> 3)]
+            residual |= U(I(word >> U(8 * (byte & 7)) << U(unused)) >> unused) << U(width)
+    return I(value + residual * factor)
+
+
+@inline
+def _row_from(words: Any, is_raw: Any, body: Any, end: Any, rows: Any, bound: Any, r: Any, v: Any) -> Any:
+    """The first row of a RAW or PACKED body of rising values that is not below a bound, or -1 if it is damaged.
+
+    Decodes one vector at the most, the last one that begins below the bound.
+    """
+    low, high, before = I(0), rows, I(0)
+    if not is_raw:
+        chosen, at = I(-1), body
+        for start in range(0, rows, VECTOR):
+            n = min(VECTOR, rows - start)
+            length = _vector_words(words, at, end, n)
+            if length < 0:
+                return I(-1)
+            if _first_value(words, at, n) >= bound:
+                break
+            chosen, before = at, I(start)
+            at += length
+        high = min(I(VECTOR), rows - before) if chosen >= 0 else I(0)
+        if chosen >= 0 and _decode_vector(words, chosen, end, high, r, v) < 0:
+            return I(-1)
+    while low < high:
+        middle = (low + high) >> 1
+        value = words[body + middle] if is_raw else v[middle]
+        if I(value) < bound:
+            low = middle + I(1)
+        else:
+            high = middle
+    return before + low
+
+
+@kernel(
+    i64(
+        *(array_in(u64), array_in(i64, 2), array_in(i64, 2), array_in(i64), array_in(i64, 2), array_in(i64)),
+        *(array_out(i64, 2), array_out(i64, 2), array_out(i64, 2), array_out(i64), array_out(u64)),
+    )
+)
+def cut_leaves(
+    words: Any,
+    offsets: Any,
+    lengths: Any,
+    counts: Any,
+    bounds: Any,
+    widths: Any,
+    starts: Any,
+    stops: Any,
+    targets: Any,
+    cuts: Any,
+    scratch: Any,
+) -> Any:
+    """Find the rows of leaves whose values in the first column are in a closed range, to decode the others there.
+
+    ``offsets`` and ``lengths`` have a row for each column and a column for each leaf; ``counts`` are the rows of the
+    leaves, ``bounds`` the lowest and the highest wanted value of each. The first column has integers of 64 bits that
+    rise. ``starts``, ``stops`` and ``targets``, of the other columns, receive what :func:`decode_run` is to be told:
+    whole vectors, those of all leaves one behind the other, from the places on that the first targets say. There, the
+    rows in the range are those from ``cuts[2 * i]`` to ``cuts[2 * i + 1]`` (exclusive) for leaf i. ``widths`` are the
+    bytes of values of the others. Returns 0, a remark if the first column has nulls or another encoding than RAW and
+    PACKED, or ``-8 * i - what`` for the first column of leaf i and what is wrong with it.
+    """
+    r = scratch[0:VECTOR]
+    v = scratch[VECTOR : 2 * VECTOR]
+    done = I(0)
+    for leaf in range(len(counts)):
+        offset, length = offsets[0, leaf], lengths[0, leaf]
+        if offset < 0 or offset & 7 or length < 16 or length > 8 * len(words) - offset:
+            return -8 * leaf - BAD_PLACE
+        head = offset >> 3
+        end = head + (length >> 3)
+        rows = I(words[head] >> U(32))
+        body = head + I(words[head + 1] >> U(35))
+        if body < head + 2 or body > end:
+            return -8 * leaf - BAD_PLACE
+        if rows != counts[leaf]:
+            return -8 * leaf - BAD_RANGE
+        if (words[head] >> U(8)) & U(255) != ZERO:
+            return HAS_NULLS
+        is_raw = I(words[head] & U(255)) == RAW
+        if not is_raw and I(words[head] & U(255)) != PACKED:
+            return HAS_LEFT
+        if is_raw and rows != end - body:
+            return -8 * leaf - BAD_BODY
+        first, last = I(0), rows
+        if bounds[leaf, 0] != LOWEST:
+            first = _row_from(words, is_raw, body, end, rows, bounds[leaf, 0], r, v)
+        if bounds[leaf, 1] != HIGHEST:
+            last = _row_from(words, is_raw, body, end, rows, bounds[leaf, 1] + I(1), r, v)
+        if first < 0 or last < 0:
+            return -8 * leaf - BAD_BODY
+        if last <= first:
+            first, last = I(0), I(0)
+        start, stop = first & I(-VECTOR), min(rows, (last + VECTOR - 1) & I(-VECTOR))
+        cuts[2 * leaf] = done + first - start
+        cuts[2 * leaf + 1] = done + last - start
+        for column in range(len(widths)):
+            starts[column, leaf] = start
+            stops[column, leaf] = stop
+            if leaf > 0:
+                targets[column, leaf] = targets[column, 0] + done * widths[column]
+        done += stop - start
+    return 0
 
 
 @inline
