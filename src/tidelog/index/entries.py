@@ -106,23 +106,17 @@ def from_summaries(
     Without ``states`` these are unknown. :func:`leaf_states` makes them.
     """
     entries = empty(layout, len(ids))
-    entries["child"] = ids
-    entries["rows"] = rows
-    end = WORDS_BEFORE + WORDS_OF_COLUMN * summaries.shape[1]
     words = words_of(entries)
+    words[:, 0] = ids
+    words[:, 1] = rows
+    kernels.put_summaries(np.ascontiguousarray(summaries).view(np.uint64), layout.kinds, words)
     if layout.states.words:
-        words[:, end:] = layout.states.unknown(len(ids)) if states is None else states
-    records = words[:, WORDS_BEFORE:end].reshape(*summaries.shape, WORDS_OF_COLUMN)
-    _put_summaries(records, summaries)
-    dropped = layout.kinds == kernels.COUNTS
-    if dropped.any():
-        records[:, dropped, 0] = 0
-        records[:, dropped, NANS_WORD + 1 :] = 0
+        states_of(layout, entries)[:] = layout.states.unknown(len(ids)) if states is None else states
     return entries
 
 
-def _put_summaries(records: Words, summaries: npt.NDArray[np.void]) -> None:
-    """Write summaries into the words of records, which stand in the last dimension.
+def _put_column(records: Words, summaries: npt.NDArray[np.void]) -> None:
+    """Write summaries of one column into the words of records, which stand in the last dimension.
 
     As words, for NumPy is slow with fields of records: both have the same ones, in the same order.
     """
@@ -168,7 +162,7 @@ def _of_runs(layout: Layout, cuts: Ints, columns: Ints, summaries: Iterable[npt.
     for found, column in zip(summaries, columns.tolist(), strict=True):
         first = WORDS_BEFORE + WORDS_OF_COLUMN * column
         record = words[:, first : first + WORDS_OF_COLUMN]
-        _put_summaries(record, found)
+        _put_column(record, found)
         if layout.kinds[column] == kernels.COUNTS:
             record[:, 0] = 0
             record[:, NANS_WORD + 1 :] = 0

@@ -18,6 +18,7 @@ HEAD_WORDS = 2
 COLUMN_WORDS = 7
 
 # As in tidelog.storage.summary; a kernel module takes nothing from other modules.
+_SUMMARY_WORDS = 6
 _HAS_BOUNDS = 1
 _HAS_SUM = 2
 _INTEGER_SUM = 4
@@ -135,6 +136,22 @@ def merge_into(entries: Any, first: Any, last: Any, kinds: Any, columns: Any, ou
     ``out`` is zero for nothing yet. Its child and its other columns stay as they are.
     """
     _merge(entries, first, last, kinds, columns, out)
+
+
+@kernel(void(array_in(u64, 2), array_in(u8), array_out(u64, 2)))
+def put_summaries(summaries: Any, kinds: Any, out: Any) -> None:
+    """Write the summaries of leaves, six words for each column, into the columns of their entries."""
+    low = np.uint64(0xFFFFFFFF)
+    for i in range(len(summaries)):
+        for k in range(len(kinds)):
+            base = HEAD_WORDS + COLUMN_WORDS * k
+            first = summaries[i, _SUMMARY_WORDS * k]
+            out[i, base + 1] = first >> np.uint64(32)
+            out[i, base + 2] = summaries[i, _SUMMARY_WORDS * k + 1] & low
+            if kinds[k] != COUNTS:
+                out[i, base] = first & low
+                for word in range(3, COLUMN_WORDS):
+                    out[i, base + word] = summaries[i, _SUMMARY_WORDS * k + word - 1]
 
 
 @kernel(void(array_in(u64, 2), array_in(i64), array_in(i64), array_in(u8), array_in(i64), array_out(u64, 2)))

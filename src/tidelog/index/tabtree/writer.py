@@ -99,8 +99,6 @@ class TreeWriter:
         self._counts: list[int] = []
         for level, entries in enumerate(flank.levels):
             self._add(level, entries)
-        self._unread: list[tuple[int, Ints, npt.NDArray[np.void]]] = []
-        """Leaves without entries yet: runs of them, by their first ids, rows and summaries."""
         self._states: deque[Words] = deque()
         """The states of user-defined aggregates of leaves that have no entries yet, in order."""
         self._placed_leaves = flank.leaves
@@ -222,7 +220,6 @@ class TreeWriter:
         self._container.settle()
         fanout = self.layout.fanout
         with self._lock:
-            self._read_summaries()
             full = self._placed_leaves // fanout
             known = self._bounds
             known.keep(min(len(known), self._bounded * fanout))
@@ -365,7 +362,6 @@ class TreeWriter:
         """The flank as of the blocks that the container has placed: all of them, after a flush."""
         with self._lock:
             if self._flank is None:
-                self._read_summaries()
                 levels = [copied(entries[:count]) for entries, count in zip(self._levels, self._counts, strict=True)]
                 for entries in levels:
                     entries.flags.writeable = False
@@ -379,21 +375,13 @@ class TreeWriter:
 
     def _take_leaves(self, first_id: int, rows: Ints, summaries: npt.NDArray[np.void]) -> None:
         """Called by the container: it has placed a run of leaves."""
+        ids = np.arange(first_id, first_id + len(rows), dtype=np.int64)
         with self._lock:
-            self._unread.append((first_id, rows, summaries))
+            states = self._next_states(len(rows)) if self.layout.states.words else None
+            self._add(0, from_summaries(self.layout, ids, rows, summaries, states))
             self._placed_leaves += len(rows)
             self._placed_blocks += len(rows)
             self._flank = None
-
-    def _read_summaries(self) -> None:
-        """Make entries of the leaves that were placed since the last time."""
-        if not self._unread:
-            return
-        runs, self._unread = self._unread, []
-        ids = [np.arange(first_id, first_id + len(rows), dtype=np.int64) for first_id, rows, _ in runs]
-        rows, summaries = (np.concatenate([run[index] for run in runs]) for index in (1, 2))
-        states = self._next_states(len(rows)) if self.layout.states.words else None
-        self._add(0, from_summaries(self.layout, np.concatenate(ids), rows, summaries, states))
 
     def _next_states(self, leaves: int) -> Words:
         """The states of the next leaves; they were computed before the container was given the rows."""
@@ -422,7 +410,6 @@ class TreeWriter:
             self._flank = None
 
     def _pop(self, level: int, id: int, *, closing: bool) -> Node:
-        self._read_summaries()
         fanout = self.layout.fanout
         count = self._counts[level - 1]
         if not closing and count != fanout:
