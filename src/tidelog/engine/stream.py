@@ -37,7 +37,7 @@ from tidelog.model.errors import (
     ReadOnlyError,
 )
 from tidelog.model.evolution import Renames
-from tidelog.model.rows import Row, RowReader
+from tidelog.model.rows import Row, row_reader
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
 from tidelog.store.check import check_stream
@@ -123,7 +123,7 @@ class Stream(Queries):
         self.schema: Schema = site.layout.schema
         """The newest that is known here: every query looks for a newer one, and so does what opens the tail."""
         self.options: StreamOptions = site.options
-        self._row_reader = RowReader(self.schema)
+        self._row_reader = row_reader(self.schema)
         self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
         self._questions = Questions(site.layout, site.options)

@@ -41,7 +41,7 @@ from tidelog.model.columns import ArrowColumn, ColumnReader, is_column
 from tidelog.model.errors import InputError
 from tidelog.model.instants import shown
 from tidelog.model.naming import check_names
-from tidelog.model.rows import RowReader
+from tidelog.model.rows import row_reader
 from tidelog.model.schema import Schema
 
 _MANY_BATCHES = "Many batches are one input as pyarrow.RecordBatchReader.from_batches(schema, batches)"
@@ -106,7 +106,7 @@ class _Converter:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._columns = [ColumnReader(field) for field in schema]
-        self._rows = RowReader(schema)
+        self._rows = row_reader(schema)
         self._last_plan = _Plan(schema.arrow, schema, self._columns)
 
     def convert(self, data: Any, validate: bool) -> list[pa.RecordBatch] | Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 
 import pyarrow as pa
 
@@ -49,6 +50,7 @@ def value_type(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
+@functools.lru_cache(maxsize=256)
 def family(type_: pa.DataType) -> Family:
     """The family of a type; a dictionary belongs to that of its values."""
     values = value_type(type_)

@@ -6,6 +6,7 @@ final, and make one :meth:`RowReader.batch` of many: that costs a fraction of a 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -27,8 +28,14 @@ class _NOTHING:
     """The type of no value."""
 
 
+@functools.lru_cache(maxsize=256)
+def row_reader(schema: Schema) -> RowReader:
+    """The reader of a schema, which is made once: that takes longer than reading many events."""
+    return RowReader(schema)
+
+
 class RowReader:
-    """Reads events given as dicts. Immutable; one per schema is enough."""
+    """Reads events given as dicts. Immutable; one per schema is enough, see :func:`row_reader`."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema

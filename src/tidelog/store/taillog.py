@@ -90,8 +90,11 @@ class TailLog:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def name_splits(self) -> None:
-        """Tell the journal of a new split, so that what background commits keep of it is found after a crash."""
-        self._journal.append(self._head())
+        """Tell the journal of a new split, so that what background commits keep of it is found after a crash.
+
+        Durably, though the next flush would do: then the disk is busy with the split's rows, and now it is not.
+        """
+        self._journal.append_durably(self._head())
 
     def begin_block(self) -> None:
         """Go on with another block of numbers; all rows before are durable."""

@@ -10,7 +10,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from tidelog.model.packing import RowPacker
-from tidelog.model.rows import Row, RowReader
+from tidelog.model.rows import Row, row_reader
 from tidelog.model.schema import Schema
 from tidelog.store.rows import concatenated, with_seq
 
@@ -20,7 +20,7 @@ class WaitingRows:
 
     def __init__(self, schema: Schema, stored: pa.Schema) -> None:
         self._stored = stored
-        self._reader = RowReader(schema)
+        self._reader = row_reader(schema)
         self._packer = RowPacker(stored)
         self._items: list[pa.RecordBatch | Row] = []
         self._first = 0
