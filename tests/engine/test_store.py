@@ -55,6 +55,26 @@ def test_streams_by_name() -> None:
             store.drop_stream("c")
 
 
+def test_many_streams_are_created_together() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        store.create_stream("b", pa.schema([("at", pa.int64())]), "at")
+        with pytest.raises(ExistsError):
+            store.create_streams(["a", "b", "c"], SCHEMA, "ts")
+        with pytest.raises(InputError, match=r"names is the text 'abc'; expected a list of names such as \['abc'\]"):
+            store.create_streams("abc", SCHEMA, "ts")
+        assert store.streams() == ["b"]
+        assert store.create_streams(["a", "b", "c"], SCHEMA, "ts", exist_ok=True, **SMALL) == ["a", "c"]
+        for name in ("a", "c"):
+            assert store.stream(name).options.leaf_rows == SMALL["leaf_rows"]
+            store.stream(name).append({"ts": 1, "x": 2.0})
+        assert store.stream("b").schema.names == ("at",)
+    with Store(medium, read_only=True) as store:
+        assert [store.stream(name).scan().read_all().num_rows for name in store.streams()] == [1, 0, 1]
+        with pytest.raises(ReadOnlyError):
+            store.create_streams(["d"], SCHEMA, "ts")
+
+
 def test_what_cannot_be_created_leaves_nothing() -> None:
     with Store(MemoryMedium()) as store:
         with pytest.raises(SchemaError, match="no time column was named"):

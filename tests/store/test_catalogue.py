@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.crash_medium import RecordingMedium
+from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
 from support.manifests import SCHEMA, WIDER, Hand, put_file
 from support.profiles import scaled
 from tidelog.model.errors import (
@@ -200,6 +200,110 @@ class TestStreams:
             thread.join()
         assert sorted(made) == names(catalogue) == [f"s{i}" for i in range(8)]
         assert catalogue.check() == []
+
+
+class TestManyAtOnce:
+    MANY = tuple(f"device/{i}" for i in range(5))
+
+    def test_one_commit_makes_all(self, medium: RecordingMedium, catalogue: Catalogue, clock: Hand) -> None:
+        catalogue.create_stream("other", WIDER)
+        before = catalogue.load().number
+        made = catalogue.create_streams(self.MANY, SCHEMA, StreamOptions(leaf_rows=5))
+        assert [entry.name for entry in made] == list(self.MANY)
+        assert catalogue.load().number == before + 1
+        other = Catalogue.open(medium, clock=clock)
+        assert names(other) == sorted([*self.MANY, "other"])
+        for entry in made:
+            manifest = other.manifests(other.find(entry.name)).load()
+            assert (manifest.schema, manifest.options.leaf_rows) == (SCHEMA, 5)
+        assert catalogue.check() == catalogue.orphans() == []
+
+    def test_a_taken_name_refuses_all_of_them(self, medium: RecordingMedium, catalogue: Catalogue) -> None:
+        taken = catalogue.create_stream(self.MANY[2], WIDER)
+        before = medium.names()
+        with pytest.raises(ExistsError, match="there is a stream 'device/2' already"):
+            catalogue.create_streams(self.MANY, SCHEMA)
+        assert medium.names() == before
+        made = catalogue.create_streams([*self.MANY, "device/0"], SCHEMA, exist_ok=True)
+        assert [entry.name for entry in made] == ["device/0", "device/1", "device/3", "device/4"]
+        assert catalogue.find(self.MANY[2]) == taken
+
+    def test_nothing_to_create_commits_nothing(self, medium: RecordingMedium, catalogue: Catalogue) -> None:
+        catalogue.create_streams(self.MANY, SCHEMA)
+        before = len(medium.log)
+        assert catalogue.create_streams([], SCHEMA) == catalogue.create_streams(self.MANY, SCHEMA, exist_ok=True) == []
+        assert len(medium.log) == before
+
+    @pytest.mark.parametrize("exist_ok", [False, True])
+    def test_some_names_are_taken_meanwhile(
+        self, medium: RecordingMedium, catalogue: Catalogue, exist_ok: bool
+    ) -> None:
+        other = Catalogue.open(medium)
+        theirs: list[StreamEntry] = []
+
+        def before(kind: str, path: str) -> None:
+            if kind == "link" and path.startswith("catalogue/"):
+                medium.before = None
+                theirs.extend(other.create_streams(self.MANY[1:3], WIDER))
+
+        medium.before = before
+        if exist_ok:
+            made = catalogue.create_streams(self.MANY, SCHEMA, exist_ok=True)
+            assert [entry.name for entry in made] == [self.MANY[0], *self.MANY[3:]]
+            assert names(catalogue) == list(self.MANY)
+        else:
+            with pytest.raises(ExistsError, match="'device/1'"):
+                catalogue.create_streams(self.MANY, SCHEMA)
+            assert catalogue.streams() == theirs
+        assert all(catalogue.manifests(entry).load().schema == WIDER for entry in theirs)
+        assert catalogue.orphans() == catalogue.check() == []  # the loser cleans up behind itself
+
+    @pytest.mark.parametrize("kind", ["create", "write", "sync", "link", "sync_names"])
+    @pytest.mark.parametrize("nth", [1, 4])
+    def test_a_failure_before_the_commit_leaves_nothing(
+        self, medium: RecordingMedium, catalogue: Catalogue, kind: str, nth: int
+    ) -> None:
+        fault = medium.inject(kind, nth)
+        with pytest.raises(StorageError):
+            catalogue.create_streams(self.MANY, SCHEMA)
+        assert fault.fired == 1
+        assert names(catalogue) == catalogue.orphans() == []
+        assert [entry.name for entry in catalogue.create_streams(self.MANY, SCHEMA)] == list(self.MANY)
+        assert catalogue.check() == []
+
+    def test_after_a_crash_all_are_there_or_none_and_the_rest_is_swept(
+        self, medium: RecordingMedium, catalogue: Catalogue, clock: Hand
+    ) -> None:
+        catalogue.create_stream("before", WIDER)
+        begin = len(medium.log)
+        catalogue.create_streams(self.MANY[:3], SCHEMA)
+        medium.mark("created")
+        positions = range(begin, len(medium.log) + 1)
+        outcomes = set()
+        for crash in [
+            *power_losses(medium, positions, singles=2),
+            *random_power_losses(medium, 3, 5, positions),
+            *kills(medium, positions),
+        ]:
+            later = Hand(clock.now)
+            survivor = Catalogue.open(crash.medium(), clock=later)
+            found = set(names(survivor))
+            assert found in ({"before"}, {"before", *self.MANY[:3]}), crash
+            assert "created" not in crash.marks or len(found) > 1, crash
+            assert survivor.check() == [], crash
+            for name in found:
+                expected = WIDER if name == "before" else SCHEMA
+                assert survivor.manifests(survivor.find(name)).load().schema == expected, crash
+            left = bool(survivor.orphans())
+            outcomes.add((len(found) > 1, left))
+            if left:
+                for age in (ORPHAN_AGE, GRACE_SECONDS):
+                    later.now += age
+                    survivor.sweep(later.now)
+                assert survivor.orphans() == [], crash
+                assert set(names(survivor)) == found, crash
+                assert survivor.check() == [], crash
+        assert outcomes == {(False, False), (False, True), (True, False)}
 
 
 class TestDropping:

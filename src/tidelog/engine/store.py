@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -73,6 +73,28 @@ class Store:
         full = schema if isinstance(schema, Schema) else _schema(schema, time)
         self._catalogue.create_stream(name, full, StreamOptions.from_dict(options))
         return self.stream(name)
+
+    def create_streams(
+        self,
+        names: Iterable[str],
+        schema: pa.Schema | Schema,
+        time: str | None = None,
+        *,
+        exist_ok: bool = False,
+        **options: Any,
+    ) -> list[str]:
+        """Create streams of the same columns and options, all of them or none, by one commit.
+
+        For many streams that takes a fraction of the time that :meth:`create_stream` takes for each. Raises
+        :class:`ExistsError` if there is a stream of one of the names; with ``exist_ok`` it is left as it is. Returns
+        the names of those that were created.
+        """
+        self._check_writable()
+        if isinstance(names, str):
+            raise InputError(f"names is the text {names!r}; expected a list of names such as [{names!r}]")
+        full = schema if isinstance(schema, Schema) else _schema(schema, time)
+        entries = self._catalogue.create_streams(names, full, StreamOptions.from_dict(options), exist_ok=exist_ok)
+        return [entry.name for entry in entries]
 
     def stream(self, name: str) -> Stream:
         """The stream of a name; raises :class:`NotFoundError` if there is none."""

@@ -16,8 +16,9 @@ the sake of those who are reading it, and its name is free at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from tidelog.model.errors import (
@@ -26,11 +27,13 @@ from tidelog.model.errors import (
     LockedError,
     NotFoundError,
     StorageError,
+    TidelogError,
     did_you_mean,
 )
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
+from tidelog.store.atonce import at_once
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.documents import refuse_unknown
 from tidelog.store.manifest import ManifestLog
@@ -117,8 +120,9 @@ class CatalogueState:
             entry = state.find(name)
             del streams[name]
             dropped[entry.id] = DroppedStream(name, entry.id, at, grace)
+        living = {entry.id for entry in streams.values()} if change.condemn else set()
         for id in change.condemn:
-            if any(entry.id == id for entry in streams.values()):
+            if id in living:
                 raise ConflictError(f"cannot give up the directory {id}: a stream lives in it")
             dropped.setdefault(id, DroppedStream(None, id, at, GRACE_SECONDS))
         for old, new in change.rename:
@@ -132,7 +136,7 @@ class CatalogueState:
         for entry in change.add:
             state.refuse_taken(entry.name)
             if entry.id in dropped:
-                raise ConflictError(f"creating stream {entry.name!r} took so long that it was given up; try again")
+                raise _given_up(entry.name)
             streams[entry.name] = entry
         return state
 
@@ -202,25 +206,52 @@ class Catalogue:
 
     def create_stream(self, name: str, schema: Schema, options: StreamOptions | None = None) -> StreamEntry:
         """Create a stream, complete or not at all; raises :class:`ExistsError` if the name is taken."""
-        self.load().refuse_taken(check_stream_name(name))
-        now = self.clock()
-        entry = StreamEntry(name, new_stream_id(name, now), now)
-        manifests = self.manifests(entry)
-        manifests.create(schema, options)
+        [entry] = self.create_streams([name], schema, options)
+        return entry
 
-        def change(state: CatalogueState) -> CatalogueChange:
-            state.refuse_taken(name)
-            # Given up directories are known as such until they are gone, so one that is there and unknown stays.
-            if entry.id not in state.dropped and not manifests.exists():
-                raise ConflictError(f"creating stream {name!r} took so long that it was given up; try again")
-            return CatalogueChange(add=(entry,))
+    def create_streams(
+        self, names: Iterable[str], schema: Schema, options: StreamOptions | None = None, *, exist_ok: bool = False
+    ) -> list[StreamEntry]:
+        """Create streams with the same schema and options by one commit: all of them, complete, or none at all.
+
+        Raises :class:`ExistsError` if a name is taken; with ``exist_ok`` such a stream is left as it is, whatever its
+        schema. Returns those that were created, in the order of their names as given, which may be repeated.
+
+        A crash leaves directories that nothing names; :meth:`sweep` removes what is in them.
+        """
+        wanted = list(dict.fromkeys(check_stream_name(name) for name in names))
+        wanted = _free(self.load(), wanted, exist_ok=exist_ok)
+        options = StreamOptions() if options is None else options
+        options.check(schema)
+        now = self.clock()
+        entries = {name: StreamEntry(name, new_stream_id(name, now), now) for name in wanted}
+        logs = {name: self.manifests(entry) for name, entry in entries.items()}
+        created: list[str] = []
+
+        def change(state: CatalogueState) -> CatalogueChange | None:
+            created[:] = _free(state, wanted, exist_ok=exist_ok)
+            for name in created:
+                # Given up directories are known as such until they are gone, so one that is there and unknown stays.
+                if entries[name].id not in state.dropped and not logs[name].exists():
+                    raise _given_up(name)
+            return CatalogueChange(add=tuple(entries[name] for name in created)) if created else None
 
         try:
-            self._log.commit(change)
-        except ExistsError:  # by the change, so nothing names our directory
-            self._remove_files(entry.id)
+            # All directories before anything else: the one above them is synced once, and one sync of the file system's
+            # journal covers most of what the others wait for.
+            self.medium.make_directory(*(each for log in logs.values() for each in log.directories))
+            at_once(lambda log: log.create(schema, options), logs.values())
+        except TidelogError:
+            self._remove_all(entries.values())
             raise
-        return entry
+        try:
+            self._log.commit(change)
+        except (ExistsError, ConflictError):  # by the change, so nothing names our directories
+            self._remove_all(entries.values())
+            raise
+        made = set(created)
+        self._remove_all(entries[name] for name in wanted if name not in made)
+        return [entries[name] for name in created]
 
     def drop_stream(self, name: str) -> StreamEntry:
         """Take a stream out of the catalogue; its files stay for its grace period. The name is free at once.
@@ -304,6 +335,11 @@ class Catalogue:
         except (StorageError, NotFoundError):  # a damaged stream must be possible to drop
             return GRACE_SECONDS
 
+    def _remove_all(self, entries: Iterable[StreamEntry]) -> None:
+        """Remove the files of streams that no commit has named, nor ever will; what cannot go now is swept some day."""
+        with suppress(StorageError):
+            at_once(self._remove_files, [entry.id for entry in entries])
+
     def _remove_files(self, id: str) -> tuple[list[str], bool]:
         """Remove the files of a stream, none if it has a writer; returns which, and whether that was all."""
         names = self.medium.names(f"{STREAMS}/{id}/")
@@ -323,6 +359,18 @@ class Catalogue:
         return removed, True
 
 
+def _free(state: CatalogueState, names: Sequence[str], *, exist_ok: bool) -> list[str]:
+    """The names that no stream has; raises :class:`ExistsError` for others, unless these are passed over."""
+    if not exist_ok:
+        for name in names:
+            state.refuse_taken(name)
+    return [name for name in names if name not in state.streams]
+
+
+def _given_up(name: str) -> ConflictError:
+    return ConflictError(f"creating stream {name!r} took so long that it was given up; try again")
+
+
 E = TypeVar("E", StreamEntry, DroppedStream)
 
 
@@ -338,7 +386,14 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
         return state.changed(change, number, at)
 
     def change_to_dict(self, change: CatalogueChange) -> dict[str, Any]:
-        return {name: value for name, value in asdict(change).items() if value}
+        values = {
+            "add": [_values(entry) for entry in change.add],
+            "drop": list(change.drop),
+            "rename": list(change.rename),
+            "condemn": list(change.condemn),
+            "forget": list(change.forget),
+        }
+        return {name: value for name, value in values.items() if value}
 
     def change_from_dict(self, values: dict[str, Any]) -> CatalogueChange:
         refuse_unknown("a delta", values, [each.name for each in fields(CatalogueChange)])
@@ -352,8 +407,8 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
 
     def state_to_dict(self, state: CatalogueState) -> dict[str, Any]:
         return {
-            "streams": [asdict(entry) for entry in state.streams.values()],
-            "dropped": [asdict(entry) for entry in state.dropped.values()],
+            "streams": [_values(entry) for entry in state.streams.values()],
+            "dropped": [_values(entry) for entry in state.dropped.values()],
         }
 
     def state_from_dict(self, values: dict[str, Any], number: int) -> CatalogueState:
@@ -367,8 +422,18 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
         )
 
 
+_MEMBERS: Final[Mapping[type, tuple[str, ...]]] = {
+    kind: tuple(each.name for each in fields(kind)) for kind in (StreamEntry, DroppedStream)
+}
+
+
+def _values(entry: StreamEntry | DroppedStream) -> dict[str, Any]:
+    # By far faster than dataclasses.asdict, which copies values: a store may have thousands of streams.
+    return {name: getattr(entry, name) for name in _MEMBERS[type(entry)]}
+
+
 def _known(kind: type[E], values: Mapping[str, Any]) -> E:
-    refuse_unknown("a stream", values, [each.name for each in fields(kind)])
+    refuse_unknown("a stream", values, _MEMBERS[kind])
     return kind(**values)
 
 
