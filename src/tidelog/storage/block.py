@@ -39,7 +39,7 @@ from tidelog.storage.codec.numeric.decoder import find_in_range
 from tidelog.storage.meter import ReadMeter
 from tidelog.storage.numbered import NumberedRows
 from tidelog.storage.ordered import AnyRows, OrderedRows, OrderedRuns
-from tidelog.storage.summary import SUMMARY, summarise, summarise_consecutive
+from tidelog.storage.summary import SUMMARY, WORDS, summarise_consecutive, summarise_into
 from tidelog.storage.valuerange import ValueRange
 
 Words = npt.NDArray[np.uint64]
@@ -93,16 +93,17 @@ def encode_leaves(
     rows = np.diff(cuts)
     offsets = np.empty((columns, blocks), np.int64)
     lengths = np.empty((columns, blocks), np.int64)
-    summaries = np.empty((blocks, columns), SUMMARY)
+    by_column = np.zeros((columns, blocks, WORDS), np.uint64)
     arrays = content.columns() if isinstance(content, OrderedRows | OrderedRuns) else content.columns
     for c, column in enumerate(arrays):
         pieces = encode_column(column, cuts, arena)
         offsets[c], lengths[c] = pieces.offsets, pieces.lengths
-        summaries[:, c] = summarise(column, cuts, pieces.distinct)
+        summarise_into(column, cuts, by_column[c], pieces.distinct)
     if isinstance(batch, NumberedRows):
         pieces = encode_consecutive(batch.first, cuts, arena)
         offsets[-1], lengths[-1] = pieces.offsets, pieces.lengths
-        summaries[:, -1] = summarise_consecutive(batch.first, cuts)
+        summarise_consecutive(batch.first, cuts, by_column[-1])
+    summaries = np.ascontiguousarray(by_column.transpose(1, 0, 2))
     sizes = head_length(columns) + ((lengths + 7) & ~7).sum(axis=0)
     if sizes.max(initial=0) > LARGEST_FRAME:
         longest = int(sizes.argmax())
@@ -119,14 +120,16 @@ def encode_leaves(
         arena.data,
         offsets,
         lengths,
-        summaries.view(np.uint64).reshape(blocks, columns, SUMMARY.itemsize // 8),
+        summaries,
         rows,
         np.arange(first_id, first_id + blocks, dtype=np.int64) if ids is None else ids,
         bounds,
         words,
         digests,
     )
-    return Frames(words, bounds.tolist(), first_id, batch.num_rows, digests.tolist(), rows, summaries)
+    return Frames(
+        words, bounds.tolist(), first_id, batch.num_rows, digests.tolist(), rows, summaries.view(SUMMARY)[..., 0]
+    )
 
 
 def encode_node(content: bytes | memoryview, id: int) -> Frames:

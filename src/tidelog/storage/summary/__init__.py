@@ -40,7 +40,13 @@ it is.
 
 from __future__ import annotations
 
-from tidelog.storage.summary.compute import summarise, summarise_consecutive, summarise_numbers
+from tidelog.storage.summary.compute import (
+    WORDS,
+    summarise,
+    summarise_consecutive,
+    summarise_into,
+    summarise_numbers,
+)
 from tidelog.storage.summary.kernels import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED, MIN_TRUNCATED
 from tidelog.storage.summary.record import SUMMARY, maximum, minimum, total
 
@@ -51,10 +57,12 @@ __all__ = [
     "MAX_TRUNCATED",
     "MIN_TRUNCATED",
     "SUMMARY",
+    "WORDS",
     "maximum",
     "minimum",
     "summarise",
     "summarise_consecutive",
+    "summarise_into",
     "summarise_numbers",
     "total",
 ]

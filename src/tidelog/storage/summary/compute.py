@@ -19,6 +19,10 @@ _SIGN = -(1 << 63)
 _WORD = (1 << 64) - 1
 _NO_MASK: Bytes = np.empty(0, np.uint8)
 
+Words = npt.NDArray[np.uint64]
+WORDS = SUMMARY.itemsize // 8
+"""Words of a summary."""
+
 
 class _Kind(Enum):
     """What a type's values are to the kernels."""
@@ -43,8 +47,14 @@ def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None
     cuts = np.ascontiguousarray(cuts, np.int64)
     if len(cuts) == 0 or cuts[0] < 0 or cuts[-1] > len(array) or (cuts[1:] < cuts[:-1]).any():
         raise ValueError(f"cuts must ascend within 0 .. {len(array)}, the rows of the array; found {cuts}")
-    summaries: npt.NDArray[np.void] = np.zeros(len(cuts) - 1, SUMMARY)
-    words = summaries.view(np.uint64).reshape(len(summaries), SUMMARY.itemsize // 8)
+    words = np.zeros((len(cuts) - 1, WORDS), np.uint64)
+    summarise_into(array, cuts, words, distinct)
+    found: npt.NDArray[np.void] = words.view(SUMMARY)[:, 0]
+    return found
+
+
+def summarise_into(array: pa.Array, cuts: Ints, words: Words, distinct: DistinctTexts | None = None) -> None:
+    """Like :func:`summarise`, into the words of zeroed summaries, a row for each; ``cuts`` are trusted."""
     mask = _mask(array)
     kind, dtype = _KINDS.get(array.type.id, _UNKNOWN)
     if kind is _Kind.FLOAT:
@@ -52,7 +62,7 @@ def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None
     elif kind is _Kind.TEXT or kind is _Kind.FIXED_TEXT:
         if distinct is not None:
             kernels.summarise_text(distinct.data, distinct.offsets, _NO_MASK, distinct.cuts, words)
-            summaries["nulls"] = _nulls(mask, cuts)
+            _put_nulls(mask, cuts, words)
         else:
             data, offsets = _text(array, dtype) if kind is _Kind.TEXT else _fixed_text(array)
             kernels.summarise_text(data, offsets, mask, cuts, words)
@@ -63,14 +73,13 @@ def summarise(array: pa.Array, cuts: Ints, distinct: DistinctTexts | None = None
         values = _bits(array) if kind is _Kind.BOOLEAN else _values(array, dtype)
         _summarise_integers(values, kind, mask, cuts, words)
     else:
-        summaries["nulls"] = _nulls(mask, cuts)
-    return summaries
+        _put_nulls(mask, cuts, words)
 
 
-def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, words: npt.NDArray[np.uint64]) -> None:
-    """Like :func:`summarise`, of values of a type of numbers without nulls, into the words of zeroed summaries.
+def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, words: Words) -> None:
+    """Like :func:`summarise_into`, of values of a type of numbers without nulls.
 
-    ``cuts`` are trusted; the values of a float column are floats, those of all others integers.
+    The values of a float column are floats, those of all others integers.
     """
     kind, _ = _KINDS[type.id]
     if kind is _Kind.FLOAT:
@@ -79,38 +88,38 @@ def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, w
         _summarise_integers(values, kind, _NO_MASK, cuts, words)
 
 
-def summarise_consecutive(first: int, cuts: Ints) -> npt.NDArray[np.void]:
-    """Like :func:`summarise`, of 64-bit integers that count up by one from ``first`` on; no block is empty."""
-    summaries: npt.NDArray[np.void] = np.zeros(len(cuts) - 1, SUMMARY)
-    lows, highs = first + cuts[:-1], first + cuts[1:] - 1
-    sums = [(low + high) * (high - low + 1) // 2 for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
-    summaries["flags"] = kernels.HAS_BOUNDS | kernels.HAS_SUM | kernels.INTEGER_SUM
-    summaries["min"], summaries["max"] = lows.view(np.uint64), highs.view(np.uint64)
-    summaries["sum"] = [(amount & _WORD, amount >> 64 & _WORD) for amount in sums]
-    return summaries
+def summarise_consecutive(first: int, cuts: Ints, words: Words) -> None:
+    """Like :func:`summarise_into`, of 64-bit integers that count up by one from ``first`` on; no block is empty."""
+    lows, highs, counts = first + cuts[:-1], first + cuts[1:] - 1, cuts[1:] - cuts[:-1]
+    words[:, 0] = kernels.HAS_BOUNDS | kernels.HAS_SUM | kernels.INTEGER_SUM
+    words[:, 2], words[:, 3] = lows, highs
+    if 2 * (abs(first) + int(cuts[-1])) * int(counts.max()) < 1 << 63:
+        sums = (lows + highs) * counts >> 1
+        words[:, 4], words[:, 5] = sums, sums >> 63
+    else:
+        for row, low, count in zip(words, lows.tolist(), counts.tolist(), strict=True):
+            total = (2 * low + count - 1) * count // 2
+            row[4], row[5] = total & _WORD, total >> 64 & _WORD
 
 
-def _summarise_floats(values: npt.NDArray[Any], mask: Bytes, cuts: Ints, words: npt.NDArray[np.uint64]) -> None:
+def _summarise_floats(values: npt.NDArray[Any], mask: Bytes, cuts: Ints, words: Words) -> None:
     if values.dtype != np.float64:
         with np.errstate(invalid="ignore"):  # widening a signalling NaN gives a quiet one, and that is fine here
             values = values.astype(np.float64)
     kernels.summarise_floats(values, values.view(np.int64), mask, cuts, words)
 
 
-def _summarise_integers(
-    values: npt.NDArray[Any], kind: _Kind, mask: Bytes, cuts: Ints, words: npt.NDArray[np.uint64]
-) -> None:
+def _summarise_integers(values: npt.NDArray[Any], kind: _Kind, mask: Bytes, cuts: Ints, words: Words) -> None:
     integers = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
     flip = _SIGN if kind is _Kind.UNSIGNED else 0
     kernels.summarise_integers(integers, mask, cuts, flip, kind is not _Kind.INSTANT, words)
 
 
-def _nulls(mask: Bytes, cuts: Ints) -> Ints | int:
-    """The nulls of each block."""
-    if not len(mask):
-        return 0
-    before = np.concatenate(([0], np.cumsum(mask == 0)))
-    return before[cuts[1:]] - before[cuts[:-1]]
+def _put_nulls(mask: Bytes, cuts: Ints, words: Words) -> None:
+    """Count the nulls of each block."""
+    if len(mask):
+        before = np.concatenate(([0], np.cumsum(mask == 0)))
+        words.view(SUMMARY)[:, 0]["nulls"] = before[cuts[1:]] - before[cuts[:-1]]
 
 
 _UNKNOWN = (_Kind.OTHER, np.dtype(np.uint8))
