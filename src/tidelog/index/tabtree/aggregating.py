@@ -246,17 +246,19 @@ def _cut_leaves(
 def _cut_few(
     nodes: Nodes, leaves: Sequence[_CutLeaf], columns: Ints, counters: ReadCounters | None
 ) -> Sequence[Entries]:
-    """The entries of each of some leaves, cut at its bounds."""
+    """The entries of each of some leaves, cut at its bounds. The time is one of the columns."""
     layout = nodes.layout
-    numbers = nodes.numbers([leaf.id for leaf in leaves], (layout.time, *columns.tolist()), counters)
+    wanted = columns.tolist()
+    numbers = nodes.numbers([leaf.id for leaf in leaves], tuple(wanted), counters)
     if numbers is None:
         found = []
         for leaf in leaves:
             times = nodes.times(leaf.id, None)
             cuts = np.unique(np.concatenate([[0], times.searchsorted(leaf.bounds), [len(times)]]))
-            found.append(from_batch(layout, nodes.read(leaf.id, columns.tolist()), cuts, columns))
+            found.append(from_batch(layout, nodes.read(leaf.id, wanted), cuts, columns))
         return found
-    (times, *values), rows = numbers
+    values, rows = numbers
+    times = values[wanted.index(layout.time)]
     # No bound of a leaf is at or before a time of an earlier leaf: all are found in all times at once.
     ends = np.cumsum(rows)
     bounds = times.searchsorted(np.concatenate([leaf.bounds for leaf in leaves]))
