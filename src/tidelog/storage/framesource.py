@@ -170,13 +170,13 @@ class FrameSource:
         address = self.address(id)
         directory, slot = self._directory(address >> 16), address & 0xFFFF
         count = len(directory.ids)
-        if slot >= count or directory.ids[slot] != id:
+        if slot >= count or directory.ids.item(slot) != id:
             raise CorruptionError(
                 f"{self._file.name}: the macro block at offset {directory.offset} does not hold block {id}, which the "
                 "address tree places there"
             )
         is_split = directory.next != NIL and slot == count - 1
-        return int(directory.starts[slot]), int(directory.sizes[slot]), is_split
+        return directory.starts.item(slot), directory.sizes.item(slot), is_split
 
     def _continuations(self, directory: Directory) -> list[tuple[int, int]]:
         id = directory.ids[-1]

@@ -153,33 +153,23 @@ def assemble_frames(
     return OK
 
 
-@kernel(i64(array_in(u64), array_in(i64), array_in(i64), array_in(i64), array_out(i64)))
-def open_frames(words: Any, frames: Any, lengths: Any, ids: Any, rows: Any) -> Any:
-    """Verify the heads of frames at byte offsets ``frames``; fills ``rows``.
-
-    Returns the index of the first frame whose head is not what was written for its id, or ``OK``.
-    """
+@inline
+def _rows_of(words: Any, frame: Any, length: Any, id: Any) -> Any:
+    """The rows of the frame at a byte, or -1 if its head is not what was written for its id."""
     halves = words.view(np.uint32)
-    for b in range(frames.size):
-        base = frames[b] >> 3
-        length = lengths[b]
-        if length < HEAD or frames[b] + length > 8 * words.size:
-            return b
-        head = np.int64(halves[2 * base + 5])
-        if head < HEAD or head > length or head & 7 or np.int64(halves[2 * base + 4]) != length:
-            return b
-        if np.int64(words[base + 1]) != ids[b] or words[base] != _hash(words, base + 1, (head >> 3) - 1):
-            return b
-        rows[b] = np.int64(halves[2 * base + 6])
-    return OK
+    base = frame >> 3
+    if length < HEAD or frame + length > 8 * words.size:
+        return np.int64(-1)
+    head = np.int64(halves[2 * base + 5])
+    if head < HEAD or head > length or head & 7 or np.int64(halves[2 * base + 4]) != length:
+        return np.int64(-1)
+    if np.int64(words[base + 1]) != id or words[base] != _hash(words, base + 1, (head >> 3) - 1):
+        return np.int64(-1)
+    return np.int64(halves[2 * base + 6])
 
 
-@kernel(i64(array_in(u64), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
-def locate_pieces(words: Any, frames: Any, columns: Any, offsets: Any, lengths: Any) -> Any:
-    """Find and verify the pieces of some columns in opened frames; fills byte offsets and lengths, by column and frame.
-
-    Returns the number, counting column by column, of the first piece that is missing or damaged, or ``OK``.
-    """
+@inline
+def _locate(words: Any, frames: Any, columns: Any, offsets: Any, lengths: Any) -> Any:
     halves = words.view(np.uint32)
     shorts = words.view(np.uint16)
     for c in range(columns.size):
@@ -198,3 +188,39 @@ def locate_pieces(words: Any, frames: Any, columns: Any, offsets: Any, lengths: 
             offsets[c, b] = frames[b] + offset
             lengths[c, b] = length
     return OK
+
+
+@kernel(i64(array_in(u64), array_in(i64), array_in(i64), array_in(i64), array_out(i64)))
+def open_frames(words: Any, frames: Any, lengths: Any, ids: Any, rows: Any) -> Any:
+    """Verify the heads of frames at byte offsets ``frames``; fills ``rows``.
+
+    Returns the index of the first frame whose head is not what was written for its id, or ``OK``.
+    """
+    for b in range(frames.size):
+        rows[b] = _rows_of(words, frames[b], lengths[b], ids[b])
+        if rows[b] < 0:
+            return b
+    return OK
+
+
+@kernel(i64(array_in(u64), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
+def locate_pieces(words: Any, frames: Any, columns: Any, offsets: Any, lengths: Any) -> Any:
+    """Find and verify the pieces of some columns in opened frames; fills byte offsets and lengths, by column and frame.
+
+    Returns the number, counting column by column, of the first piece that is missing or damaged, or ``OK``.
+    """
+    return _locate(words, frames, columns, offsets, lengths)
+
+
+@kernel(i64(array_in(u64), array_in(i64, 2), array_in(i64), array_out(i64), array_out(i64, 2), array_out(i64, 2)))
+def open_pieces(words: Any, places: Any, columns: Any, rows: Any, offsets: Any, lengths: Any) -> Any:
+    """:func:`open_frames` and :func:`locate_pieces` in one, for few frames, where a call takes longer than the work.
+
+    ``places`` has rows of byte offsets, lengths and ids. Returns ``OK``, the number of a piece, or ``-2 - i`` for frame
+    i if its head is damaged.
+    """
+    for b in range(rows.size):
+        rows[b] = _rows_of(words, places[0, b], places[1, b], places[2, b])
+        if rows[b] < 0:
+            return -2 - b
+    return _locate(words, places[0], columns, offsets, lengths)

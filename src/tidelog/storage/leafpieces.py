@@ -42,7 +42,9 @@ class LeafPieces:
     def __init__(self, columns: Sequence[int], leaves: int) -> None:
         """``leaves`` is how many are looked at with each call."""
         self._columns = np.array(columns, np.int64)
-        self._places, self._sizes, self._ids, self.rows = (np.zeros(leaves, np.int64) for _ in range(4))
+        self._places = np.zeros((3, leaves), np.int64)
+        self.rows = np.zeros(leaves, np.int64)
+        """How many each leaf has."""
         self.offsets, self.lengths = (np.zeros((len(columns), leaves), np.int64) for _ in range(2))
         """Where the pieces stand and their lengths, by column and leaf, as they were found last."""
 
@@ -51,19 +53,18 @@ class LeafPieces:
 
         Raises :class:`CorruptionError` if a head or a column is not as it was written.
         """
-        self._places[:], self._sizes[:], self._ids[:] = places, sizes, ids
-        bad = int(kernels.open_frames(words, self._places, self._sizes, self._ids, self.rows))
-        if bad != kernels.OK:
+        self._places[:] = places, sizes, ids
+        bad = int(kernels.open_pieces(words, self._places, self._columns, self.rows, self.offsets, self.lengths))
+        if bad == kernels.OK:
+            return
+        if bad < 0:
             raise CorruptionError(
-                f"the head of block {ids[bad]} is damaged: its checksum, id or length is not what was written"
+                f"the head of block {ids[-2 - bad]} is damaged: its checksum, id or length is not what was written"
             )
-        bad = int(kernels.locate_pieces(words, self._places, self._columns, self.offsets, self.lengths))
-        if bad != kernels.OK:
-            column, leaf = divmod(bad, len(ids))
-            raise CorruptionError(
-                f"column {int(self._columns[column])} of block {ids[leaf]} is damaged: its checksum is not the one "
-                "written"
-            )
+        column, leaf = divmod(bad, len(ids))
+        raise CorruptionError(
+            f"column {int(self._columns[column])} of block {ids[leaf]} is damaged: its checksum is not the one written"
+        )
 
     @property
     def stored_bytes(self) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidelog.expr import AggregateCall, UserCall
 from tidelog.expr.tree import Column
-from tidelog.index.aggregate import Aggregate, ColumnAggregate
+from tidelog.index.aggregate import Aggregate, ColumnAggregate, Doubles
 from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
@@ -51,6 +51,7 @@ class EntryQuestion:
                     column = layout.index(call.argument.name)
                     self._calls.setdefault(column, []).append((position, call.function, call.type))
         self._columns: Ints = np.array(list(self._calls), np.int64)
+        self._doubles = {index for index in self._calls if pa.types.is_float64(layout.types[index])}
         self._asks_numbers = layout.sequence in self._calls
 
     @property
@@ -100,12 +101,34 @@ class EntryQuestion:
     def _results(self, total: Aggregate) -> Answers:
         found: dict[int, Any] = dict.fromkeys(self._counts, total.rows)
         for index, calls in self._calls.items():
+            if index in self._doubles:
+                _put_doubles(total.doubles_at(index), calls, found)
+                continue
             column = total.at(index)
             for position, function, type in calls:
                 value = _value(function, column, type)
                 if value is not _UNKNOWN:
                     found[position] = value
         return found
+
+
+def _put_doubles(column: Doubles, calls: Sequence[tuple[int, str, pa.DataType]], found: dict[int, Any]) -> None:
+    """What :func:`_value` says for a column of doubles, of all functions, by their positions: asked for most often."""
+    counted, nans, has_bounds, has_sum, low, high, total = column
+    for position, function, _ in calls:
+        if function == "count":
+            found[position] = counted
+        elif not counted:
+            found[position] = None
+        elif function == "sum" or function == "avg":
+            if has_sum:
+                amount = math.nan if nans else total
+                found[position] = amount if function == "sum" else amount / counted
+        elif has_bounds:
+            if function == "max":  # NaN is greater than every number
+                found[position] = math.nan if nans else high
+            else:
+                found[position] = math.nan if nans == counted else low
 
 
 def _value(function: str, column: ColumnAggregate, type: pa.DataType) -> Any:
