@@ -355,3 +355,22 @@ def test_rows_whose_numbers_are_not_in_memory(in_order: bool) -> None:
         found = read(TreeReader(container.snapshot(), layout))
     assert found.column("_seq").to_pylist() == list(range(1000, 1100))
     assert found.select(["ts", "n"]).equals(pa.Table.from_batches([batch]))
+
+
+@pytest.mark.parametrize("step", [5, 1000])
+def test_leaves_that_end_at_breaks(step: int) -> None:
+    schema = Schema(pa.schema([("ts", pa.int64())]), "ts")
+    layout = Layout(schema, fanout=3)
+    batch = pa.RecordBatch.from_arrays([pa.array(np.arange(100))], schema=schema.arrow)
+    breaks = np.array([1, 8, 9, 30, 31, 32, 99])
+    with Container.create(RecordingMedium(), NAME, layout.stored, Options(leaf_rows=8)) as container:
+        writer, leaves = TreeWriter(container, layout), 0
+        for start in range(0, 100, step):
+            part = NumberedRows(batch.slice(start, step), start)
+            leaves += writer.extend(part, breaks=breaks[(breaks > start) & (breaks < start + step)] - start)
+        lows = writer.leaf_bounds().lows.tolist()
+        assert leaves == len(lows)
+        assert set(breaks.tolist()) <= set(lows)
+        assert step < 1000 or lows == [0, 1, 8, 9, 17, 25, 30, 31, *range(32, 99, 8), 99]
+        container.flush()
+        assert container.check() == []

@@ -109,8 +109,12 @@ def test_rows_of_several_batches_are_picked(sizes: list[int], seed: int) -> None
     ),
     st.integers(1, 60),
     st.sampled_from([1, 7, 1000]),
+    st.none() | st.sets(st.integers(1, 59), max_size=9),
+    st.none() | st.integers(1, 9),
 )
-def test_batches_that_are_encoded_together_are_stored_like_others(steps: list[str], rows: int, run_rows: int) -> None:
+def test_batches_that_are_encoded_together_are_stored_like_others(
+    steps: list[str], rows: int, run_rows: int, breaks: set[int] | None, most: int | None
+) -> None:
     whole = table(rows, 4).drop_columns(["text", "money"])
     order = np.random.default_rng(rows).permutation(rows)
     options = Options(leaf_rows=7, run_rows=run_rows)
@@ -120,8 +124,13 @@ def test_batches_that_are_encoded_together_are_stored_like_others(steps: list[st
             if step in ("ordered", "batch"):
                 given = OrderedRows(whole.schema, (whole,), order, order) if step == "ordered" else whole
                 taken = whole.take(pa.array(order)) if step == "ordered" else whole
-                leaves = [taken.slice(start, 7) for start in range(0, rows, 7)]
-                assert container.extend(given) == range(len(expected), len(expected) + len(leaves))
+                ends = sorted({0, rows} | {place for place in breaks or () if place < rows})
+                leaves = [taken.slice(at, min(7, b - at)) for a, b in pairwise(ends) for at in range(a, b, 7)][:most]
+                places = None if breaks is None else np.array(ends[1:-1], np.int64)
+                assert container.extend_up_to(given, most, places) == (
+                    range(len(expected), len(expected) + len(leaves)),
+                    sum(leaf.num_rows for leaf in leaves),
+                )
                 expected += leaves
             elif step == "flush":
                 container.flush()

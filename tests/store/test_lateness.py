@@ -1,4 +1,4 @@
-"""How late rows come: delays against a loop over rows, and how long they are worth waiting for."""
+"""How late rows come: counters, and how long they are worth waiting for."""
 
 from __future__ import annotations
 
@@ -6,21 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
-
-LARGEST = (1 << 63) - 1
-TIMES = st.integers(-(1 << 63), LARGEST) | st.integers(-9, 9)
-
-
-@given(st.lists(TIMES, min_size=1, max_size=30), st.none() | TIMES)
-def test_delays_are_those_behind_the_newest_row_before(times: list[int], newest: int | None) -> None:
-    expected = []
-    top = newest
-    for time in times:
-        if top is not None and time < top:
-            expected.append(min(top - time, LARGEST))
-        top = time if top is None else max(top, time)
-    assert delays_of(np.array(times, np.int64), newest).tolist() == expected
+from tidelog.store.lateness import DelayStatistic, LateCounters
 
 
 @given(st.lists(st.integers(1, 1 << 40), min_size=200, max_size=400))
@@ -39,7 +25,7 @@ def test_nothing_waits_when_few_rows_are_late_or_all_of_that_is_long_ago() -> No
     statistic.observe(np.full(50_000, 10), 1_100_000)
     assert 10 <= statistic.patience(1_100_000, 1 << 62) <= 13
     assert statistic.patience(20_000_000, 1 << 62) == 0
-    statistic.observe(np.full(500_000, LARGEST), 21_000_000)
+    statistic.observe(np.full(500_000, (1 << 63) - 1), 21_000_000)
     assert statistic.patience(21_000_000, 1 << 62) == 1 << 62
 
 
@@ -59,3 +45,15 @@ def test_nothing_waits_for_rows_that_come_later_than_anybody_can_wait() -> None:
     assert statistic.patience(2000, 700) == 700
     assert statistic.patience(2000, 300) == 0
     assert statistic.patience(2000, 0) == 0
+
+
+def test_the_share_of_rows_that_find_no_place_in_memory() -> None:
+    statistic = DelayStatistic(0)
+    statistic.observe(np.full(10, 5), 0, 10)
+    assert statistic.queued_share == 1.0
+    statistic.observe(np.full(90, 5), 1000, 90)
+    assert 0.099 < statistic.queued_share < 0.1
+    statistic.observe(np.full(90, 5), 2000)
+    assert 0.049 < statistic.queued_share < 0.05
+    statistic.observe(np.full(90, 5), 1_000_000)
+    assert statistic.queued_share == 0.0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.profiles import scaled
 from tidelog.model import Schema
 from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.ordered import OrderedRows
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.rows import as_stored, without
 
@@ -98,12 +99,18 @@ def test_rows_that_stay_behind_are_those_that_came_before() -> None:
     assert rows(memory.take()) == model
 
 
-@given(st.lists(st.integers(-3, 3)), st.one_of(st.none(), st.integers(-4, 4)), FORMS)
-def test_late_rows_are_those_before_what_is_sealed(times: list[int], sealed: int | None, form: Form) -> None:
+@given(st.lists(st.integers(-3, 3)), st.one_of(st.none(), st.integers(-4, 4)), FORMS, st.booleans())
+def test_late_rows_are_those_before_what_is_sealed(
+    times: list[int], sealed: int | None, form: Form, to_encode: bool
+) -> None:
     whole = [(time, index) for index, time in enumerate(times)]
-    fresh, late = split_late(form(whole), SCHEMA, STORED, sealed)
+    fresh, late, delays = split_late(form(whole), SCHEMA, STORED, sealed, to_encode=to_encode)
     expected = [row for row in whole if sealed is not None and row[0] < sealed]
-    assert rows(as_stored(fresh, STORED)) == [row for row in whole if row not in expected]
+    others = [row for row in whole if row not in expected]
+    # Rows that are put in order when they are encoded must be in the order of times and numbers.
+    assert rows(as_stored(fresh, STORED)) == (sorted(others) if isinstance(fresh, OrderedRows) else others)
+    newest = [sealed] if sealed is not None and expected else []  # rows before what is sealed are late in any case
+    assert len(delays) == sum(time < max([*newest, *times[: row + 1]]) for row, time in enumerate(times))
     assert (late is None) == (not expected)
     assert late is None or [whole[place] for place in late] == expected
 

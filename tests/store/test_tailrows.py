@@ -10,6 +10,9 @@ import pytest
 from support.crash_medium import RecordingMedium, durable
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.index.tabtree.merging import Merge
+from tidelog.storage.codec import Ints
+from tidelog.storage.ordered import OrderedRows
 from tidelog.store import tailrows
 
 SCHEMA = pa.schema(
@@ -90,3 +93,33 @@ def test_rows_come_out_in_the_order_of_their_times(
     assert stream.stats()["late"]["rows"] > 100
     assert store.check() == []
     store.close()
+
+
+@pytest.mark.parametrize("size", [40, 400])
+def test_stretches_that_come_late_find_leaves_of_their_own(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tailrows, "_SMALL", 20)
+    old_rows = list[int]()
+    change = Merge.__call__
+
+    def count(self: Merge, old: pa.RecordBatch, cuts: Ints) -> tuple[OrderedRows, Ints]:
+        old_rows.append(old.num_rows)
+        return change(self, old, cuts)
+
+    monkeypatch.setattr(Merge, "__call__", count)
+    # Of each ten stretches of 30 rows one comes 3000 rows late: more than wait for others in memory.
+    arrival = sorted(range(12_000), key=lambda row: row + 3000 * (row // 30 % 10 == 3))
+    rows: list[Row] = [(row, row / 4, row % 30_000, bool(row % 3), row) for row in arrival]
+    medium = RecordingMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=32, fanout=3, late_rows=200)
+        for start in range(0, len(rows), size):
+            stream.append(batch(rows[start : start + size]))
+        stream.flush()
+        late = stream.stats()["late"]
+        assert late["placed"] == 0
+        assert late["merged"] > 1000
+        # In leaves of 32 rows there would be as many again that are written anew with those that come.
+        assert sum(old_rows) < late["merged"] / 2
+    with Store(durable(medium), read_only=True) as other:
+        assert rows_of(other.stream("s")) == sorted(rows)
+        assert other.check() == []

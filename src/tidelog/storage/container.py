@@ -37,7 +37,7 @@ from tidelog.storage.commit import (
     write_preface,
 )
 from tidelog.storage.description import describe, schema_of
-from tidelog.storage.encoding import RUN_ROWS, EncodingLine
+from tidelog.storage.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
 from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.media import File, Lock, Medium
 from tidelog.storage.numbered import NumberedRows
@@ -299,10 +299,11 @@ class Container:
         """Cut rows into leaves and append them; returns their ids. An empty batch appends nothing."""
         return self.extend_up_to(batch, None)[0]
 
-    def extend_up_to(self, batch: AnyRows, most: int | None) -> tuple[range, int]:
+    def extend_up_to(self, batch: AnyRows, most: int | None, breaks: Ints | None = None) -> tuple[range, int]:
         """Cut the first rows of a batch into at most so many leaves (None: all rows) and append them.
 
-        Returns their ids and how many rows there are in them.
+        A leaf ends at each of the ``breaks``, rising places behind the first row. Returns the ids of the leaves and how
+        many rows there are in them.
         """
         with self._mutex, self._guard():
             self._check_batch(batch)
@@ -310,14 +311,16 @@ class Container:
                 return range(self.blocks, self.blocks), 0
             size = self._row_size.of(batch)
             rows = self._leaf_rows(batch.num_rows, size)
-            while most is not None and batch.num_rows > most * rows:
-                batch = batch.slice(0, most * rows)
+            while most is not None and (fit := rows_of_leaves(batch.num_rows, rows, most, breaks)) < batch.num_rows:
+                batch = batch.slice(0, fit)
                 size = self._row_size.of(batch)
                 rows = self._leaf_rows(batch.num_rows, size)  # fewer if these rows are longer than those cut off
+            if breaks is not None:
+                breaks = breaks[breaks < batch.num_rows]
             if size > _LARGEST_LEAF:
                 for start in range(0, batch.num_rows, rows):
                     self._check_leaf_size(batch.slice(start, rows))
-            return self._line.add_leaves(batch, rows, size), batch.num_rows
+            return self._line.add_leaves(batch, rows, size, breaks), batch.num_rows
 
     def append_later(self, make: Callable[[], bytes]) -> int:
         """Append a node whose bytes are not known yet; returns its id.
@@ -366,7 +369,7 @@ class Container:
             before = self._view()  # the threads cannot ask this container, whose turn it is
             jobs = [partial(changed_leaves, before, update) for update in updates]
             moved, leaves, placed = PendingUpdates(), list[Leaves](), 0
-            changed = workers.in_order(jobs, ahead=workers.THREADS)
+            changed = workers.in_order(jobs, ahead=workers.THREADS + RUNS_AHEAD)
             try:
                 for update, (frames, old_rows) in zip(updates, changed, strict=True):
                     for index, id in enumerate(update.ids.tolist()):

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -62,8 +62,8 @@ class EncodingLine:
             self._encode_gathered()
         return self.next_id - 1
 
-    def add_leaves(self, batch: AnyRows, leaf_rows: int, size: int) -> range:
-        """A batch of ``size`` bytes cut into blocks of ``leaf_rows`` rows.
+    def add_leaves(self, batch: AnyRows, leaf_rows: int, size: int, breaks: Ints | None = None) -> range:
+        """A batch of ``size`` bytes cut into blocks as :func:`leaf_cuts` does it.
 
         Rows that have to be put in order are copied for that, so a few batches of them can be encoded together, at the
         price of one.
@@ -72,20 +72,25 @@ class EncodingLine:
         first = self.next_id
         average = max(1, size // batch.num_rows)
         run = max(1, min(self._run_rows, _RUN_BYTES // average) // leaf_rows) * leaf_rows
+        cuts = leaf_cuts(batch.num_rows, leaf_rows, breaks)
         if isinstance(batch, OrderedRows):
             if self._held_rows + batch.num_rows > run + run // 4:
                 self._encode_held()
             if batch.num_rows < run:
-                self._hold(batch, leaf_rows)
+                self._hold(batch, cuts)
                 if self._held_rows >= run:
                     self._encode_held()
                 return range(first, self.next_id)
         self._encode_held()
-        for start in range(0, batch.num_rows, run):
-            part = batch.slice(start, run)
-            cuts = _cuts(part.num_rows, leaf_rows)
-            self._submit(partial(self._encode_leaves, part, cuts, self.next_id))
-            self.next_id += len(cuts) - 1
+        leaf = 0
+        while leaf < len(cuts) - 1:
+            start, end = int(cuts[leaf]), len(cuts) - 1
+            if batch.num_rows - start > run:  # whole leaves, one at least
+                end = max(leaf + 1, int(np.searchsorted(cuts, start + run, "right")) - 1)
+            part = batch.slice(start, int(cuts[end]) - start)
+            self._submit(partial(self._encode_leaves, part, cuts[leaf : end + 1] - start, self.next_id))
+            self.next_id += end - leaf
+            leaf = end
         return range(first, self.next_id)
 
     def add_node(self, content: bytes) -> int:
@@ -119,8 +124,7 @@ class EncodingLine:
         self._encode_gathered()
         self._encode_held()
 
-    def _hold(self, rows: OrderedRows, leaf_rows: int) -> None:
-        cuts = _cuts(rows.num_rows, leaf_rows)
+    def _hold(self, rows: OrderedRows, cuts: Ints) -> None:
         self._held.append((rows, cuts))
         self._held_rows += rows.num_rows
         self.next_id += len(cuts) - 1
@@ -172,6 +176,20 @@ class EncodingLine:
             self._spare_words.append(frames.words)
 
 
-def _cuts(rows: int, leaf_rows: int) -> Ints:
-    """Where so many rows are cut into leaves, with the end behind."""
-    return np.append(np.arange(0, rows, leaf_rows, dtype=np.int64), rows)
+def leaf_cuts(rows: int, leaf_rows: int, breaks: Ints | None = None) -> Ints:
+    """Where so many rows are cut into leaves of ``leaf_rows``, with the end behind.
+
+    A leaf ends at each of the ``breaks``, rising places behind the first row and before the end, however short it is.
+    """
+    if breaks is None:
+        return np.append(np.arange(0, rows, leaf_rows, dtype=np.int64), rows)
+    places = [0, *breaks.tolist(), rows]
+    return np.array([cut for start, stop in pairwise(places) for cut in range(start, stop, leaf_rows)] + [rows])
+
+
+def rows_of_leaves(rows: int, leaf_rows: int, most: int, breaks: Ints | None = None) -> int:
+    """How many of so many rows the first ``most`` leaves have that :func:`leaf_cuts` makes of them."""
+    if breaks is None:
+        return min(rows, most * leaf_rows)
+    cuts = leaf_cuts(rows, leaf_rows, breaks[breaks < rows])
+    return int(cuts[min(most, len(cuts) - 1)])

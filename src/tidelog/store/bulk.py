@@ -101,7 +101,7 @@ class BulkWriter:
     def _append(self, batch: pa.RecordBatch) -> None:
         rows = with_seq(batch, self._arrived, self._stored)
         self._arrived += batch.num_rows
-        timely, late = split_late(rows, self._schema, self._stored, self._sealed)
+        timely, late, _ = split_late(rows, self._schema, self._stored, self._sealed)
         fresh = as_stored(timely, self._stored)
         if late is not None:
             self._late.add(gathered([rows], late, self._stored))

@@ -6,6 +6,9 @@ from typing import Any
 
 from tidelog.jit import array_in, array_out, i64, kernel, u64, void
 
+STRETCH = 32
+"""Values that are looked at together, for what holds for most of them."""
+
 
 @kernel(i64(array_in(i64), array_out(i64), array_out(i64)))
 def part_late(values: Any, rising: Any, late: Any) -> Any:
@@ -50,20 +53,48 @@ def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> None:
         k += 1
 
 
-@kernel(i64(array_in(i64), i64, array_out(i64), array_out(i64), array_out(i64)))
-def part_below(values: Any, bound: Any, others: Any, kept: Any, below: Any) -> Any:
+@kernel(i64(array_in(i64), i64, i64, array_out(i64), array_out(i64), array_out(i64), array_out(i64), array_out(i64)))
+def part_below(
+    values: Any, bound: Any, newest: Any, others: Any, kept: Any, below: Any, delays: Any, counts: Any
+) -> Any:
     """Put the places of values below a bound into ``below``, those of others into ``others``, these into ``kept``.
 
-    All have room for all. Returns how many others there are.
+    ``newest`` is not below the bound. ``delays`` get the same as from :func:`find_delays`. All have room for all;
+    ``counts`` gets how many others and how many delays there are. Returns whether one of the others is less than one
+    before it: 1 or 0.
     """
     count = u64(0)  # signed ones would be checked for being negative
-    for i in range(len(values)):
-        value = values[i]
-        others[count] = i
-        kept[count] = value
-        below[u64(i) - count] = i
-        count += u64(value >= bound)
-    return i64(count)
+    late = u64(0)
+    falls = u64(0)
+    top = newest
+    last = bound
+    for start in range(0, len(values), STRETCH):
+        stop = min(start + STRETCH, len(values))
+        wrong = u64(values[u64(start)] < top)
+        for i in range(start + 1, stop):
+            wrong |= u64(values[u64(i)] < values[u64(i - 1)])
+        if not wrong:  # most often: nothing is late
+            for i in range(start, stop):
+                others[count + u64(i - start)] = i
+                kept[count + u64(i - start)] = values[u64(i)]
+            count += u64(stop - start)
+            top = last = values[u64(stop - 1)]
+            continue
+        for i in range(start, stop):
+            value = values[u64(i)]
+            others[count] = i
+            kept[count] = value
+            below[u64(i) - count] = i
+            delays[late] = top - value
+            is_other = u64(value >= bound)
+            falls |= is_other & u64(value < last)
+            count += is_other
+            late += u64(value < top)
+            last = max(last, value)
+            top = max(top, value)
+    counts[0] = i64(count)
+    counts[1] = i64(late)
+    return i64(falls)
 
 
 @kernel(i64(array_in(i64), i64, array_out(i64)))
@@ -79,4 +110,24 @@ def find_delays(values: Any, newest: Any, delays: Any) -> Any:
         delays[count] = top - value
         count += i64(value < top)
         top = max(top, value)
+    return count
+
+
+@kernel(i64(array_in(i64), u64, array_out(i64)))
+def find_gaps(values: Any, width: Any, places: Any) -> Any:
+    """Put the places of values that exceed the one before them by ``width`` or more into ``places``; returns how many.
+
+    Values never fall. There is room for as many as there can be.
+    """
+    count = 0
+    for start in range(1, len(values), STRETCH):
+        stop = min(start + STRETCH, len(values))
+        wide = u64(0)
+        for i in range(start, stop):
+            wide |= u64(u64(values[u64(i)]) - u64(values[u64(i - 1)]) >= width)
+        if wide:
+            for i in range(start, stop):
+                if u64(values[u64(i)]) - u64(values[u64(i - 1)]) >= width:
+                    places[count] = i
+                    count += 1
     return count

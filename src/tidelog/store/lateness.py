@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidelog.storage.ordered import words
-from tidelog.store import kernels
 from tidelog.store.rows import Ints
 
 _HALF_LIFE: Final = 1 << 20
@@ -96,11 +94,13 @@ class DelayStatistic:
         """``first``: the number of the first row to come."""
         self._classes = np.zeros(_CLASSES, np.float64)
         self._rows = 0.0
+        self._queued = 0.0
         self._seen = first
 
-    def observe(self, delays: Ints, next_seq: int) -> None:
-        """Some of the rows up to a number came late, by so many ticks each."""
+    def observe(self, delays: Ints, next_seq: int, queued: int = 0) -> None:
+        """Some of the rows up to a number came late, by so many ticks each; so many found no place in memory."""
         self._forget(next_seq)
+        self._queued += queued
         self._classes += np.bincount(_classes(delays), minlength=_CLASSES)
 
     def _forget(self, next_seq: int) -> None:
@@ -109,6 +109,13 @@ class DelayStatistic:
         factor = 0.5 ** (rows / _HALF_LIFE)
         self._classes *= factor
         self._rows = self._rows * factor + rows
+        self._queued *= factor
+
+    @property
+    def queued_share(self) -> float:
+        """Which share of the last rows came too late for a place in memory; 0 if these are too few to matter."""
+        # Rows that came before the first late one, and with it, are not known here.
+        return self._queued / max(self._rows, self._queued) if self._queued > _RARE * self._rows else 0.0
 
     def patience(self, next_seq: int, reach: int) -> int:
         """How many ticks to wait for most late rows, judged by the rows up to a number; 0 if it is not worth it.
@@ -126,20 +133,6 @@ class DelayStatistic:
             return wanted
         reached = float(within[int(_classes(np.array([reach]))[0])])
         return reach if reached >= _WORTH_WAITING * late else 0
-
-
-def delays_of(at: Ints, newest: int | None) -> Ints:
-    """By how many ticks each late row is older than the newest one before it; ``newest`` is the one before the first.
-
-    Differences beyond 64 bits count as the largest number.
-    """
-    if not len(at):
-        return at
-    found = words(len(at), np.int64)
-    count = int(kernels.find_delays(at, int(at[0]) if newest is None else newest, found))
-    delays: Ints = found[:count].copy()
-    delays[delays < 0] = np.iinfo(np.int64).max
-    return delays
 
 
 def _classes(delays: Ints) -> Ints:

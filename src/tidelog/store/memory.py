@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from tidelog.model.schema import Schema
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
 from tidelog.storage.rowsize import RowSize
-from tidelog.store.ordering import parted
+from tidelog.store.ordering import delays_of, order_of, parted
 from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined, seqs, sorted_rows, sorting_of, times
 
 _MOST_PARTS: Final = 1024
@@ -161,19 +161,38 @@ class MemoryRows:
         self.rows, self.bytes, self.last_time = rows.num_rows, self._size.of(rows), int(rows.times[-1])
 
 
-def split_late(
-    rows: Rows, schema: Schema, stored: pa.Schema, sealed: int | None, *, to_encode: bool = False
-) -> tuple[AnyRows, Ints | None]:
-    """Rows that can still be kept in order, and the places of those older than what is ``sealed``, if there are any.
+class SplitRows(NamedTuple):
+    """Rows that came together, those that are late by much apart."""
 
-    With ``to_encode``, which is for values of fixed width, the former are copied by whoever encodes them if possible.
+    fresh: AnyRows
+    """Those that can still be kept in order."""
+    late: Ints | None
+    """The places of those that are older than what is sealed; None if there are none."""
+    delays: Ints
+    """By how many ticks each late row, of either kind, is older than the newest one before it."""
+
+
+def split_late(
+    rows: Rows,
+    schema: Schema,
+    stored: pa.Schema,
+    sealed: int | None,
+    newest: int | None = None,
+    *,
+    to_encode: bool = False,
+) -> SplitRows:
+    """Part rows that are older than what is ``sealed`` from the others; ``newest`` is the latest time before them all.
+
+    With ``to_encode``, which is for values of fixed width, the others are copied by whoever encodes them if possible.
     """
-    if sealed is None:
-        return rows, None
     at = times(rows, schema)
-    if not len(at) or at.min() >= sealed:
-        return rows, None
-    fresh, fresh_at, late = parted(at, sealed)
-    if to_encode and isinstance(rows, NumberedRows) and is_sorted(fresh_at):
-        return OrderedRows(stored, (rows,), fresh, fresh_at), late
-    return gathered([rows], fresh, stored), late
+    if sealed is None or not len(at) or at.min() >= sealed:
+        follows = not len(at) or ((newest is None or at[0] >= newest) and is_sorted(at))
+        return SplitRows(rows, None, at[:0] if follows else delays_of(at, newest))
+    found = parted(at, sealed, sealed if newest is None else newest)
+    if not to_encode or not isinstance(rows, NumberedRows):
+        return SplitRows(gathered([rows], found.places, stored), found.below, found.delays)
+    order, others = found.places, found.others
+    if found.falls and (sorting := order_of(others)) is not None:  # their numbers rise, so equal times are in order
+        order, others = order[sorting[0]], sorting[1]
+    return SplitRows(OrderedRows(stored, (rows,), order, others), found.below, found.delays)

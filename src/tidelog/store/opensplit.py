@@ -188,10 +188,10 @@ class OpenSplit:
         """Whether rows of a time belong here."""
         return self.boundary is None or self.boundary.contains(time)
 
-    def extend(self, batch: AnyRows, *, in_order: bool = False) -> None:
+    def extend(self, batch: AnyRows, *, in_order: bool = False, breaks: Ints | None = None) -> None:
         """Append sorted rows, none of which is before the last one; see :meth:`TreeWriter.extend`."""
         self._next_commit = None
-        self._tree.extend(batch, in_order=in_order)
+        self._tree.extend(batch, in_order=in_order, breaks=breaks)
 
     @property
     def first_time(self) -> int:

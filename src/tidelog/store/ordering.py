@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,12 +34,53 @@ def order_of(at: Ints) -> tuple[Ints, Ints] | None:
     return order, woven
 
 
-def parted(at: Ints, bound: int) -> tuple[Ints, Ints, Ints]:
-    """The places of values that are not below a bound, these values, and the places of those that are below it."""
-    others, kept = np.empty((2, len(at)), np.int64)
-    below = words(len(at), np.int64)
-    count = int(kernels.part_below(at, bound, others, kept, below))
-    return others[:count], kept[:count], below[: len(at) - count].copy()
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Values of which some are below a bound."""
+
+    places: Ints
+    """Where the others are, rising."""
+    others: Ints
+    """The others, as they came."""
+    falls: bool
+    """Whether one of the others is less than one before it."""
+    below: Ints
+    """The places of those that are below the bound, rising."""
+    delays: Ints
+    """What :func:`delays_of` tells of all values."""
+
+
+def parted(at: Ints, bound: int, newest: int) -> Parted:
+    """Part values by a bound and tell how late they are, in one pass.
+
+    ``newest`` is not below the bound; see :func:`delays_of`.
+    """
+    places, others = np.empty((2, len(at)), np.int64)
+    scratch = words(2 * len(at), np.int64)
+    below, delays = scratch[: len(at)], scratch[len(at) :]
+    counts = np.empty(2, np.int64)
+    falls = bool(kernels.part_below(at, bound, newest, places, others, below, delays, counts))
+    count, late = counts.tolist()
+    return Parted(places[:count], others[:count], falls, below[: len(at) - count].copy(), _capped(delays[:late]))
+
+
+def delays_of(at: Ints, newest: int | None) -> Ints:
+    """By how much each late value is less than the greatest one before it; ``newest`` is the one before the first.
+
+    None of it is late if it is not known. Differences beyond 64 bits count as the largest number.
+    """
+    if not len(at):
+        return at
+    found = words(len(at), np.int64)
+    count = int(kernels.find_delays(at, int(at[0]) if newest is None else newest, found))
+    return _capped(found[:count])
+
+
+def _capped(delays: Ints) -> Ints:
+    """A copy of delays in which those beyond 64 bits, which are negative, are the largest number."""
+    delays = delays.copy()
+    delays[delays < 0] = np.iinfo(np.int64).max
+    return delays
 
 
 def _sorting(values: Ints) -> Ints:

@@ -11,11 +11,12 @@ from tidelog.model.rows import Row
 from tidelog.model.time import INT64_MIN
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import AnyRows, OrderedRows
-from tidelog.store.lateness import DelayStatistic, LateCounters, delays_of
+from tidelog.store.gaps import breaks_at_gaps
+from tidelog.store.lateness import DelayStatistic, LateCounters
 from tidelog.store.latequeue import LateQueue
 from tidelog.store.memory import MemoryRows, split_late
 from tidelog.store.opensplit import Site
-from tidelog.store.rows import Ints, are_in_order, as_stored, concatenated, is_sorted, times
+from tidelog.store.rows import Ints, are_in_order, as_stored, concatenated, times
 from tidelog.store.tailjournal import message_of
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailsplits import TailSplits
@@ -68,7 +69,7 @@ class TailRows:
 
     def take_over(self, rows: pa.RecordBatch, counters: LateCounters) -> None:
         """Begin with the rows that the writer before has left in the journal, and with what it has counted."""
-        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed)
+        fresh, late, _ = split_late(rows, self._schema, self._stored, self._splits.sealed)
         self._fresh.add(as_stored(fresh, self._stored))
         if late is not None:
             self.late.add(rows, late)
@@ -116,21 +117,20 @@ class TailRows:
         """Those of some rows that are not older than what is sealed; the others go to the late queue."""
         self.is_taken = True
         to_encode = self._fresh.is_fixed
-        fresh, late = split_late(rows, self._schema, self._stored, self._splits.sealed, to_encode=to_encode)
-        self._observe(rows, 0 if late is None else len(late))
+        fresh, late, delays = split_late(
+            rows, self._schema, self._stored, self._splits.sealed, self._newest, to_encode=to_encode
+        )
+        if len(delays):
+            self._observe(delays, 0 if late is None else len(late))
         if late is not None:
             self.late.add(rows, late)
         return fresh
 
-    def _observe(self, rows: Rows, queued: int) -> None:
-        """Look at rows that may come late, so many of which find no place in memory."""
-        at, newest = times(rows, self._schema), self._newest
-        if not queued and is_sorted(at) and (newest is None or at[0] >= newest):
-            return
-        delays = delays_of(at, newest)
+    def _observe(self, delays: Ints, queued: int) -> None:
+        """Rows came late by so many ticks each; so many of them find no place in memory."""
         if self._delays is None:
             self._delays = DelayStatistic(self._numbers.next)
-        self._delays.observe(delays, self._numbers.next)
+        self._delays.observe(delays, self._numbers.next, queued)
         self.counters.observe(delays)
         self.counters.placed += len(delays) - queued
 
@@ -183,14 +183,21 @@ class TailRows:
         elif all_leaves or not self._is_much_new():  # a leaf's worth of bytes may be fewer rows
             count = 0
         if count:
-            self._splits.extend(self._fresh.take_to_encode(count))
+            self._seal(self._fresh.take_to_encode(count))
         self._kept = (self._fresh.rows, self._fresh.bytes) if waits else (0, 0)
 
     def seal_all(self) -> None:
         """Seal all rows but those of the late queue."""
         self.take_waiting()
         if self._fresh.rows:
-            self._splits.extend(self._fresh.take_to_encode())
+            self._seal(self._fresh.take_to_encode())
+
+    def _seal(self, rows: AnyRows, *, in_order: bool = False) -> None:
+        """Append rows to the splits, with leaves that end where rows seem to be missing that come late."""
+        breaks = None
+        if self._delays is not None and (share := self._delays.queued_share):
+            breaks = breaks_at_gaps(times(rows, self._schema), self._leaf, share)
+        self._splits.extend(rows, in_order=in_order, breaks=breaks)
 
     def _seal_large(self, rows: AnyRows) -> bool:
         """Seal rows that are many leaves, in order and behind all others; otherwise false, and nothing is done.
@@ -206,8 +213,8 @@ class TailRows:
             return False
         self.is_taken = True
         if self._fresh.rows:
-            self._splits.extend(self._fresh.take_to_encode())
-        self._splits.extend(rows if count == rows.num_rows else rows.slice(0, count), in_order=True)
+            self._seal(self._fresh.take_to_encode())
+        self._seal(rows if count == rows.num_rows else rows.slice(0, count), in_order=True)
         if count < rows.num_rows:
             self._keep(rows.slice(count))
         self._kept = self._fresh.rows, self._fresh.bytes

@@ -16,7 +16,7 @@ from tidelog.storage.ordered import AnyRows
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site, renewed
-from tidelog.store.rows import times
+from tidelog.store.rows import Ints, times
 
 MOST_FINISHED: Final = 64
 """Splits of one append that wait for the flush to be closed; a longer append is seen in part before it is flushed."""
@@ -66,10 +66,11 @@ class TailSplits:
         """Whether there are splits that take no more rows."""
         return len(self._splits) > self._is_last_open
 
-    def extend(self, batch: AnyRows, *, in_order: bool = False) -> None:
+    def extend(self, batch: AnyRows, *, in_order: bool = False, breaks: Ints | None = None) -> None:
         """Append sorted rows, which follow all before, to the splits they belong to.
 
-        With ``in_order`` the caller has seen to their order, and it is not looked at again.
+        With ``in_order`` the caller has seen to their order, and it is not looked at again. A leaf ends at each of the
+        ``breaks``, rising places behind the first row.
         """
         schema, split_bytes = self._site.layout.schema, self._site.options.split_bytes
         while batch.num_rows:
@@ -78,13 +79,19 @@ class TailSplits:
             end = None if split.boundary is None else split.boundary.end
             count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
             is_all = count == len(at)
-            split.extend(batch if is_all else batch.slice(0, count), in_order=in_order)
+            split.extend(
+                batch if is_all else batch.slice(0, count),
+                in_order=in_order,
+                breaks=breaks if is_all or breaks is None else breaks[breaks < count],
+            )
             self.sealed = int(at[count - 1])
             if split.bytes >= split_bytes:
                 self._finish()
             if is_all:
                 return
             batch = batch.slice(count)
+            if breaks is not None:
+                breaks = breaks[breaks > count] - count
 
     def _split_for(self, time: int) -> OpenSplit:
         if self._is_last_open and not self._splits[-1].takes(time):

@@ -131,8 +131,11 @@ class TreeWriter:
         """Whether a writer before this one ended while it closed the tree: now it can only be closed."""
         return self._closing > 0 and self._root is None
 
-    def extend(self, batch: AnyRows, *, in_order: bool = False) -> int:
+    def extend(self, batch: AnyRows, *, in_order: bool = False, breaks: Ints | None = None) -> int:
         """Append rows, cut into leaves as the container does it; returns the number of leaves.
+
+        A leaf ends at each of the ``breaks`` too, rising places behind the first row, unless the tree keeps
+        user-defined aggregates.
 
         The rows are sorted by (time, sequence number), without two that are equal in both, and greater than the last
         one before. Otherwise, or if the batch is not of the stored schema, :class:`InputError` is raised and nothing
@@ -153,7 +156,8 @@ class TreeWriter:
             if self.layout.states.words and not isinstance(batch, OrderedRows):
                 part = self._fitting(batch, room)
                 self._compute_states(part)
-            added, rows = self._container.extend_up_to(part, room)
+                breaks = None  # the states were computed for leaves without them
+            added, rows = self._container.extend_up_to(part, room, breaks)
             self._leaves += len(added)
             self._rows += rows
             leaves += len(added)
@@ -161,6 +165,8 @@ class TreeWriter:
             if rows == batch.num_rows:
                 break
             batch = batch.slice(rows)
+            if breaks is not None:
+                breaks = breaks[breaks > rows] - rows
         self._last = last
         return leaves
 
