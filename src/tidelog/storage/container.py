@@ -38,7 +38,7 @@ from tidelog.storage.commit import (
 )
 from tidelog.storage.description import describe, schema_of
 from tidelog.storage.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
-from tidelog.storage.macroblock import DATA, MOVED
+from tidelog.storage.macroblock import MOVED
 from tidelog.storage.media import File, Lock, Medium
 from tidelog.storage.numbered import NumberedRows
 from tidelog.storage.ordered import AnyRows
@@ -437,8 +437,7 @@ class Container:
 
     def _place(self, frames: block.Frames) -> None:
         """Take the frames of a run, the next ones, into the file."""
-        for index in range(len(frames)):
-            self._placement.put(frames.first_id + index, frames.frame(index), DATA, frames.digests[index])
+        self._placement.put_run(frames.first_id, frames.words.view(np.uint8).data, frames.bounds, frames.digests)
         self._placement.settle()
         if self.on_leaves is not None and len(frames.leaf_rows):
             self.on_leaves(frames.first_id, frames.leaf_rows, frames.summaries)

@@ -18,7 +18,9 @@ slot (16 bits); byte positions follow from the directory.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -150,6 +152,25 @@ class MacroBuilder:
         if len(self._slots) == _MOST_SLOTS:
             return 0
         return (self._size - _HEAD_SIZE - _SLOT_SIZE * (len(self._slots) + 1) - self._used) & ~7
+
+    def fitting(self, bounds: Sequence[int], first: int) -> int:
+        """How many frames, between consecutive ``bounds`` and from number ``first`` on, fit: up to which number."""
+        room = self._size - _HEAD_SIZE - _SLOT_SIZE * len(self._slots) - self._used + bounds[first]
+        last, most = first, min(len(bounds) - 1, first + _MOST_SLOTS - len(self._slots))
+        while last < most and bounds[last + 1] + _SLOT_SIZE * (last + 1 - first) <= room:
+            last += 1
+        return last
+
+    def put_run(self, first_id: int, frames: memoryview, bounds: Sequence[int], digests: Sequence[int]) -> None:
+        """Add frames of consecutive ids, one behind the other and between consecutive bounds, as the next slots.
+
+        Like :meth:`put` for each of them: they fit, and are not to change.
+        """
+        sizes = [end - start for start, end in pairwise(bounds)]
+        self._parts.append(frames)
+        self._slots += zip(count(first_id), sizes, repeat(DATA), digests)
+        self._used += len(frames)
+        self._continues = False
 
     def put(self, id: int, part: memoryview, kind: int, digest: int) -> None:
         """Add a frame that fits as the next slot; ``digest`` is its hash. It must not change before :meth:`keep`."""

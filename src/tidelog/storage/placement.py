@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tidelog.storage.commit import Commit, write_commit
@@ -20,6 +21,24 @@ class Placement:
         self._builder = MacroBuilder(macro_size)
         self.place = place
         self.tree = tree
+
+    def put_run(self, first_id: int, frames: memoryview, bounds: Sequence[int], digests: Sequence[int]) -> None:
+        """Put the frames of new blocks, whose ids are consecutive and the next ones: those between consecutive bounds.
+
+        Like :meth:`put` for each of them, many at a time.
+        """
+        done = 0
+        while done < len(digests):
+            fitting = self._builder.fitting(bounds, done)
+            if fitting == done:
+                self.put(first_id + done, frames[bounds[done] : bounds[done + 1]], DATA, digests[done])
+                done += 1
+                continue
+            address = address_of(self.place.offset // STRIDE, self._builder.last_slot + 1)
+            part = frames[bounds[done] : bounds[fitting]]
+            self._builder.put_run(first_id + done, part, bounds[done : fitting + 1], digests[done:fitting])
+            self.tree.extend(range(address, address + fitting - done))
+            done = fitting
 
     def put(self, id: int, frame: memoryview, kind: int, digest: int) -> int:
         """Put a frame, whose hash is ``digest``, into the open macro block; returns its address.

@@ -20,7 +20,7 @@ header a page is::
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,7 +147,7 @@ class Translation:
 
 
 class TranslationTree(Translation):
-    """The writer's tree: grows by one address at a time and gives out pages as they fill."""
+    """The writer's tree: grows by addresses and gives out pages as they fill."""
 
     def __init__(self, fanout: int, load: Callable[[int], Addresses]) -> None:
         super().__init__(fanout, [[], []], [0, 0], load)
@@ -165,6 +165,10 @@ class TranslationTree(Translation):
     def add(self, address: int) -> None:
         """Set the address of ``next_id``."""
         self._flank[0].append(address)
+
+    def extend(self, addresses: Iterable[int]) -> None:
+        """Set the addresses of ``next_id`` and those behind it."""
+        self._flank[0].extend(addresses)
 
     def take_pages(self, position: int) -> list[Page]:
         """The pages that are full now, in the order in which they must be written from ``position`` (strides) on."""

@@ -1,0 +1,62 @@
+"""Frames that are put many at a time are where they would be if each had been put alone."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.crash_medium import RecordingMedium
+from support.profiles import scaled
+from tidelog.storage.kernels import hash64
+from tidelog.storage.macroblock import DATA
+from tidelog.storage.placement import Placement
+from tidelog.storage.translation import Addresses, TranslationTree
+from tidelog.storage.units import STRIDE, Place
+
+MACRO = 2 * STRIDE
+FANOUT = 5
+
+runs = st.lists(
+    st.tuples(st.lists(st.integers(1, 60) | st.integers(1, MACRO // 4), min_size=1, max_size=40), st.booleans()),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=scaled(100))
+@given(runs)
+def test_a_run_is_put_like_its_frames(found: list[tuple[list[int], bool]]) -> None:
+    """Lengths are in words of 8 bytes; after some runs what was put is written, however little it is."""
+    written = []
+    for at_once in (True, False):
+        medium = RecordingMedium()
+        file = medium.create("f")
+        placement = Placement(file, MACRO, Place(0, 0, 0), TranslationTree(FANOUT, no_pages))
+        dice = np.random.default_rng(3)
+        id = 0
+        for lengths, seals in found:
+            words = dice.integers(0, 1 << 63, sum(lengths)).astype(np.uint64)
+            frames = words.view(np.uint8).data
+            bounds = [8 * bound for bound in accumulate(lengths, initial=0)]
+            starts = accumulate(lengths, initial=0)
+            digests = [int(hash64(words, start, length)) for start, length in zip(starts, lengths, strict=False)]
+            if at_once:
+                placement.put_run(id, frames, bounds, digests)
+            else:
+                for i, digest in enumerate(digests):
+                    placement.put(id + i, frames[bounds[i] : bounds[i + 1]], DATA, digest)
+            id += len(lengths)
+            placement.settle()
+            if seals:
+                placement.seal()
+        placement.seal()
+        written.append((file.read(0, file.size()), placement.place, placement.tree.next_id))
+    assert written[0] == written[1]
+    assert written[0][2] == sum(len(lengths) for lengths, _ in found)
+
+
+def no_pages(position: int) -> Addresses:
+    raise AssertionError(f"nothing asks for the page at {position}")
