@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries, Words, blank, from_batch, words_of
 from tidelog.index.layout import Layout
+from tidelog.model.arrays import integers
+from tidelog.storage.summary import SUMMARY, summarise_numbers
 from tidelog.store.rows import Ints
 
 _RUN: Final = 128
@@ -32,19 +35,43 @@ class RunSummaries:
 
         Replaced as one: several threads may ask at once.
         """
+        self._values: dict[int, npt.NDArray[Any] | None] = {}
+        """Columns that were asked for as plain numbers, None for those that are not."""
 
     def aggregate(self, first: int, last: int, columns: Ints) -> Aggregate:
         """The aggregates of some columns of rows ``first`` to ``last`` (exclusive, not before the first)."""
+        total = Aggregate(self._layout, columns)
         low, high = -(-first // _RUN), last // _RUN
         if low >= high:
-            return Aggregate.of(self._layout, self._rows.slice(first, last - first), columns)
-        total = Aggregate(self._layout, columns)
-        if first < low * _RUN:
-            total.merge(Aggregate.of(self._layout, self._rows.slice(first, low * _RUN - first), columns))
+            self._add_rows(first, last, total)
+            return total
+        self._add_rows(first, low * _RUN, total)
         self._add_runs(low, high, columns, total)
-        if high * _RUN < last:
-            total.merge(Aggregate.of(self._layout, self._rows.slice(high * _RUN, last - high * _RUN), columns))
+        self._add_rows(high * _RUN, last, total)
         return total
+
+    def _add_rows(self, first: int, last: int, total: Aggregate) -> None:
+        """Take in rows, which are few, one by one."""
+        if first == last:
+            return
+        columns = total.columns.tolist()
+        known = [self._numbers(column) for column in columns]
+        if any(numbers is None for numbers in known):
+            total.merge(Aggregate.of(self._layout, self._rows.slice(first, last - first), total.columns))
+            return
+        # Making a batch of them would take longer than the rest.
+        summaries = np.zeros((len(columns), 1, SUMMARY.itemsize // 8), np.uint64)
+        cuts = np.array([0, last - first], np.int64)
+        for place, (column, numbers) in enumerate(zip(columns, known, strict=True)):
+            assert numbers is not None
+            summarise_numbers(numbers[first:last], self._layout.types[column], cuts, summaries[place])
+        total.add(total.entries_of(cuts, summaries), 0, 1)
+
+    def _numbers(self, column: int) -> npt.NDArray[Any] | None:
+        """The values of a column; None if they are not numbers, or some are null."""
+        if column not in self._values:
+            self._values[column] = _plain_numbers(self._rows.column(self._layout.stored.names[column]))
+        return self._values[column]
 
     def _add_runs(self, low: int, high: int, columns: Ints, total: Aggregate) -> None:
         entries, groups = self._entries(columns)
@@ -80,3 +107,18 @@ class RunSummaries:
         if known:
             runs["columns"][:, known] = before["columns"][:, known]
         return runs
+
+
+def _plain_numbers(column: pa.Array) -> npt.NDArray[Any] | None:
+    """The values of a column of numbers or instants without nulls, aligned; None of others."""
+    type = column.type
+    if column.null_count:
+        return None
+    values: npt.NDArray[Any]
+    if pa.types.is_integer(type) or pa.types.is_float32(type) or pa.types.is_float64(type):
+        values = column.to_numpy()
+    elif pa.types.is_timestamp(type):
+        values = integers(column)
+    else:
+        return None
+    return values if values.flags.aligned else values.copy()
