@@ -12,12 +12,13 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 import tidelog
 from tidelog import spark as tl
 from tidelog.engine.store import Store
-from tidelog.model.errors import ConflictError, InputError, NotFoundError, SchemaError
+from tidelog.model.errors import ConflictError, InputError, NotFoundError, SchemaError, StorageError
 from tidelog.spark.manysink import ManyWriter, WrittenToMany, by_name
 from tidelog.spark.manysource import ManyReader, matching
 from tidelog.spark.options import SinkOptions, SourceOptions
 from tidelog.spark.provider import TidelogSource
 from tidelog.spark.streamsink import TidelogStreamWriter, WrittenForQuery
+from tidelog.store.bulk import BulkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,11 +36,14 @@ def rows(*events: tuple[int, str | None, float]) -> pa.RecordBatch:
     return pa.record_batch([list(times), list(devices), list(values)], schema=schema)
 
 
-def content(path: Path | str, name: str) -> list[tuple[int, float]]:
+def contents(path: Path | str) -> dict[str, list[tuple[int, float]]]:
+    """The rows of all streams, in a store that is checked once."""
     with tidelog.open(path, read_only=True) as store:
         assert store.check() == []
-        table = store.stream(name).scan().read_all()
-    return list(zip(table["ts"].to_pylist(), table["x"].to_pylist(), strict=True))
+        tables = {name: store.stream(name).scan().read_all() for name in store.streams()}
+    return {
+        name: list(zip(table["ts"].to_pylist(), table["x"].to_pylist(), strict=True)) for name, table in tables.items()
+    }
 
 
 @pytest.fixture
@@ -178,8 +182,32 @@ def test_every_stream_gets_its_rows(tmp_path: Path) -> None:
         assert store.streams() == sorted(names)
         assert [len(store.stream(name)) for name in names] == [0] * 10
     writer.commit(tasks)
-    for name in names:
-        assert content(tmp_path, name) == [(time, float(time // 2)) for time in range(40)]
+    assert contents(tmp_path) == {name: [(time, float(time // 2)) for time in range(40)] for name in names}
+
+
+def test_rows_that_come_one_by_one_are_gathered(tmp_path: Path) -> None:
+    """Names in turn, in many batches: one commit creates all streams, and each has one split."""
+    writer = ManyWriter(options(tmp_path), BROUGHT, False)
+    names = [f"d{number:02d}" for number in range(12)]
+    batches = [rows((time, name, float(time))) for time in range(10) for name in names]
+    written = writer.write(iter(batches))
+    assert {name: len(splits) for name, splits in written.splits.items()} == dict.fromkeys(names, 1)
+    assert len(list((tmp_path / "catalogue").glob("*.json"))) == 2
+    writer.commit([written])
+    assert contents(tmp_path) == {name: [(time, float(time)) for time in range(10)] for name in names}
+
+
+def test_more_than_is_gathered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelog.spark import manysink
+
+    monkeypatch.setattr(manysink, "_GATHERED", 500)
+    writer = ManyWriter(options(tmp_path), BROUGHT, False)
+    names = [f"d{number:02d}" for number in range(12)]
+    # Rows of equal time stay in the order they came in, whatever was written and ended when.
+    written = writer.write(rows((time // 2, name, float(time))) for time in range(10) for name in names)
+    assert any(len(splits) > 1 for splits in written.splits.values())
+    writer.commit([written])
+    assert contents(tmp_path) == {name: [(time // 2, float(time)) for time in range(10)] for name in names}
 
 
 def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,28 +229,45 @@ def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatc
             writer.commit([written])
         assert "Of 3 streams 1 did not get their rows, 'b' first" in caught.value.__notes__[0]
     writer.abort([written, None])
-    assert [len(content(tmp_path, name)) for name in "abc"] == [1, 0, 1]
+    assert [len(found) for found in contents(tmp_path).values()] == [1, 0, 1]
     for _ in range(2):
         writer.commit([writer.write(iter([batch]))])
-    assert [content(tmp_path, name) for name in "abc"] == [[(1, 1.0)], [(1, 2.0)], [(1, 3.0)]]
+    assert contents(tmp_path) == {"a": [(1, 1.0)], "b": [(1, 2.0)], "c": [(1, 3.0)]}
     with Store.open(tmp_path) as store:
         assert store.orphans() == []
 
 
-def test_a_task_that_fails_leaves_no_files(tmp_path: Path) -> None:
+def test_a_task_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelog.spark import manysink
+
     writer = ManyWriter(options(tmp_path), BROUGHT, False)
-    events = [rows((1, f"d{number}", 1.0)) for number in range(10)]
+    events = [rows((1, f"d{number}", 1.0)) for number in range(20)]
 
     def failing() -> Any:
         yield from events
         raise RuntimeError("the task was killed")
 
-    with pytest.raises(RuntimeError):
-        writer.write(failing())
+    with monkeypatch.context() as patched:
+        patched.setattr(manysink, "_GATHERED", 1)
+        with pytest.raises(RuntimeError):
+            writer.write(failing())
+        finish = BulkWriter.finish
+        finished: list[int] = []
+
+        def failing_once(self: BulkWriter) -> Any:
+            finished.append(1)
+            if len(finished) == 3:
+                raise StorageError("the disk is full")
+            return finish(self)
+
+        patched.setattr(BulkWriter, "finish", failing_once)
+        with pytest.raises(StorageError, match="the disk is full"):
+            writer.write(iter(events))
     written = writer.write(iter(events))
     writer.abort([written])
     with Store.open(tmp_path) as store:
         assert store.orphans() == []
+        assert len(store.streams()) == 20
 
 
 def test_batches_of_a_query_count_once_for_each_stream(tmp_path: Path) -> None:
@@ -232,8 +277,7 @@ def test_batches_of_a_query_count_once_for_each_stream(tmp_path: Path) -> None:
         first = (batch_id + 1) * 10
         written = [task.write(iter([rows((first, "a", 1.0), (first + 1, "b", 2.0))])), WrittenToMany()]
         sink.commit([WrittenForQuery(each.splits, "q") for each in written], batch_id)
-    assert content(tmp_path, "a") == [(10, 1.0), (20, 1.0)]
-    assert content(tmp_path, "b") == [(11, 2.0), (21, 2.0)]
+    assert contents(tmp_path) == {"a": [(10, 1.0), (20, 1.0)], "b": [(11, 2.0), (21, 2.0)]}
 
 
 @pytest.mark.parametrize(
@@ -282,4 +326,4 @@ def test_there_and_back(session: SparkSession, tmp_path: Path) -> None:
     assert query.awaitTermination(120)
     for rest in range(2):
         wanted = [(ts, ts / 2) for ts in range(3, 300, 5) if ts % 2 == rest]
-        assert content(tmp_path, f"copy/{rest}") == wanted
+        assert contents(tmp_path)[f"copy/{rest}"] == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -30,6 +31,7 @@ FANOUT: Final = 64
 _KEY: Final = "tree"
 _VERSION: Final = 1
 _VERSION_WITH_STATES: Final = 2
+_KNOWN_LAYOUTS: Final = 64
 
 
 @final
@@ -126,6 +128,8 @@ class Layout:
 
     def with_states(self, states: Sequence[StoredState]) -> Layout:
         """This layout with other states of user-defined aggregates."""
+        if not states and not self.states.kept:
+            return self
         return Layout(self.schema, self.fanout, self._names(), states)
 
     def _names(self) -> str | list[str]:
@@ -156,10 +160,24 @@ class Layout:
                     f"found version {values['version']} of a tree, this release reads up to version "
                     f"{_VERSION_WITH_STATES}; use a newer release"
                 )
+            schema, fanout, kept = Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"]
             states = [StoredState.from_dict(each) for each in values.get("states", ())]
-            return cls(Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"], states)
+            return cls(schema, fanout, kept, states) if states else plain_layout(schema, fanout, kept)
         except (KeyError, TypeError, SchemaError, InputError) as error:
             raise CorruptionError(f"the description of the container has no layout of a tree: {error}") from error
+
+
+def plain_layout(schema: Schema, fanout: int, aggregates: str | Iterable[str]) -> Layout:
+    """A layout without user-defined aggregates; mostly the same object for the same arguments, which many trees have.
+
+    Raises what :class:`Layout` does.
+    """
+    return _known(schema, fanout, aggregates if isinstance(aggregates, str) else frozenset(aggregates))
+
+
+@lru_cache(_KNOWN_LAYOUTS, typed=True)
+def _known(schema: Schema, fanout: int, aggregates: str | frozenset[str]) -> Layout:
+    return Layout(schema, fanout, aggregates)
 
 
 def _kept(schema: Schema, aggregates: str | Iterable[str]) -> frozenset[str] | None:

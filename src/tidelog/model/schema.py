@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ SEQUENCE_COLUMN: Final = "_seq"
 """The hidden column of arrival order; no column of a user may have this name."""
 
 _JSON_VERSION = 1
+_KNOWN_SCHEMAS = 64
 
 
 @final
@@ -163,10 +165,18 @@ class Schema:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Schema:
-        """The schema that :meth:`to_dict` described.
+        """The schema that :meth:`to_dict` described; mostly the same object for the same description.
 
         Time zones are taken as they are: a log must open on machines that do not know all of its zones.
         """
+        try:
+            text = json.dumps(values)
+        except (TypeError, ValueError):  # no JSON, so nothing that was ever written
+            return cls._described(values)
+        return _known(text)
+
+    @classmethod
+    def _described(cls, values: Mapping[str, Any]) -> Schema:
         version = values.get("version") if isinstance(values, Mapping) else None
         if version != _JSON_VERSION:
             raise SchemaError(
@@ -190,6 +200,12 @@ class Schema:
         except ValueError as error:
             raise SchemaError(f"found a stored schema that is not JSON: {error}") from error
         return cls.from_dict(values)
+
+
+@lru_cache(_KNOWN_SCHEMAS)
+def _known(text: str) -> Schema:
+    """The schema in a JSON text. Thousands of streams, and all splits of each, have the same few."""
+    return Schema._described(json.loads(text))
 
 
 def _positions(names: list[str]) -> dict[str, int]:

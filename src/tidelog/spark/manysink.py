@@ -7,9 +7,9 @@ streaming queries have it, running the job again gives the rest theirs, and nobo
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -21,22 +21,25 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, SchemaError, TidelogError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.spark.options import SinkOptions
 from tidelog.spark.provider import plainly
-from tidelog.spark.sink import find_or_create, tidy
+from tidelog.spark.sink import check_time, create_missing, tidy
 from tidelog.spark.types import FromSpark, stored_schema
 from tidelog.spark.workers import settle
+from tidelog.store.atonce import AT_ONCE, at_once
 from tidelog.store.bulk import MEMORY, BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo
+from tidelog.store.opensplit import Site
+from tidelog.store.rows import concatenated
 
 _OPEN_WRITERS: Final = 8
 """Streams that a task writes at once. When another one comes, the one that has waited longest ends its split."""
 
-_COMMITS_AT_ONCE: Final = 8
-"""Streams that are committed at once: what a commit takes is waiting for the disk, for the most part."""
+_GATHERED: Final = 16 << 20
+"""Bytes of rows that a task gathers before it looks at the names in them: those of new streams are created together,
+and rows of a stream that come one by one among others make few splits instead of many."""
 
 Splits = Mapping[str, Sequence[SplitInfo]]
 """Of streams, by their names."""
@@ -83,9 +86,8 @@ class ManyWriter(DataSourceArrowWriter):
         with Store.open(self._options.path, maintenance="manual") as store:
             writers = _Writers(store, self._options, self._rest)
             try:
-                for batch in iterator:
-                    for name, rows in by_name(batch, self._place):
-                        writers.append(name, rows)
+                for rows in gathered(iterator):
+                    writers.append(by_name(rows, self._place))
                 written = WrittenToMany(writers.finish())
             except BaseException:
                 writers.abandon()
@@ -104,6 +106,20 @@ class ManyWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
         remove_many(self._options, splits_by_name(messages))
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not small, but for the last one."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _GATHERED:
+            yield concatenated(held, batch.schema)
+            held, size = [], 0
+    if held:
+        yield concatenated(held, held[0].schema)
 
 
 def by_name(batch: pa.RecordBatch, place: int) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -131,32 +147,49 @@ def by_name(batch: pa.RecordBatch, place: int) -> Iterator[tuple[str, pa.RecordB
         yield coded.dictionary[int(codes[first])].as_py(), rest.slice(first, last - first)
 
 
+@dataclass(frozen=True)
+class _Ending:
+    """A writer whose splits are being made durable by another thread."""
+
+    name: str
+    writer: BulkWriter
+    splits: Future[list[SplitInfo]]
+
+
 class _Writers:
-    """Writers of several streams, few of which are at work at once."""
+    """Writers of several streams, few of which are at work at once, and few more are waiting for the disk."""
 
     def __init__(self, store: Store, options: SinkOptions, rest: StructType) -> None:
         self._store = store
         self._options = options
         self._rest = rest
         self._open: OrderedDict[str, tuple[BulkWriter, FromSpark]] = OrderedDict()
+        self._ending: deque[_Ending] = deque()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tidelog-streams")
         self._converters: list[tuple[Schema, FromSpark]] = []
         """For each schema that a stream has: most have the same."""
         self._done: dict[str, list[SplitInfo]] = defaultdict(list)
 
-    def append(self, name: str, rows: pa.RecordBatch) -> None:
-        """Write rows of a stream, which is created if there is none."""
+    def append(self, parts: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        """Write rows of streams, those of new ones when all of these are created."""
+        chosen = list(parts)
+        create_missing(self._store, self._options, [name for name, _ in chosen if name not in self._open], self._rest)
+        for name, rows in chosen:
+            writer, converter = self._writer(name)
+            for batch in converter.convert(rows):
+                writer.append(batch)
+
+    def _writer(self, name: str) -> tuple[BulkWriter, FromSpark]:
         if name not in self._open:
             while len(self._open) >= _OPEN_WRITERS:
-                self._finish(next(iter(self._open)))
-            stream = self._stream(name)
-            self._open[name] = BulkWriter(stream.site, memory=MEMORY // _OPEN_WRITERS), self._converter(stream.schema)
+                self._end(next(iter(self._open)))
+            site = Site.of(self._store.manifests(name))
+            schema = site.layout.schema
+            check_time(self._options, name, schema)
+            memory = MEMORY // (_OPEN_WRITERS + AT_ONCE)
+            self._open[name] = BulkWriter(site, memory=memory), self._converter(schema)
         self._open.move_to_end(name)
-        writer, converter = self._open[name]
-        for batch in converter.convert(rows):
-            writer.append(batch)
-
-    def _stream(self, name: str) -> Stream:
-        return find_or_create(self._store, self._options, name, self._rest)
+        return self._open[name]
 
     def _converter(self, schema: Schema) -> FromSpark:
         for known, converter in self._converters:
@@ -166,20 +199,31 @@ class _Writers:
         self._converters.append((schema, converter))
         return converter
 
-    def _finish(self, name: str) -> None:
-        writer, _ = self._open[name]
-        self._done[name] += writer.finish()
-        del self._open[name]
+    def _end(self, name: str) -> None:
+        """End the splits of a writer, while others go on."""
+        while len(self._ending) >= AT_ONCE:
+            self._wait()
+        writer, _ = self._open.pop(name)
+        self._ending.append(_Ending(name, writer, self._pool.submit(writer.finish)))
+
+    def _wait(self) -> None:
+        """Wait for the writer that was ended first: splits of a stream stay in the order of their rows."""
+        self._done[self._ending[0].name] += self._ending[0].splits.result()
+        self._ending.popleft()
 
     def finish(self) -> Splits:
         """End all splits; returns them."""
         for name in list(self._open):
-            self._finish(name)
+            self._end(name)
+        while self._ending:
+            self._wait()
+        self._pool.shutdown()
         return {name: tuple(splits) for name, splits in self._done.items()}
 
     def abandon(self) -> None:
         """Remove all files."""
-        for writer, _ in self._open.values():
+        self._pool.shutdown(cancel_futures=True)  # and wait for those at work
+        for writer in [*(each.writer for each in self._ending), *(writer for writer, _ in self._open.values())]:
             writer.abandon()
         remove_many(self._options, self._done)
 
@@ -203,20 +247,17 @@ def commit_many(options: SinkOptions, splits: Splits, transaction: tuple[str, in
 
     def commit(name: str) -> TidelogError | None:
         try:
-            stream = store.stream(name)
-            commit_bulk(stream.manifests, splits[name], transaction=transaction)
+            manifests = store.manifests(name)
+            commit_bulk(manifests, splits[name], transaction=transaction)
             if options.compact:
-                tidy(stream)
+                tidy(name, manifests)
         except TidelogError as error:
             return error
         return None
 
     names = sorted(splits)
-    with (
-        Store.open(options.path, maintenance="manual") as store,
-        ThreadPoolExecutor(_COMMITS_AT_ONCE, thread_name_prefix="tidelog commit") as pool,
-    ):
-        outcomes = zip(names, pool.map(commit, names), strict=True)
+    with Store.open(options.path, maintenance="manual") as store:
+        outcomes = zip(names, at_once(commit, names), strict=True)
         failures = {name: error for name, error in outcomes if error is not None}
     for name, failure in failures.items():
         if len(splits) > 1:
@@ -230,6 +271,5 @@ def commit_many(options: SinkOptions, splits: Splits, transaction: tuple[str, in
 def remove_many(options: SinkOptions, splits: Splits) -> None:
     """Remove the files of splits that will not be committed, unless they were."""
     with Store.open(options.path, maintenance="manual") as store:
-        for name, own in splits.items():
-            if name in store:
-                remove_files(store.stream(name).manifests, own)
+        there = [name for name in splits if name in store]
+        at_once(lambda name: remove_files(store.manifests(name), splits[name]), there)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -21,7 +22,11 @@ from tidelog.spark.source import PARTITION_ROWS, chosen_numbers
 from tidelog.spark.types import ToSpark, check_declared, spark_schema
 from tidelog.spark.workers import settle
 from tidelog.storage import FileMedium
+from tidelog.store.manifest import ManifestLog
+from tidelog.store.opensplit import Site
 from tidelog.store.pieces import Piece, plan, scan_piece, within
+from tidelog.store.schemas import SchemaHistory
+from tidelog.store.snapshots import Snapshots
 
 STREAM_COLUMN = "_stream"
 """The column with the names of streams, unless the option ``stream_column`` says another one."""
@@ -60,10 +65,10 @@ def many_schema(store: Store, options: SourceOptions) -> StructType:
     Raises :class:`SchemaError` if columns differ that are asked for; all are, unless ``columns`` says otherwise.
     """
     first, *others = matching(store, options.stream)
-    own = store.stream(first).schema
+    own = store.manifests(first).load().schema
     fields = {field.name: field for field in spark_schema(own, options.columns, seq=options.seq, ns=options.ns)}
     for name in others:
-        schema = store.stream(name).schema
+        schema = store.manifests(name).load().schema
         if schema != own:
             found = spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
             _refuse_different(first, own, fields, name, schema, found)
@@ -135,19 +140,24 @@ class ManyReader(DataSourceReader):
         self._column = options.stream_column or STREAM_COLUMN
         self._names = declared.names
         self._declared = StructType([field for field in declared if field.name != self._column])
-        self._versions: dict[str, int] = {}
+        self._streams: dict[str, tuple[ManifestLog, int]] = {}
+        """Of each stream its manifests and the version of its schema that is read; where it is planned only."""
         checked: Schema | None = None
         with Store.open(options.path, read_only=True) as store:
             for name in matching(store, options.stream):
-                stream = store.stream(name)
-                self._versions[name] = stream.site.version
-                if stream.schema != checked:
-                    checked = stream.schema
+                log = store.manifests(name)
+                history = SchemaHistory(log.load())
+                self._streams[name] = log, history.version
+                if history.schema != checked:
+                    checked = history.schema
                     check_declared(self._declared, checked, options.ns)
-                    self._condition(stream.site.layout.stored)
+                    self._condition(history.layout.stored)
         assert checked is not None
         self._interval: Interval = checked.clock.interval(as_time(options.start), as_time(options.end))
         self._numbers = chosen_numbers(options.as_of)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_streams": {}}  # tasks are told what to read
 
     def _condition(self, stored: pa.Schema) -> Predicate | None:
         return None if self._options.where is None else predicate(self._options.where, stored)
@@ -161,27 +171,25 @@ class ManyReader(DataSourceReader):
         found: list[InputPartition] = []
         held: list[StreamPiece] = []
         work = 0
-        with Store.open(self._options.path, read_only=True) as store:
-            for name, version in self._versions.items():
-                for each in self._pieces(store, name, version, size):
-                    cost = each.piece.rows + _OPENING_ROWS
-                    if held and work + cost > size:
-                        found.append(PiecesPartition(held))
-                        held, work = [], 0
-                    held.append(each)
-                    work += cost
+        for name, (log, version) in self._streams.items():
+            for each in self._pieces(name, log, version, size):
+                cost = each.piece.rows + _OPENING_ROWS
+                if held and work + cost > size:
+                    found.append(PiecesPartition(held))
+                    held, work = [], 0
+                held.append(each)
+                work += cost
         return [*found, PiecesPartition(held)] if held else found
 
-    def _pieces(self, store: Store, name: str, version: int, size: int) -> list[StreamPiece]:
-        stream = store.stream(name)
-        snapshot = stream.published(version)
+    def _pieces(self, name: str, log: ManifestLog, version: int, size: int) -> list[StreamPiece]:
+        snapshot = Snapshots(Site.of(log), log).under(version)
         start, end = self._interval.start, self._interval.end
         if sum(part.rows for part in snapshot.in_range(start, end)[1]) <= size:
             pieces = within(snapshot, self._interval, self._numbers)
         else:
             condition = self._condition(snapshot.layout.stored)
             pieces = plan(snapshot, start, end, condition, self._numbers, rows_per_piece=size)
-        return [StreamPiece(name, stream.site.directory, piece) for piece in pieces]
+        return [StreamPiece(name, log.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some pieces, in order of time in each."""
@@ -189,12 +197,15 @@ class ManyReader(DataSourceReader):
             return
         medium = FileMedium(self._options.path)
         wanted = self._declared.names
+        stored: pa.Schema | None = None
         for each in partition.pieces:
-            stored = each.piece.layout.stored
-            convert = ToSpark(
-                pa.schema([stored.field(name) for name in wanted]), self._declared, self._options.ns
-            ).convert
-            for batch in scan_piece(medium, each.directory, each.piece, wanted, self._condition(stored)):
+            layout = each.piece.layout
+            if layout.stored is not stored:  # mostly all streams have the same
+                stored = layout.stored
+                columns = pa.schema([stored.field(name) for name in wanted])
+                convert = ToSpark(columns, self._declared, self._options.ns).convert
+                condition = self._condition(stored)
+            for batch in scan_piece(medium, each.directory, each.piece, wanted, condition):
                 for rows in convert(batch):
                     yield self._with_name(rows, each.name)
         settle()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,8 +17,9 @@ from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import ExistsError, InputError, NotFoundError, TidelogError
+from tidelog.model.errors import InputError, NotFoundError, TidelogError
 from tidelog.model.interval import Interval
+from tidelog.model.schema import Schema
 from tidelog.spark.errors import own_errors
 from tidelog.spark.options import SinkOptions, as_time, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
@@ -26,7 +27,8 @@ from tidelog.spark.source import is_remote
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
 from tidelog.spark.workers import settle
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
-from tidelog.store.manifest import SplitInfo
+from tidelog.store.maintenance import Maintenance
+from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 
 if TYPE_CHECKING:
@@ -87,10 +89,10 @@ class TidelogWriter(DataSourceArrowWriter):
         name, number = self._options.transaction, self._options.transaction_number
         transaction = None if name is None or number is None else (f"job/{name}", number)
         with Store.open(self._options.path) as store:
-            stream = store.stream(self._options.stream)
-            commit_bulk(stream.manifests, splits_of(messages), transaction=transaction, overwrite=self._overwrite)
+            manifests = store.manifests(self._options.stream)
+            commit_bulk(manifests, splits_of(messages), transaction=transaction, overwrite=self._overwrite)
             if self._options.compact:
-                tidy(stream)
+                tidy(self._options.stream, manifests)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -99,15 +101,15 @@ class TidelogWriter(DataSourceArrowWriter):
             remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
 
 
-def tidy(stream: Stream) -> None:
+def tidy(name: str, manifests: ManifestLog) -> None:
     """Do what is due for a stream after a commit, as far as that takes little: many commits must not ruin reading.
 
     The rows are committed, so a failure is logged and nothing more.
     """
     try:
-        stream.maintain(max_bytes=TIDY_BYTES)
+        Maintenance(Site.of(manifests), manifests).run(max_bytes=TIDY_BYTES)
     except TidelogError as error:
-        _log.warning("maintenance of stream %r failed after a commit, which is through: %s", stream.name, error)
+        _log.warning("maintenance of stream %r failed after a commit, which is through: %s", name, error)
 
 
 def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]:
@@ -117,25 +119,37 @@ def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]
 
 def find_or_create(store: Store, options: SinkOptions, name: str, brought: StructType) -> Stream:
     """A stream to write to. Raises :class:`NotFoundError` if there is none and none may be made."""
-    if name not in store:
-        if not options.create:
-            store.stream(name)  # raises, and says which ones there are
-        if options.time is None:
-            raise NotFoundError(
-                f"there is no stream {name!r} in {options.path}; to create it, name its time column with the option "
-                "'time'"
-            )
-        try:
-            return store.create_stream(name, stored_schema(brought, options.time))
-        except ExistsError:
-            pass  # another job was quicker
+    create_missing(store, options, [name], brought)
     stream = store.stream(name)
-    if options.time not in (None, stream.schema.time):
+    check_time(options, name, stream.schema)
+    return stream
+
+
+def create_missing(store: Store, options: SinkOptions, names: Iterable[str], brought: StructType) -> None:
+    """Create those streams that there are not, in one commit; another job may do so at the same time.
+
+    Raises :class:`NotFoundError` if there is one to be made and none may be.
+    """
+    missing = [name for name in names if name not in store]
+    if not missing:
+        return
+    if not options.create:
+        store.stream(missing[0])  # raises, and says which ones there are
+    if options.time is None:
+        raise NotFoundError(
+            f"there is no stream {missing[0]!r} in {options.path}; to create it, name its time column with the option "
+            "'time'"
+        )
+    store.create_streams(missing, stored_schema(brought, options.time), exist_ok=True)
+
+
+def check_time(options: SinkOptions, name: str, schema: Schema) -> None:
+    """Raise :class:`InputError` if the options say another time column than a stream has."""
+    if options.time not in (None, schema.time):
         raise InputError(
-            f"option 'time' is {options.time!r}, but the time column of stream {name!r} is {stream.schema.time!r}; "
+            f"option 'time' is {options.time!r}, but the time column of stream {name!r} is {schema.time!r}; "
             "leave the option out"
         )
-    return stream
 
 
 def write(

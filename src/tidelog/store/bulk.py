@@ -26,6 +26,7 @@ from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.retention import drop_deleted, give_up, remove_splits
 from tidelog.store.rows import as_stored, is_sorted, times, with_seq
 from tidelog.store.seqset import EMPTY
+from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailjournal import journal_numbers
 from tidelog.store.tailstate import tail_path
@@ -137,7 +138,7 @@ class BulkWriter:
             self._close_split()
 
     def _create(self) -> OpenSplit:
-        split = OpenSplit.create(self._site, None)
+        split = OpenSplit.create(self._site, None, unseen=True)
         self._names.append(split.name)
         return split
 
@@ -239,9 +240,11 @@ def commit_bulk(
     interval = ALL_TIME if overwrite == "all" else overwrite
     if interval is not None and interval.is_empty:
         raise InputError(f"found the empty interval {interval} to overwrite; leave it out, to only add rows")
-    snapshots = Snapshots(Site.of(manifests), manifests)
     tail = tail_path(manifests.directory)
     is_new = True
+
+    def newest() -> Snapshot:
+        return Snapshots(Site.of(manifests), manifests).newest()
 
     def change(manifest: Manifest) -> Change | None:
         nonlocal is_new
@@ -255,7 +258,7 @@ def commit_bulk(
         has_numbers = manifest.tail_block is None and bool(journal_numbers(manifests.medium, tail))
         if interval is not None or has_numbers:
             # Of this manifest, or of a newer one: then this change comes too late, and is asked for again.
-            visible = snapshots.newest().visible
+            visible = newest().visible
             first = max(first, visible.stop)
         # What is deleted already is not overwritten: whoever has not seen it has lost it.
         alive = None if interval is None else interval.intersect(Interval(manifest.deleted_before, None))
@@ -274,7 +277,7 @@ def commit_bulk(
         remove_files(manifests, infos)
         return False
     if interval is not None:
-        drop_deleted(manifests, snapshots.newest().unlisted)
+        drop_deleted(manifests, newest().unlisted)
     return True
 
 

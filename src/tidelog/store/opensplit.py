@@ -124,15 +124,17 @@ class OpenSplit:
         """What :meth:`next_commit` has said; None if rows came since."""
 
     @classmethod
-    def create(cls, site: Site, boundary: Interval | None) -> OpenSplit:
-        """A new split without rows, for times in ``boundary`` if given."""
+    def create(cls, site: Site, boundary: Interval | None, *, unseen: bool = False) -> OpenSplit:
+        """A new split without rows, for times in ``boundary`` if given.
+
+        An ``unseen`` one is told to nobody before it is closed, and durable only then.
+        """
         name = new_file_name(site.now())
         notes: dict[str, Any] = site.layout.to_notes() | version_notes(site.version)
         if boundary is not None:
             notes[_BOUNDARY] = [boundary.start, boundary.end]
-        container = Container.create(
-            site.medium, site.path(name), site.layout.stored, Options(leaf_rows=site.options.leaf_rows), notes
-        )
+        options = Options(leaf_rows=site.options.leaf_rows)
+        container = Container.create(site.medium, site.path(name), site.layout.stored, options, notes, unseen=unseen)
         try:
             return cls(site, name, container, TreeWriter(container, site.layout), boundary, site.version)
         except BaseException:

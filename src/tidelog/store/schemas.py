@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
-from tidelog.index.layout import Layout
+from tidelog.index.layout import Layout, plain_layout
 from tidelog.index.states import available
 from tidelog.model.errors import CorruptionError, SchemaError
 from tidelog.model.evolution import Renames
@@ -60,7 +60,7 @@ class SchemaHistory:
             kept: Any = "all"
             if self._kept is not None:
                 kept = [name for name, id in zip(names, self._identities[version], strict=True) if id in self._kept]
-            layout = self._layouts[version] = Layout(schema, self._fanout, kept)
+            layout = self._layouts[version] = plain_layout(schema, self._fanout, kept)
         return layout
 
     def names(self, version: int) -> list[str]:
