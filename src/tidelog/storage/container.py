@@ -401,6 +401,11 @@ class Container:
             self._moved.add(moved)
             return leaves
 
+    def hasten(self) -> None:
+        """Begin to encode everything appended so far, for somebody who needs it soon."""
+        with self._mutex, self._guard():
+            self._line.hasten()
+
     def settle(self) -> None:
         """Encode and place everything appended so far."""
         with self._mutex, self._guard():

@@ -108,6 +108,10 @@ class EncodingLine:
         self._running.append(lambda: block.encode_node(make(), id))
         return id
 
+    def hasten(self) -> None:
+        """Give everything added so far to the threads, instead of waiting for more to encode together."""
+        self._encode_pending()
+
     def drain(self) -> None:
         """Encode and deliver everything added so far."""
         self._encode_pending()

@@ -44,6 +44,7 @@ def breaks_at_gaps(at: Ints, leaf_rows: int, late_share: float) -> Ints | None:
         return None
     most = max(1, _DENSEST * len(at) // leaf_rows)
     if count > most:
-        places = places[np.argpartition(widths, -most)[-most:]]
-    breaks = np.union1d(places - 1, places)
-    return breaks[1:] if breaks[0] == 0 else breaks
+        places = np.sort(places[np.argpartition(widths, -most)[-most:]])
+    breaks = np.stack([places - 1, places], axis=1).ravel()
+    is_new = np.diff(breaks, prepend=0) > 0  # a row between two gaps is before one and behind the other
+    return breaks[is_new]

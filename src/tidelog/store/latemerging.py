@@ -42,6 +42,7 @@ def merge_late(queue: LateQueue, splits: TailSplits, options: StreamOptions) -> 
     if how == "never" or not (queue.is_merging or is_much or queue.exceeds(1)):
         return merged
     if not queue.is_merging or is_much:
+        splits.hasten()  # while the bulk is sorted
         queue.begin()
     is_plain = how == "plain"
     is_all = is_plain or is_much

@@ -158,14 +158,15 @@ class LateQueue:
     def _offers(self, claims: Sequence[Claim], fewest_rows: int) -> Iterator[_Offer]:
         assert self._bulk is not None
         at = times(self._bulk, self._schema)
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._left)])
+        is_whole = self._left_rows == len(at)
+        before = None if is_whole else np.concatenate([np.zeros(1, np.int64), np.cumsum(self._left)])
         for taker, start, end in claims:
             first, last = np.searchsorted(at, (start, end)).tolist()
-            if before[first] == before[last]:
+            if first == last or (before is not None and before[first] == before[last]):
                 continue
             shares = taker.shares(at[first:last])
             cuts = shares.cuts + first
-            counts = np.diff(before[cuts])
+            counts = np.diff(cuts if before is None else before[cuts])
             room = taker.room(shares.leaves, self._bulk)
             fits = np.flatnonzero((counts >= max(1, fewest_rows)) & (counts <= room))
             if len(fits):
@@ -178,7 +179,8 @@ class LateQueue:
         firsts, lasts = offer.firsts[chosen], offer.lasts[chosen]
         lengths = lasts - firsts
         places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
-        places = places[self._left[places]]
+        if self._left_rows < len(self._left):
+            places = places[self._left[places]]
         offer.taker.merge(self._bulk, places)
         self._left[places] = False
         self._left_rows -= len(places)

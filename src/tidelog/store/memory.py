@@ -137,11 +137,12 @@ class MemoryRows:
     def _with_places_in_parts(self, order: Ints, at: Ints) -> OrderedRows:
         """All rows in an order of them, as rows of the parts that they came in."""
         if self._kept is None:
-            return OrderedRows(self._stored, tuple(self._parts), order, at)
+            return OrderedRows(self._stored, tuple(self._parts), order, at, self._schema.time_index)
         before = self._kept.pinned_rows
         new = np.arange(before, before + self.rows - self._kept.num_rows)
         places = np.concatenate([self._kept.order, new])
-        return OrderedRows(self._stored, (*self._kept.parts, *self._parts), places[order], at)
+        parts = (*self._kept.parts, *self._parts)
+        return OrderedRows(self._stored, parts, places[order], at, self._schema.time_index)
 
     def _begin_with(self, rows: Rows) -> None:
         """Have these rows and no others."""
@@ -195,4 +196,4 @@ def split_late(
     order, others = found.places, found.others
     if found.falls and (sorting := order_of(others)) is not None:  # their numbers rise, so equal times are in order
         order, others = order[sorting[0]], sorting[1]
-    return SplitRows(OrderedRows(stored, (rows,), order, others), found.below, found.delays)
+    return SplitRows(OrderedRows(stored, (rows,), order, others, schema.time_index), found.below, found.delays)

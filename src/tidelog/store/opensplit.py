@@ -195,6 +195,10 @@ class OpenSplit:
         self._next_commit = None
         self._tree.extend(batch, in_order=in_order, breaks=breaks)
 
+    def hasten(self) -> None:
+        """Begin to encode everything appended so far; see :meth:`TreeWriter.hasten`."""
+        self._tree.hasten()
+
     @property
     def first_time(self) -> int:
         """The time of the first row; there must be one."""

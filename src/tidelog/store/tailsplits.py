@@ -153,6 +153,12 @@ class TailSplits:
             self.committed.pop(split.name, None)
         return bool(finished)
 
+    def hasten(self) -> None:
+        """Begin to encode all rows, for late ones are about to be merged into them."""
+        for split in self._splits:
+            if not split.is_closing:
+                split.hasten()
+
     def claims(self) -> list[Claim]:
         """The splits that late rows can be merged into, in the order of their times.
 

@@ -144,7 +144,7 @@ class LateRows:
             return LateRows(self.batch.slice(start, length))
         places = self.places[start : start + length]
         low, high = int(places[0]), int(places[-1]) + 1
-        return LateRows(self.batch.slice(low, high - low), places - low)
+        return LateRows(self.batch.slice(low, high - low), None if high - low == len(places) else places - low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,33 +167,52 @@ class Merge:
         layout, new = self.layout, self.new
         old_times, old_numbers = (integers(old.column(column)) for column in (layout.time, layout.sequence))
         new_times, new_numbers = (new.integers(column) for column in (layout.time, layout.sequence))
-        leaves = np.repeat(np.arange(len(cuts) - 1), np.diff(self.new_cuts))
         order, times = np.empty((2, old.num_rows + len(new_times)), np.int64)
         at = np.empty(len(new_times), np.int64)
         kernels.interleave(old_times, new_times, order, times, at)
-        firsts = cuts[leaves]
-        last_before = np.maximum(at - 1, firsts)
-        is_behind = (old_times[last_before] < new_times) | (old_numbers[last_before] < new_numbers) | (at == firsts)
-        counts = np.diff(self.new_cuts)
-        places = at + np.arange(len(at))
-        if not is_behind.all():
-            is_early = (new_times == old_times[firsts]) & (new_times == self.before[leaves])
-            is_early &= new_numbers < old_numbers[firsts]
-            if is_early.any():
-                row = int(np.argmax(is_early))
-                raise InputError(
-                    f"found a row with time {int(new_times[row])} and sequence number {int(new_numbers[row])}, older "
-                    "than rows of the same time, which are in more than one leaf; expected rows that came later",
-                    row=row,
-                    column=layout.schema.time,
-                )
-            order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
-            times = np.concatenate([old_times, new_times])[order]
-            places = np.flatnonzero(order >= old.num_rows)
-        if new.places is not None:
+        counts, places = np.diff(self.new_cuts), None
+        # Rows come late when all others of their leaf are written, unless they come again after a crash.
+        newest, oldest = (
+            np.maximum.reduceat(old_numbers, cuts[:-1]),
+            np.minimum.reduceat(new_numbers, self.new_cuts[:-1]),
+        )
+        if not (newest < oldest).all():
+            leaves = np.repeat(np.arange(len(cuts) - 1), counts)
+            firsts = cuts[leaves]
+            last_before = np.maximum(at - 1, firsts)
+            is_behind = (old_times[last_before] < new_times) | (old_numbers[last_before] < new_numbers) | (at == firsts)
+            if not is_behind.all():
+                self._check_places(leaves, firsts, old_times, new_times, old_numbers, new_numbers)
+                order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
+                times = np.concatenate([old_times, new_times])[order]
+                places = np.flatnonzero(order >= old.num_rows)
+        if new.places is not None and places is not None:
             order[places] = new.places[order[places] - old.num_rows] + old.num_rows
+        elif new.places is not None:
+            order[at + np.arange(len(at))] = new.places + old.num_rows
         new_cuts = cuts + np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return OrderedRows(layout.stored, (old, new.batch), order, times), new_cuts
+        return OrderedRows(layout.stored, (old, new.batch), order, times, layout.time), new_cuts
+
+    def _check_places(
+        self,
+        leaves: npt.NDArray[np.intp],
+        firsts: Ints,
+        old_times: Ints,
+        new_times: Ints,
+        old_numbers: Ints,
+        new_numbers: Ints,
+    ) -> None:
+        """Raise :class:`InputError` for a row that belongs into the leaf before, see :meth:`__call__`."""
+        is_early = (new_times == old_times[firsts]) & (new_times == self.before[leaves])
+        is_early &= new_numbers < old_numbers[firsts]
+        if is_early.any():
+            row = int(np.argmax(is_early))
+            raise InputError(
+                f"found a row with time {int(new_times[row])} and sequence number {int(new_numbers[row])}, older "
+                "than rows of the same time, which are in more than one leaf; expected rows that came later",
+                row=row,
+                column=self.layout.schema.time,
+            )
 
     def _sorted_anew(
         self,

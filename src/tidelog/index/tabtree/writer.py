@@ -221,6 +221,10 @@ class TreeWriter:
             self._flank = None
         return added
 
+    def hasten(self) -> None:
+        """Begin to encode everything appended so far, for somebody who will merge rows into it."""
+        self._container.hasten()
+
     def leaf_bounds(self) -> LeafBounds:
         """The bounds of all leaves, until something is appended. A node is read when they are first asked for."""
         self._container.settle()

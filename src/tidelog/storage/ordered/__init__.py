@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -48,6 +48,9 @@ class OrderedRows:
     """Places of the rows among those of all parts."""
     times: Ints
     """The event times, in this order."""
+    time: int | None = None
+    """Which column the times are, of 64-bit words without nulls, for them not to be gathered once more; None if that is
+    not known."""
 
     @property
     def num_rows(self) -> int:
@@ -57,7 +60,7 @@ class OrderedRows:
     def slice(self, start: int, length: int | None = None) -> OrderedRows:
         """Rows ``start`` to ``start + length`` (exclusive), as far as there are any; all of the rest for None."""
         stop = None if length is None else start + length
-        return OrderedRows(self.schema, self.parts, self.order[start:stop], self.times[start:stop])
+        return OrderedRows(self.schema, self.parts, self.order[start:stop], self.times[start:stop], self.time)
 
     def number(self, row: int) -> int:
         """The sequence number of a row; negative ones count from the end."""
@@ -84,11 +87,11 @@ class OrderedRows:
         low = int(self.order.min(initial=self.pinned_rows))
         while parts and low >= dropped + parts[0].num_rows:
             dropped += parts.pop(0).num_rows
-        return OrderedRows(self.schema, tuple(parts), self.order - dropped, self.times) if dropped else self
+        return replace(self, parts=tuple(parts), order=self.order - dropped) if dropped else self
 
     def columns(self) -> Iterator[pa.Array]:
         """The columns, one after the other: whoever is done with one before the next has its memory used again."""
-        return _columns([(self.parts, self.order)], self.schema)
+        return OrderedRuns((self,)).columns()
 
     def gathered(self) -> pa.RecordBatch:
         """The rows as a batch."""
@@ -113,7 +116,20 @@ class OrderedRuns:
 
     def columns(self) -> Iterator[pa.Array]:
         """The columns, see :meth:`OrderedRows.columns`."""
-        return _columns([(run.parts, run.order) for run in self.runs], self.schema)
+        schema, time = self.schema, self.runs[0].time
+        indexes = [index for index in range(len(schema)) if index != time]
+        others = _columns([(run.parts, run.order) for run in self.runs], schema, indexes)
+        for index in range(len(schema)):
+            yield self._times(schema.types[index]) if index == time else next(others)
+
+    def _times(self, type: pa.DataType) -> pa.Array:
+        """The times as a column; for the rows of one run they are one already."""
+        if len(self.runs) == 1:
+            content = pa.py_buffer(np.ascontiguousarray(self.runs[0].times))
+        else:
+            memory, content = allocate(8 * self.num_rows)
+            np.concatenate([run.times for run in self.runs], out=memory.view(np.int64))
+        return pa.Array.from_buffers(type, self.num_rows, [None, content], 0)
 
 
 AnyRows: TypeAlias = Rows | OrderedRows
