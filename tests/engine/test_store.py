@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,32 @@ def test_flush_and_stats_of_all_streams() -> None:
         with Store(medium, read_only=True) as other:
             assert {name: values["rows"] for name, values in other.stats().items()} == {"a": 1, "b": 1}
         assert {name: values["rows_in_memory"] for name, values in store.stats().items()} == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("act", ["flush", "close"])
+def test_streams_wait_for_the_disk_together(act: str) -> None:
+    medium = RecordingMedium()
+    store = Store(medium)
+    store.create_streams(list("abcd"), SCHEMA, "ts", **SMALL)
+    for name in "abc":
+        store.stream(name).append({"ts": 1, "x": 0.5})
+    assert store.stream("d").is_written is False
+    together = threading.Barrier(3, timeout=60)
+
+    waited: set[int] = set()
+
+    def first_syncs(kind: str, path: str) -> None:
+        if kind == "sync" and threading.get_ident() not in waited:
+            waited.add(threading.get_ident())
+            together.wait()
+
+    medium.before = first_syncs
+    getattr(store, act)()
+    assert len(waited) == 3
+    medium.before = None
+    store.close()
+    with Store(medium, read_only=True) as store:
+        assert [len(store.stream(name)) for name in store.streams()] == [1, 1, 1, 0]
 
 
 def test_closed_and_read_only() -> None:

@@ -458,6 +458,11 @@ class Stream(Queries):
         return self._tail
 
     @property
+    def is_written(self) -> bool:
+        """Whether this process appends to it, or has."""
+        return self._tail is not None
+
+    @property
     def is_closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tidelog.model.errors import InputError
+from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.schema import Schema
 from tidelog.model.time import INT64_MAX
 from tidelog.store.options import StreamOptions
@@ -153,8 +153,14 @@ class Gate:
 
     def flush(self) -> None:
         """Make rows durable that were set aside."""
-        if self._aside is not None and not self._aside.is_closed:  # which has made them durable
-            self._aside.flush()
+        aside = self._aside
+        if aside is None:
+            return
+        try:
+            aside.flush()
+        except ClosedError:
+            if not aside.is_closed:  # which has made them durable
+                raise
 
     def _sifted_one_by_one(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = 0

@@ -21,9 +21,11 @@ from tidelog.spark.tasks import import_all
 from tidelog.spark.types import NsRule, ToSpark, spark_type
 from tidelog.storage import FileMedium
 from tidelog.store.aggregation import Question, aggregate_all
+from tidelog.store.opensplit import Site
 from tidelog.store.pieces import Piece, open_piece, whole
 from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.snapshots import Snapshots
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,9 @@ def plan_aggregate(path: str, stream: str, asked: Asked) -> Plans:
 
 
 def _plan(store: Store, path: str, name: str, asked: Asked) -> AggregatePlan:
-    found = store.stream(name)
-    piece = whole(found.published(), asked.numbers)
-    return AggregatePlan(name=name, path=path, directory=found.site.directory, piece=piece, asked=asked)
+    log = store.manifests(name)
+    piece = whole(Snapshots(Site.of(log), log).newest(), asked.numbers)
+    return AggregatePlan(name=name, path=path, directory=log.directory, piece=piece, asked=asked)
 
 
 def _refuse_different(first: AggregatePlan, other: AggregatePlan) -> None:
