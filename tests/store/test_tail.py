@@ -11,7 +11,6 @@ from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, InputError, LockedError, StorageError
-from tidelog.storage.journal import Journal
 from tidelog.store import latemerging, tailrows
 
 
@@ -289,16 +288,17 @@ class TestNumbers:
                 stream.append(table([(1, 1)]), **values)
         assert len(stream) == 0
 
-    def test_the_first_numbered_append_is_undone_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_first_numbered_append_is_undone_whole(self) -> None:
         medium, store, stream = created(split=100)
         stream.append(table(numbered(0, 20)))
         stream.flush()
         stream.append(table(numbered(20, 320)), producer="p", number=0)
         # Splits are committed on their own, when they are given up, too.
-        monkeypatch.setattr(Journal, "sync", lambda self, number=None: (_ for _ in ()).throw(StorageError("no")))
+        (journal,) = [name for name in medium.names() if "/journal-" in name]
+        fault = medium.inject("sync", name=journal)
         with pytest.raises(StorageError):
             stream.flush()
-        monkeypatch.undo()
+        assert fault.fired == 1
         store.close()
         left = ids(medium)
         assert left in (list(range(20)), list(range(320)))
