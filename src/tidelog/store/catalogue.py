@@ -237,9 +237,8 @@ class Catalogue:
             return CatalogueChange(add=tuple(entries[name] for name in created)) if created else None
 
         try:
-            # All directories before anything else: the one above them is synced once, and one sync of the file system's
-            # journal covers most of what the others wait for.
-            self.medium.make_directory(*(each for log in logs.values() for each in log.directories))
+            # Made first, so that the one above them is synced once.
+            self.medium.make_directory(*(entry.directory for entry in entries.values()))
             at_once(lambda log: log.create(schema, options), logs.values())
         except TidelogError:
             self._remove_all(entries.values())

@@ -53,13 +53,8 @@ class ManifestLog:
         """
         options = StreamOptions() if options is None else options
         options.check(schema)
-        self.medium.make_directory(*self.directories)
+        self.medium.make_directory(*(join(self.directory, name) for name in (SPLITS, MANIFESTS, TAIL)))
         return self._log.create(Change(schema=schema, options=options))
-
-    @property
-    def directories(self) -> tuple[str, ...]:
-        """Those of a stream, which :meth:`create` makes unless they are there."""
-        return tuple(join(self.directory, name) for name in (SPLITS, MANIFESTS, TAIL))
 
     def exists(self) -> bool:
         """Whether there is a manifest, and so a stream."""
