@@ -63,7 +63,7 @@ def test_a_failure_does_not_fail_the_job(
     def fail(*_: Any, **__: Any) -> None:
         raise StorageError("the disk is tired")
 
-    monkeypatch.setattr("tidelog.engine.stream.Stream.maintain", fail)
+    monkeypatch.setattr("tidelog.store.maintenance.Maintenance.run", fail)
     with caplog.at_level(logging.WARNING, "tidelog.maintenance"):
         commit(path, 0)
     assert "after a commit, which is through: the disk is tired" in caplog.text
