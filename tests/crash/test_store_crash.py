@@ -238,12 +238,12 @@ def test_a_failing_operation_is_reported_and_loses_nothing(kind: str) -> None:
 def test_power_loss_after_a_failed_sync_was_got_over(seed: int) -> None:
     """What a failed sync should have written may never be, whatever later syncs say: it has to be written again."""
     states = 0
-    for number in range(14, 46, 3):
+    for number in range(8, 46, 3):
         medium = RecordingMedium()
         fault = medium.inject("sync", number)
         history = History(medium, seed, identified=0.5 * seed)
         with suppress(StorageError):
-            history.run(14)
+            history.run(24)
         with suppress(StorageError):
             history.store.close()
         if not fault.fired:
@@ -256,7 +256,7 @@ def test_power_loss_after_a_failed_sync_was_got_over(seed: int) -> None:
         for loss in random_power_losses(medium, 3, number, [flushed]):
             states += 1
             assert read(loss.medium()) == promised, loss
-    assert states > 5
+    assert states > 8
 
 
 @pytest.mark.soak

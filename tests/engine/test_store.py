@@ -214,6 +214,22 @@ def test_sweeping_spares_what_is_in_use() -> None:
         assert store.check() == []
 
 
+def test_snapshots_that_outlive_their_files_are_told_what_to_do() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=50, grace=0)
+        stream.append(pa.table({"ts": range(240), "x": [0.5] * 240}))
+        stream.flush()
+    with Store(medium) as store:
+        stream = store.stream("s")
+        snapshot = stream.snapshot()
+        stream.delete_before(100)
+        store.sweep()
+        with pytest.raises(NotFoundError, match=r"its grace period, 0 seconds: take a new snapshot"):
+            stream.scan(as_of=snapshot).read_all()
+        assert stream.scan().read_all().num_rows == 140
+
+
 def test_closing_closes_all_streams_even_if_one_fails() -> None:
     medium = RecordingMedium()
     store = Store(medium)

@@ -23,7 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +32,11 @@ import pyarrow as pa
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import to_batches
+from tidelog.model.errors import NotFoundError
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.snapshot import Snapshot
+
+T = TypeVar("T")
 
 NAME = "s"
 GATED = "gated"
@@ -254,8 +258,20 @@ def has_all(seen: Sequence[int], batch: int) -> bool:
 
 def look(store: Store) -> Seen:
     """Fail unless the streams have exactly the first batches, but for rows that are deleted; tells which."""
-    aside = look_at_reduced(store.stream(ASIDE), True) if ASIDE in store else 0
-    return (*look_at_rows(store.stream(NAME)), look_at_reduced(store.stream(GATED), False), aside)
+    aside = in_time(lambda: look_at_reduced(store.stream(ASIDE), True)) if ASIDE in store else 0
+    rows = in_time(lambda: look_at_rows(store.stream(NAME)))
+    return (*rows, in_time(lambda: look_at_reduced(store.stream(GATED), False)), aside)
+
+
+def in_time(look: Callable[[], T]) -> T:
+    """What a look sees. One that takes longer than files stay that have left, on a busy machine, is made again."""
+    while True:
+        began = monotonic()
+        try:
+            return look()
+        except NotFoundError:
+            if monotonic() - began < OPTIONS["grace"]:
+                raise
 
 
 def look_at_rows(stream: Stream) -> tuple[int, int]:

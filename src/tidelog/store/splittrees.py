@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import NotFoundError
 from tidelog.store.evolvedpart import under
 from tidelog.store.manifest import Manifest, SplitInfo
 from tidelog.store.openfiles import FILES
@@ -90,7 +92,8 @@ class SplitTrees:
         with self._lock:
             found = self._trees.get(key)
             if found is None:
-                found = self._trees[key] = closed_tree(site, info)[0]
+                with _explained(site):
+                    found = self._trees[key] = closed_tree(site, info)[0]
         FILES.opened(self, key)
         return found
 
@@ -112,11 +115,24 @@ class SplitTrees:
         with self._lock:
             found = self._levels.get(key)
             if found is None:
-                found = self._levels[key] = reduced_split(site, info)
+                with _explained(site):
+                    found = self._levels[key] = reduced_split(site, info)
                 while len(self._levels) > _KEPT_LEVELS:
                     self._levels.popitem(last=False)
             self._levels.move_to_end(key)
             return found
+
+
+@contextmanager
+def _explained(site: Site) -> Iterator[None]:
+    """Say why the file of a split may be gone."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{error}; files that have left the stream stay for its grace period, {site.options.grace:g} seconds: take "
+            "a new snapshot if this one is older, and otherwise look for what has removed it ('tidelog check')"
+        ) from error
 
 
 def _key(site: Site, info: SplitInfo) -> _Key:
