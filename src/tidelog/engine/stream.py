@@ -232,11 +232,16 @@ class Stream(Queries):
         """Return when everything appended before this call survives any crash, and other processes can see it."""
         with self._mutex:
             self._check_open()
-            if self._tail is not None:
-                self._append_rows()
-                if self._gate is not None:
-                    self._gate.flush()  # first: rows set aside are acknowledged with those of the same append
-                self._tail.flush()
+            tail = self._tail
+            if tail is None:
+                return
+            if self._gate is None and len(self._rows) == 1:
+                tail.flush(self._rows.pop())
+                return
+            self._append_rows()
+            if self._gate is not None:
+                self._gate.flush()  # first: rows set aside are acknowledged with those of the same append
+            tail.flush()
 
     def delete_before(self, time: Any) -> None:
         """Delete the events before a time, at once and for good; those that still arrive with such a time too.

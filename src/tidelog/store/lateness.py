@@ -61,6 +61,11 @@ class LateCounters:
         self.largest = max(self.largest, int(delays.max(initial=0)))
         self.total += float(delays.sum(dtype=np.float64))
 
+    @property
+    def is_any(self) -> bool:
+        """Whether any row was late."""
+        return bool(self.rows or self.aside or self.rejected)
+
     def saved(self) -> dict[str, float]:
         """The counters as they are kept in the tail's journal; empty if nothing was late."""
         values = asdict(self)

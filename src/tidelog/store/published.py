@@ -50,9 +50,6 @@ def splits_text(splits: Mapping[str, tuple[int, int]]) -> str:
     return _splits_text(tuple(splits.items())) if splits else "{}"
 
 
-_name_text = functools.lru_cache(16)(json.dumps)
-
-
 @functools.lru_cache(16)
 def _splits_text(splits: tuple[tuple[str, tuple[int, int]], ...]) -> str:
     return json.dumps(dict(splits))
@@ -65,14 +62,22 @@ class Publisher:
         self._file = medium.open(name, writable=True) if medium.exists(name) else medium.create(name)
         newest = _newest(self._file, _heads(self._file))
         self._number = newest[0] if newest else 0
+        self._known: tuple[str, Mapping[str, tuple[int, int]], tuple[int, int] | None] | None = None
+        self._around = ("", "", "")
+        """The text around the numbers of records and rows, for what is known: journal, splits, block."""
 
     def publish(self, record: TailRecord) -> None:
-        """Let readers see a state that is durable."""
-        block = "null" if record.block is None else f"[{record.block[0]}, {record.block[1]}]"
-        self._write(
-            f'{{"journal": {_name_text(record.journal)}, "records": {record.records}, '
-            f'"splits": {splits_text(record.splits)}, "next_seq": {record.next_seq}, "block": {block}}}'.encode()
-        )
+        """Let readers see a state that is durable. Mostly two numbers have changed since the time before."""
+        journal, records, splits, next_seq, block = record
+        if (journal, splits, block) != self._known:
+            self._known = journal, dict(splits), block
+            self._around = (
+                f'{{"journal": {json.dumps(journal)}, "records": ',
+                f', "splits": {splits_text(splits)}, "next_seq": ',
+                f', "block": {json.dumps(block)}}}',
+            )
+        before, between, behind = self._around
+        self._write(f"{before}{records}{between}{next_seq}{behind}".encode())
 
     def withdraw(self) -> None:
         """Take back what was published: readers look for themselves at what is there."""

@@ -197,11 +197,14 @@ class Tail:
         """Append one event, given by its canonical values (:class:`tidelog.model.rows.RowReader`)."""
         with self._mutex:
             self._check_open()
-            self._view = None
-            self._make_room(1)
-            with self._failing:
-                self._rows.wait(row, 1)
+            self._append_row(row)
             self._settle_late()
+
+    def _append_row(self, row: Row) -> None:
+        self._view = None
+        self._make_room(1)
+        with self._failing:
+            self._rows.wait(row, 1)
 
     def _make_room(self, rows: int) -> None:
         """See to it that the tail's block has numbers for so many rows.
@@ -260,10 +263,15 @@ class Tail:
 
     # -- flushing -------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Make everything appended before durable, and visible to readers in other processes."""
+    def flush(self, row: Row | None = None) -> None:
+        """Make everything appended before durable, and visible to readers in other processes.
+
+        With a ``row``, :meth:`append_row` first: who waits for single events wants no step too many.
+        """
         with self._mutex:
             self._check_open()
+            if row is not None:
+                self._append_row(row)
             with self._failing:
                 self._flush()
 

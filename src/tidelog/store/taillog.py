@@ -159,7 +159,7 @@ class TailLog:
     def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
         known = self.producers if base else producers or {}
         late, counters = {}, self._rows.counters
-        if base or counters != self._saved_counters:
+        if base or (counters.is_any and counters != self._saved_counters):
             self._saved_counters = replace(counters)
             late = counters.saved()
         return Head(self._splits.committed, self._numbers.next, known, base, self._site.version, late)
