@@ -85,7 +85,12 @@ def without_states(layout: Layout, entries: Entries) -> Entries:
 
 def states_of(layout: Layout, entries: Entries) -> Words:
     """The words of the states in entries of a layout, a row for each, sharing their memory."""
-    return words_of(entries)[:, WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds) :]
+    return words_of(entries)[:, _states_from(layout) :]
+
+
+def _states_from(layout: Layout) -> int:
+    """Where among the words of an entry its states are."""
+    return WORDS_BEFORE + WORDS_OF_COLUMN * len(layout.kinds)
 
 
 def words_of(entries: Entries) -> Words:
@@ -106,13 +111,17 @@ def from_summaries(
     Without ``states`` these are unknown. :func:`leaf_states` makes them.
     """
     entries = empty(layout, len(ids))
-    words = words_of(entries)
-    words[:, 0] = ids
-    words[:, 1] = rows
-    kernels.put_summaries(np.ascontiguousarray(summaries).view(np.uint64), layout.kinds, words)
-    if layout.states.words:
-        states_of(layout, entries)[:] = layout.states.unknown(len(ids)) if states is None else states
+    put_leaves(layout, ids, rows, summaries, states, words_of(entries))
     return entries
+
+
+def put_leaves(
+    layout: Layout, ids: Ints, rows: Ints, summaries: npt.NDArray[np.void], states: Words | None, words: Words
+) -> None:
+    """:func:`from_summaries` into the words of entries."""
+    kernels.put_leaves(np.ascontiguousarray(summaries).view(np.uint64), layout.kinds, ids, rows, words)
+    if layout.states.words:
+        words[:, _states_from(layout) :] = layout.states.unknown(len(ids)) if states is None else states
 
 
 def _put_column(records: Words, summaries: npt.NDArray[np.void]) -> None:

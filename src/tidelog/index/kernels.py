@@ -138,20 +138,22 @@ def merge_into(entries: Any, first: Any, last: Any, kinds: Any, columns: Any, ou
     _merge(entries, first, last, kinds, columns, out)
 
 
-@kernel(void(array_in(u64, 2), array_in(u8), array_out(u64, 2)))
-def put_summaries(summaries: Any, kinds: Any, out: Any) -> None:
-    """Write the summaries of leaves, six words for each column, into the columns of their entries."""
+@kernel(void(array_in(u64, 2), array_in(u8), array_in(i64), array_in(i64), array_out(u64, 2)))
+def put_leaves(summaries: Any, kinds: Any, ids: Any, rows: Any, out: Any) -> None:
+    """Write the entries of leaves, given their summaries, six words for each column."""
     low = np.uint64(0xFFFFFFFF)
     for i in range(len(summaries)):
+        out[i, 0] = np.uint64(ids[i])
+        out[i, 1] = np.uint64(rows[i])
         for k in range(len(kinds)):
             base = HEAD_WORDS + COLUMN_WORDS * k
             first = summaries[i, _SUMMARY_WORDS * k]
             out[i, base + 1] = first >> np.uint64(32)
             out[i, base + 2] = summaries[i, _SUMMARY_WORDS * k + 1] & low
-            if kinds[k] != COUNTS:
-                out[i, base] = first & low
-                for word in range(3, COLUMN_WORDS):
-                    out[i, base + word] = summaries[i, _SUMMARY_WORDS * k + word - 1]
+            kept = u64(kinds[k] != COUNTS)
+            out[i, base] = kept * (first & low)
+            for word in range(3, COLUMN_WORDS):
+                out[i, base + word] = kept * summaries[i, _SUMMARY_WORDS * k + word - 1]
 
 
 @kernel(void(array_in(u64, 2), array_in(i64), array_in(i64), array_in(u8), array_in(i64), array_out(u64, 2)))

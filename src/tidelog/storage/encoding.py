@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -87,8 +88,10 @@ class EncodingLine:
             start, end = int(cuts[leaf]), len(cuts) - 1
             if batch.num_rows - start > run:  # whole leaves, one at least
                 end = max(leaf + 1, int(np.searchsorted(cuts, start + run, "right")) - 1)
-            part = batch.slice(start, int(cuts[end]) - start)
-            self._submit(partial(self._encode_leaves, part, cuts[leaf : end + 1] - start, self.next_id))
+            part, own = batch, cuts
+            if end - leaf < len(cuts) - 1:
+                part, own = batch.slice(start, int(cuts[end]) - start), cuts[leaf : end + 1] - start
+            self._submit(partial(self._encode_leaves, part, own, self.next_id))
             self.next_id += end - leaf
             leaf = end
         return range(first, self.next_id)
@@ -186,9 +189,17 @@ def leaf_cuts(rows: int, leaf_rows: int, breaks: Ints | None = None) -> Ints:
     A leaf ends at each of the ``breaks``, rising places behind the first row and before the end, however short it is.
     """
     if breaks is None:
-        return np.append(np.arange(0, rows, leaf_rows, dtype=np.int64), rows)
+        return _even_cuts(rows, leaf_rows)
     places = [0, *breaks.tolist(), rows]
     return np.array([cut for start, stop in pairwise(places) for cut in range(start, stop, leaf_rows)] + [rows])
+
+
+@functools.lru_cache(64)
+def _even_cuts(rows: int, leaf_rows: int) -> Ints:
+    """The same ones are asked for again and again."""
+    cuts = np.append(np.arange(0, rows, leaf_rows, dtype=np.int64), rows)
+    cuts.flags.writeable = False
+    return cuts
 
 
 def rows_of_leaves(rows: int, leaf_rows: int, most: int, breaks: Ints | None = None) -> int:

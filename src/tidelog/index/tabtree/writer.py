@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.index import ids, kernels
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, copied, empty, from_summaries, merge, words_of
+from tidelog.index.entries import Entries, Words, copied, empty, from_summaries, merge, put_leaves, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank, read_full_node
@@ -388,7 +388,7 @@ class TreeWriter:
         ids = np.arange(first_id, first_id + len(rows), dtype=np.int64)
         with self._lock:
             states = self._next_states(len(rows)) if self.layout.states.words else None
-            self._add(0, from_summaries(self.layout, ids, rows, summaries, states))
+            put_leaves(self.layout, ids, rows, summaries, states, self._room(0, len(rows)))
             self._placed_leaves += len(rows)
             self._placed_blocks += len(rows)
             self._flank = None
@@ -436,17 +436,21 @@ class TreeWriter:
         return node
 
     def _add(self, level: int, entries: Entries) -> None:
+        self._room(level, len(entries))[:] = words_of(entries)
+
+    def _room(self, level: int, entries: int) -> Words:
+        """The words of the next entries of a level, which are to be written."""
         while len(self._levels) <= level:
             self._levels.append(empty(self.layout, self.layout.fanout))
             self._counts.append(0)
         count = self._counts[level]
-        if count + len(entries) > self.layout.fanout:
+        if count + entries > self.layout.fanout:
             raise StorageError(
-                f"level {level} of the flank would have {count + len(entries)} entries, at most {self.layout.fanout} "
+                f"level {level} of the flank would have {count + entries} entries, at most {self.layout.fanout} "
                 "are possible: something else was appended to the container of the tree"
             )
-        words_of(self._levels[level])[count : count + len(entries)] = words_of(entries)
-        self._counts[level] = count + len(entries)
+        self._counts[level] = count + entries
+        return words_of(self._levels[level])[count : count + entries]
 
 
 def _first_disorder(times: Ints, sequence: range | Ints) -> int:
