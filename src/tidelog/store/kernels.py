@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.jit import array_in, array_out, i64, kernel, u64, void
+import numpy as np
+
+from tidelog.jit import array_in, array_out, f64, i64, kernel, u64, void
 
 STRETCH = 32
 """Values that are looked at together, for what holds for most of them."""
@@ -111,6 +113,17 @@ def find_delays(values: Any, newest: Any, delays: Any) -> Any:
         count += i64(value < top)
         top = max(top, value)
     return count
+
+
+@kernel(void(array_in(i64), i64, i64, array_out(f64)))
+def count_classes(values: Any, shift: Any, first: Any, counts: Any) -> None:
+    """Count values, which are taken for doubles of 1 at least, by their first bits: all but ``shift``, less ``first``.
+
+    They are the exponent, and so many bits of the fraction.
+    """
+    for i in range(len(values)):
+        bits = np.float64(max(values[i], i64(1))).view(np.int64)
+        counts[u64((bits >> shift) - first)] += 1.0
 
 
 @kernel(i64(array_in(i64), u64, array_out(i64)))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidelog.store import kernels
 from tidelog.store.rows import Ints
 
 _HALF_LIFE: Final = 1 << 20
@@ -106,7 +107,7 @@ class DelayStatistic:
         """Some of the rows up to a number came late, by so many ticks each; so many found no place in memory."""
         self._forget(next_seq)
         self._queued += queued
-        self._classes += np.bincount(_classes(delays), minlength=_CLASSES)
+        kernels.count_classes(delays, _CLASS_SHIFT, _FIRST_CLASS, self._classes)
 
     def _forget(self, next_seq: int) -> None:
         rows = max(0, next_seq - self._seen)
@@ -136,16 +137,13 @@ class DelayStatistic:
         wanted = min(_end_of_class(index), 1 << 62)
         if wanted <= reach:
             return wanted
-        reached = float(within[int(_classes(np.array([reach]))[0])])
+        reached = float(within[_class_of(reach)])
         return reach if reached >= _WORTH_WAITING * late else 0
 
 
-def _classes(delays: Ints) -> Ints:
-    """The classes of delays."""
-    found: Ints = np.maximum(delays, 1).astype(np.float64).view(np.int64)
-    found >>= _CLASS_SHIFT
-    found -= _FIRST_CLASS
-    return found
+def _class_of(delay: int) -> int:
+    """The class of a delay, see :func:`tidelog.store.kernels.count_classes`."""
+    return (int(np.float64(max(delay, 1)).view(np.int64)) >> _CLASS_SHIFT) - _FIRST_CLASS
 
 
 def _end_of_class(index: int) -> int:

@@ -187,10 +187,12 @@ def split_late(
     With ``to_encode``, which is for values of fixed width, the others are copied by whoever encodes them if possible.
     """
     at = times(rows, schema)
-    if sealed is None or not len(at) or at.min() >= sealed:
+    if sealed is None or not len(at):
         follows = not len(at) or ((newest is None or at[0] >= newest) and is_sorted(at))
         return SplitRows(rows, None, at[:0] if follows else delays_of(at, newest))
     found = parted(at, sealed, sealed if newest is None else newest)
+    if not len(found.below):
+        return SplitRows(rows, None, found.delays)
     if not to_encode or not isinstance(rows, NumberedRows):
         return SplitRows(gathered([rows], found.places, stored), found.below, found.delays)
     order, others = found.places, found.others
