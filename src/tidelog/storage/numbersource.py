@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import add
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,8 +14,6 @@ from tidelog.storage.framesource import FrameSource
 from tidelog.storage.leafnumbers import LeafNumbers
 from tidelog.storage.leafpieces import Numbers, Selection, are_numbers
 from tidelog.storage.leafranges import LeafRanges
-
-R = TypeVar("R")
 
 
 class NumberSource:
@@ -38,15 +36,8 @@ class NumberSource:
 
         Valid until the thread's next call.
         """
-        selection = self._selection(LeafNumbers, columns)
-        places = None if selection is None else self._places(ids)
-        if selection is None or places is None:
-            return None
-        reader = selection.reader(len(ids))
-        numbers = reader.read(*places, ids)
-        if numbers is not None:
-            self._frames.meter.add(len(ids), reader.pieces.stored_bytes)
-        return numbers
+        found: tuple[Numbers, list[int]] | None = self._read(LeafNumbers, ids, columns)
+        return found
 
     def between(
         self, ids: Sequence[int], columns: tuple[int, ...], ranges: Sequence[tuple[int, int]]
@@ -55,17 +46,22 @@ class NumberSource:
 
         The first of the columns, given by their positions, has the times. Valid until the thread's next call.
         """
-        selection = self._selection(LeafRanges, columns)
+        found: tuple[Numbers, Ints] | None = self._read(LeafRanges, ids, columns, ranges)
+        return found
+
+    def _read(self, make: type[Any], ids: Sequence[int], columns: tuple[int, ...], *wanted: Any) -> Any:
+        """What a reader of that class, for such columns, says of leaves; None if it cannot be had."""
+        selection = self._selection(make, columns)
         places = None if selection is None else self._places(ids)
         if selection is None or places is None:
             return None
         reader = selection.reader(len(ids))
-        numbers = reader.read(*places, ids, ranges)
+        numbers = reader.read(*places, ids, *wanted)
         if numbers is not None:
             self._frames.meter.add(len(ids), reader.pieces.stored_bytes)
         return numbers
 
-    def _selection(self, make: type[R], columns: tuple[int, ...]) -> Selection[R] | None:
+    def _selection(self, make: type[Any], columns: tuple[int, ...]) -> Selection[Any] | None:
         try:
             return self._selections[make, columns]
         except KeyError:
