@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+Memory = npt.NDArray[np.uint8]
 
 _SMALLEST = 1 << 16
 """Below this the ordinary allocator is as good."""
@@ -16,32 +17,46 @@ _KEPT_BYTES = 256 << 20
 """Idle memory kept for later use, over all sizes; more is given back to the system."""
 
 
-class _Recycler:
-    """Free memory by size class (powers of two)."""
+class Recycler:
+    """Idle memory by its size; when there is too much, sizes that nobody has asked for the longest go first.
 
-    def __init__(self) -> None:
+    Otherwise what one kind of work has left behind would keep another kind from ever using memory again, and fresh
+    memory takes as long as decoding into it.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
         # Re-entrant: a lease may die, by garbage collection, while its thread holds the lock.
         self._lock = threading.RLock()
-        self._free: dict[int, list[np.ndarray[Any, Any]]] = defaultdict(list)
-        self._kept = 0
+        self._most_bytes = most_bytes
+        self._idle: dict[int, list[Memory]] = {}
+        """Sizes in the order in which they were asked for the last time."""
+        self.kept_bytes = 0
 
-    def take(self, size: int) -> np.ndarray[Any, Any]:
+    def take(self, size: int) -> Memory:
+        """Memory of a size, not initialised."""
         with self._lock:
-            shelf = self._free[size]
+            shelf = self._idle[size] = self._idle.pop(size, [])
             if shelf:
-                self._kept -= size
+                self.kept_bytes -= size
                 return shelf.pop()
         return np.empty(size, np.uint8)
 
-    def give(self, memory: np.ndarray[Any, Any]) -> None:
+    def give(self, memory: Memory) -> None:
+        """Take back memory that nobody uses any more."""
         size = len(memory)
+        if size > self._most_bytes:
+            return
+        dropped = []  # freed without the lock
         with self._lock:
-            if self._kept + size <= _KEPT_BYTES:
-                self._kept += size
-                self._free[size].append(memory)
+            for other, shelf in list(self._idle.items()):
+                while shelf and self.kept_bytes + size > self._most_bytes:
+                    dropped.append(shelf.pop())
+                    self.kept_bytes -= other
+            self.kept_bytes += size
+            self._idle.setdefault(size, []).append(memory)
 
 
-_recycler = _Recycler()
+_recycler = Recycler(_KEPT_BYTES)
 
 
 class _Lease:
@@ -49,14 +64,14 @@ class _Lease:
 
     __slots__ = ("memory",)
 
-    def __init__(self, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
     def __del__(self) -> None:
         _recycler.give(self.memory)
 
 
-def allocate(size: int) -> tuple[np.ndarray[Any, Any], pa.Buffer]:
+def allocate(size: int) -> tuple[Memory, pa.Buffer]:
     """Uninitialised memory of ``size`` bytes as a writable array and as the Arrow buffer that owns it.
 
     The array must not be used once the buffer is gone.

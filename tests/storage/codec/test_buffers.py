@@ -1,0 +1,74 @@
+"""Memory that is handed out again: never two owners at once, never more idle than allowed, never stuck in one size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidelog.storage.codec.buffers import Recycler, allocate
+
+MEGABYTE = 1 << 20
+
+
+def test_memory_is_handed_out_again() -> None:
+    recycler = Recycler(4 * MEGABYTE)
+    memory = recycler.take(MEGABYTE)
+    recycler.give(memory)
+    assert recycler.take(MEGABYTE) is memory
+    assert recycler.take(MEGABYTE) is not memory
+
+
+def test_another_size_is_other_memory() -> None:
+    recycler = Recycler(4 * MEGABYTE)
+    recycler.give(recycler.take(2 * MEGABYTE))
+    assert len(recycler.take(MEGABYTE)) == MEGABYTE
+    assert recycler.kept_bytes == 2 * MEGABYTE
+
+
+def test_sizes_that_nobody_asks_for_make_room() -> None:
+    recycler = Recycler(4 * MEGABYTE)
+    for memory in [recycler.take(MEGABYTE) for _ in range(4)]:
+        recycler.give(memory)
+    large = recycler.take(2 * MEGABYTE)
+    recycler.give(large)
+    assert recycler.kept_bytes == 4 * MEGABYTE
+    assert recycler.take(2 * MEGABYTE) is large
+
+
+def test_the_size_asked_for_last_stays() -> None:
+    recycler = Recycler(4 * MEGABYTE)
+    old, new = recycler.take(MEGABYTE), recycler.take(2 * MEGABYTE)
+    recycler.give(new)
+    recycler.give(old)
+    recycler.give(np.empty(2 * MEGABYTE, np.uint8))
+    assert recycler.kept_bytes == 4 * MEGABYTE, "the smaller one, which was asked for before, has gone"
+    kept = [recycler.take(2 * MEGABYTE) for _ in range(2)]
+    assert any(memory is new for memory in kept)
+    assert recycler.kept_bytes == 0
+
+
+def test_more_than_is_ever_kept_is_given_up() -> None:
+    recycler = Recycler(MEGABYTE)
+    recycler.give(np.empty(MEGABYTE, np.uint8))
+    recycler.give(np.empty(2 * MEGABYTE, np.uint8))
+    assert recycler.kept_bytes == MEGABYTE
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 3 * MEGABYTE])
+def test_buffers_have_the_size_asked_for_and_are_written_through_the_array(size: int) -> None:
+    memory, buffer = allocate(size)
+    memory[:] = 7
+    assert len(memory) == buffer.size == size
+    assert bytes(buffer) == b"\7" * size
+
+
+def test_memory_is_not_handed_out_while_a_slice_of_an_array_uses_it() -> None:
+    memory, buffer = allocate(MEGABYTE)
+    memory.view(np.int64)[:] = np.arange(MEGABYTE // 8)
+    part = pa.Array.from_buffers(pa.int64(), MEGABYTE // 8, [None, buffer]).slice(1000, 3)
+    del memory, buffer
+    others = [allocate(MEGABYTE) for _ in range(3)]
+    for other, _ in others:
+        other[:] = 0
+    assert part.to_pylist() == [1000, 1001, 1002]
