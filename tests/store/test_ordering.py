@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.store.ordering import delays_of, order_of, parted
 
 LARGEST = (1 << 63) - 1
-TIME = st.integers(-(1 << 63), LARGEST) | st.integers(-5, 5)
+TIME = st.integers(-(1 << 63), LARGEST) | st.integers(-5, 5) | st.integers(-(1 << 40), 1 << 40)
 TIMES = (
     st.lists(TIME, max_size=60)
     | st.lists(TIME, max_size=200).map(sorted)
@@ -39,6 +40,19 @@ def test_the_order_is_that_of_a_stable_sort(times: list[int]) -> None:
         order, woven = found
         assert order.tolist() == sorted(range(len(times)), key=times.__getitem__)
         assert woven.tolist() == sorted(times)
+
+
+@pytest.mark.parametrize("span", [1, 2, 2047, 2048, 2049, 1 << 22, 1 << 33, 1 << 44, (1 << 47) - 1, 1 << 47])
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.3, 1.0])
+def test_many_times_are_put_in_the_order_of_a_stable_sort(span: int, share: float) -> None:
+    dice = np.random.default_rng(span)
+    times = np.sort(dice.integers(0, span, 50_000)) - span // 2
+    is_late = dice.random(len(times)) < share
+    times[is_late] = dice.permutation(times[is_late])
+    expected = np.argsort(times, kind="stable")
+    order, woven = order_of(times) or (np.arange(len(times)), times)
+    assert np.array_equal(order, expected)
+    assert np.array_equal(woven, times[expected])
 
 
 @given(TIMES, st.none() | TIME)

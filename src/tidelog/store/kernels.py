@@ -6,10 +6,61 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, f64, i64, kernel, u64, void
+from tidelog.jit import array_in, array_out, f64, i64, kernel, u32, u64, void
 
 STRETCH = 32
 """Values that are looked at together, for what holds for most of them."""
+
+DIGIT_BITS = 11
+"""Bits that one pass of a sort goes by: as many counters as fit the fastest cache."""
+
+
+@kernel(i64(array_in(i64), i64, i64, array_out(u64), array_out(u64), array_out(u32, 2)))
+def sort_places(values: Any, low: Any, place_bits: Any, keys: Any, spare: Any, counts: Any) -> Any:
+    """Sort words of a value, less ``low``, and its place in the last ``place_bits``: so equal values stay as they came.
+
+    Least digits first, as many digits as there are rows of ``counts``, which have a column for each value of one.
+    Returns 1 if the sorted words are in ``spare``, 0 if they are in ``keys``.
+    """
+    mask = u64((1 << DIGIT_BITS) - 1)
+    places = u64(place_bits)
+    counts[:, :] = u32(0)
+    digits = len(counts)
+    for i in range(len(values)):
+        value = u64(values[u64(i)] - low)
+        keys[u64(i)] = (value << places) | u64(i)
+        for digit in range(digits):
+            counts[digit, (value >> u64(DIGIT_BITS * digit)) & mask] += u32(1)
+    source, target = keys, spare
+    swaps = 0
+    for digit in range(digits):
+        before = u32(0)
+        most = u32(0)
+        for value in range(1 << DIGIT_BITS):
+            count = counts[digit, value]
+            most = max(most, count)
+            counts[digit, value] = before
+            before += count
+        if most == len(values):  # all have the same digit
+            continue
+        shift = places + u64(DIGIT_BITS * digit)
+        for i in range(len(values)):
+            key = source[u64(i)]
+            value = (key >> shift) & mask
+            target[u64(counts[digit, value])] = key
+            counts[digit, value] += u32(1)
+        source, target = target, source
+        swaps ^= 1
+    return swaps
+
+
+@kernel(void(array_in(u64), i64, i64, array_out(i64), array_out(i64)))
+def take_apart(keys: Any, low: Any, place_bits: Any, places: Any, values: Any) -> None:
+    """Take words as :func:`sort_places` makes them apart."""
+    mask = (u64(1) << u64(place_bits)) - u64(1)
+    for i in range(len(keys)):
+        places[u64(i)] = i64(keys[u64(i)] & mask)
+        values[u64(i)] = i64(keys[u64(i)] >> u64(place_bits)) + low
 
 
 @kernel(i64(array_in(i64), array_out(i64), array_out(i64)))

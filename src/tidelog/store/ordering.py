@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from tidelog.storage.ordered import words
 from tidelog.store import kernels
 
 Ints = npt.NDArray[np.int64]
+
+_MANY: Final = 4
+"""If more than this fraction of all values do not rise, all of them are sorted."""
 
 
 def order_of(at: Ints) -> tuple[Ints, Ints] | None:
@@ -21,13 +25,16 @@ def order_of(at: Ints) -> tuple[Ints, Ints] | None:
     """
     if not len(at):
         return None
-    scratch = words(2 * len(at), np.int64)
-    rising, late = scratch[: len(at)], scratch[len(at) :]
+    most_late = len(at) // _MANY
+    scratch = words(2 * (len(at) + most_late), np.int64)
+    rising, late = scratch[: len(at)], scratch[len(at) : 2 * len(at)]
     count = int(kernels.part_late(at, rising, late))
     if count == len(at):
         return None
     late = late[: len(at) - count]
-    late = late[_sorting(at[late])]
+    if len(late) > most_late:
+        return _sorted(at, scratch)
+    late = late[_sorted(at[late], scratch[2 * len(at) :])[0]]
     order, woven = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
     # Of equal ones the rising came first: they came before the greater one that makes a value late.
     kernels.weave(at, rising[:count], late, order, woven)
@@ -83,18 +90,19 @@ def _capped(delays: Ints) -> Ints:
     return delays
 
 
-def _sorting(values: Ints) -> Ints:
-    """The order of values, equal ones as they came.
+def _sorted(values: Ints, scratch: Ints) -> tuple[Ints, Ints]:
+    """The order of values, equal ones as they came, and the values in it; ``scratch`` has two words for each of them.
 
-    Values that are not far apart are sorted as one word with their places, a few times as fast as places alone.
+    Values that are not far apart are sorted as one word with their places, in time proportional to their number.
     """
     low, high = int(values.min()), int(values.max())
-    bits = len(values).bit_length()
-    if (high - low).bit_length() + bits > 63:
-        return np.argsort(values, kind="stable")
-    keys = values - low
-    keys <<= bits
-    keys |= np.arange(len(keys))
-    keys.sort()
-    keys &= (1 << bits) - 1
-    return keys
+    place_bits, value_bits = len(values).bit_length(), (high - low).bit_length()
+    if place_bits + value_bits > 64:
+        order = np.argsort(values, kind="stable")
+        return order, values[order]
+    keys, spare = scratch[: 2 * len(values)].view(np.uint64).reshape(2, -1)
+    counts = np.empty((-(-value_bits // kernels.DIGIT_BITS), 1 << kernels.DIGIT_BITS), np.uint32)
+    found = spare if kernels.sort_places(values, low, place_bits, keys, spare, counts) else keys
+    order, woven = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    kernels.take_apart(found, low, place_bits, order, woven)
+    return order, woven
