@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from tidelog.index import TreeReader, TreeWriter, check_tree
 from tidelog.index.tabtree.merging import GROWTH
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.storage import Container, ContainerReader, Options
+from tidelog.storage.ordered import OrderedRows
 
 
 def ordered(table: pa.Table) -> pa.Table:
@@ -31,14 +34,22 @@ def late_rows(tree: Tree, dice: random.Random, count: int, first: int, low: int,
     return batch.set_column(1, "ts", pa.array(times, pa.timestamp("us"))).cast(batch.schema)
 
 
+def shuffled(tree: Tree, batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> OrderedRows:
+    """The wanted rows of a sorted batch, as rows of two others, in which they stand in another order."""
+    places = np.random.default_rng(batch.num_rows).permutation(batch.num_rows)
+    mixed, cut = batch.take(pa.array(places)), batch.num_rows // 2
+    rows = OrderedRows.of(batch, tree.layout.time)
+    parts = (mixed.slice(0, cut), mixed.slice(cut))
+    return replace(rows, parts=parts, order=np.argsort(places)[wanted], times=rows.times[wanted])
+
+
 def merged(tree: Tree, batch: pa.RecordBatch) -> None:
     """Merge rows, as far as there is room for them."""
     shares = tree.writer.shares(batch.column(1).cast(pa.int64()).to_numpy())
     room = tree.writer.room(shares.leaves, batch)
     fits = np.repeat(shares.counts <= room, shares.counts)
     chosen = batch.filter(pa.array(fits))
-    given = (batch, np.flatnonzero(fits)) if batch.num_rows % 2 else (chosen, None)
-    assert tree.writer.merge(*given) == chosen.num_rows
+    assert tree.writer.merge(shuffled(tree, batch, fits) if batch.num_rows % 2 else chosen) == chosen.num_rows
     if chosen.num_rows:
         tree.batches.append(chosen)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.memory_medium import MemoryMedium
 from support.profiles import scaled
-from tidelog.storage import Container, Options, ordered
+from tidelog.storage import Container, Options
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import OrderedRows, OrderedRuns, gathered, gathered_by_threads, picked
 
@@ -40,24 +40,25 @@ def table(total: int, seed: int) -> pa.RecordBatch:
     )
 
 
-def parts_of(whole: pa.RecordBatch, sizes: list[int]) -> list[Rows]:
-    """The rows in parts, every other one of which has its numbers not in memory."""
+def parts_of(
+    whole: pa.RecordBatch, sizes: list[int], is_numbered: Callable[[int], bool] = lambda index: index % 2 == 1
+) -> list[Rows]:
+    """The rows in parts, some of which, every other one, have their numbers not in memory."""
     cuts = np.cumsum([0, *sizes]).tolist()
     slices = [whole.slice(first, last - first) for first, last in pairwise(cuts)]
     unnumbered = whole.schema.names[:-1]
     return [
-        NumberedRows(part.select(unnumbered), FIRST + first) if index % 2 else part
+        NumberedRows(part.select(unnumbered), FIRST + first) if is_numbered(index) else part
         for index, (part, first) in enumerate(zip(slices, cuts, strict=False))
     ]
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 40), st.sampled_from([0, 4, 100]))
-def test_every_kind_of_column_is_gathered(sizes: list[int], wanted: int, local: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordered, "_LOCAL", local)  # 0: rows are never copied first, however near to one another
-        whole = table(sum(sizes), sum(sizes))
-        order = np.random.default_rng(wanted).permutation(sum(sizes))[:wanted]
-        assert gathered(parts_of(whole, sizes), order, whole.schema).equals(whole.take(pa.array(order)))
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 80), st.sampled_from([None, 0, 1]))
+def test_every_kind_of_column_is_gathered(sizes: list[int], wanted: int, numbered: int | None) -> None:
+    whole = table(sum(sizes), sum(sizes))
+    order = np.random.default_rng(wanted).permutation(sum(sizes))[:wanted]
+    parts = parts_of(whole, sizes) if numbered is None else parts_of(whole, sizes, is_numbered=lambda _: numbered == 1)
+    assert gathered(parts, order, whole.schema).equals(whole.take(pa.array(order)))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 30), st.none() | st.integers(0, 30))

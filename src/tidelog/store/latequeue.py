@@ -9,7 +9,7 @@ the tree it went to, and rows of the journal that a tree has are dropped by whoe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -19,8 +19,9 @@ import pyarrow as pa
 from tidelog.index.tabtree.merging import Shares
 from tidelog.model.schema import Schema
 from tidelog.storage.numbered import Rows
+from tidelog.storage.ordered import OrderedRows
 from tidelog.store.latearrivals import LateArrivals
-from tidelog.store.rows import Ints, concatenated, seqs, times
+from tidelog.store.rows import Ints, concatenated, seqs, taken
 
 
 class Taker(Protocol):
@@ -29,11 +30,11 @@ class Taker(Protocol):
     def shares(self, times: Ints) -> Shares:
         """Which leaves rows of sorted times belong to."""
 
-    def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
+    def room(self, leaves: Ints, rows: OrderedRows) -> Ints:
         """How many such rows as these leaves can still take."""
 
-    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
-        """Put the rows of a sorted batch, or those at some places, where they belong; returns how many are new."""
+    def merge(self, rows: OrderedRows) -> int:
+        """Put rows where they belong; returns how many are new."""
 
 
 _PINNED: Final = 2
@@ -53,7 +54,9 @@ class LateQueue:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
         self._arriving = LateArrivals(schema, stored, most_bytes // _PINNED)
-        self._bulk: pa.RecordBatch | None = None
+        self._bulk: OrderedRows | None = None
+        self._is_copied = False
+        """Whether the rows of the bulk are those of one batch, in order."""
         self._left = np.empty(0, np.bool_)
         """Which rows of the bulk are not merged."""
         self._left_rows = 0
@@ -108,18 +111,23 @@ class LateQueue:
         """What is left of the bulk."""
         if self._bulk is None:
             return concatenated([], self._stored)
-        if not self._left.all():
-            self._bulk = self._bulk.filter(pa.array(self._left))
-            self._left = np.ones(self._bulk.num_rows, np.bool_)
-        return self._bulk
+        if not self._is_copied or self._left_rows < self._bulk.num_rows:
+            rest = taken(self._bulk.parts, self._bulk.order[self._left], self._stored)
+            self._bulk = OrderedRows.of(rest, self._schema.time_index)
+            self._left = np.ones(rest.num_rows, np.bool_)
+            self._is_copied = True
+        (batch,) = self._bulk.parts
+        return batch
 
     def begin(self) -> None:
         """Make a bulk of all rows."""
         self.end()
-        self._bulk = self._arriving.copied().take()
+        arrived = self._arriving.copied()
+        self._row_bytes = arrived.bytes / max(1, arrived.rows)
+        self._bulk = arrived.take_in_order()
+        self._is_copied = False
         self._left = np.ones(self._bulk.num_rows, np.bool_)
         self._left_rows = self._bulk.num_rows
-        self._row_bytes = self._bulk.nbytes / max(1, self._bulk.num_rows)
 
     def end(self) -> None:
         """Merge no more: what is left of the bulk waits with the rows that have come since."""
@@ -157,7 +165,7 @@ class LateQueue:
 
     def _offers(self, claims: Sequence[Claim], fewest_rows: int) -> Iterator[_Offer]:
         assert self._bulk is not None
-        at = times(self._bulk, self._schema)
+        at = self._bulk.times
         is_whole = self._left_rows == len(at)
         before = None if is_whole else np.concatenate([np.zeros(1, np.int64), np.cumsum(self._left)])
         for taker, start, end in claims:
@@ -181,7 +189,7 @@ class LateQueue:
         places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
         if self._left_rows < len(self._left):
             places = places[self._left[places]]
-        offer.taker.merge(self._bulk, places)
+        offer.taker.merge(replace(self._bulk, order=self._bulk.order[places], times=self._bulk.times[places]))
         self._left[places] = False
         self._left_rows -= len(places)
         return len(places)

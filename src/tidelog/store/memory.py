@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidelog.model.schema import Schema
 from tidelog.storage.numbered import NumberedRows, Rows
-from tidelog.storage.ordered import AnyRows, OrderedRows, gathered
+from tidelog.storage.ordered import AnyRows, OrderedRows, are_words, gathered
 from tidelog.storage.rowsize import RowSize
 from tidelog.store.ordering import delays_of, order_of, parted
 from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined, seqs, sorted_rows, sorting_of, times
@@ -119,6 +119,17 @@ class MemoryRows:
         count = whole.num_rows if count is None else min(count, whole.num_rows)
         self._begin_with(whole.slice(count))
         return whole.slice(0, count)
+
+    def take_in_order(self) -> OrderedRows:
+        """Remove and return all rows in order: where they are, unless others would be copied to gather them there."""
+        self._copy_kept()
+        if are_words(self._parts, self._stored):
+            order, at = self._sorted()
+            rows = self._with_places_in_parts(np.arange(len(at)) if order is None else order, at)
+        else:
+            rows = OrderedRows.of(self.sorted(), self._schema.time_index)
+        self._begin_with(concatenated([], self._stored))
+        return rows
 
     def take_to_encode(self, count: int | None = None) -> AnyRows:
         """Like :meth:`take`, but rows are copied, and put in their order, by whoever encodes them, where possible."""

@@ -19,7 +19,7 @@ from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.codec import Ints
 from tidelog.storage.media import Medium
 from tidelog.storage.meter import ReadMeter
-from tidelog.storage.ordered import AnyRows
+from tidelog.storage.ordered import AnyRows, OrderedRows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
@@ -208,15 +208,15 @@ class OpenSplit:
         """Which leaves rows of sorted times belong to, see :meth:`TreeWriter.shares`."""
         return self._tree.shares(times)
 
-    def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
+    def room(self, leaves: Ints, rows: OrderedRows) -> Ints:
         """How many such rows as these leaves can still take."""
         return self._tree.room(leaves, rows)
 
-    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
+    def merge(self, rows: OrderedRows) -> int:
         """Put sorted late rows where they belong, with effect from the next flush; see :meth:`TreeWriter.merge`."""
         self._key = object()
         self._next_commit = None
-        return self._tree.merge(batch, places)
+        return self._tree.merge(rows)
 
     def next_commit(self) -> tuple[int, int]:
         """Number and position of the commit that :meth:`flush` would make, or has made if nothing came since."""

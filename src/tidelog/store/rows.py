@@ -74,9 +74,14 @@ def sorted_rows(parts: Sequence[Rows], schema: Schema, stored: pa.Schema) -> pa.
     """
     order, _ = sorting_of(parts, schema)
     if order is not None:
-        gather = gathered if len(order) < _MANY else gathered_by_threads
-        return gather(parts, order, stored)
+        return taken(parts, order, stored)
     return concatenated([as_stored(part, stored) for part in parts], stored)
+
+
+def taken(parts: Sequence[Rows], order: Ints, stored: pa.Schema) -> pa.RecordBatch:
+    """The rows at some places among those of all parts, as stored rows; not for the encoding threads either."""
+    gather = gathered if len(order) < _MANY else gathered_by_threads
+    return gather(parts, order, stored)
 
 
 def sorting_of(parts: Sequence[AnyRows], schema: Schema) -> tuple[Ints | None, Ints]:

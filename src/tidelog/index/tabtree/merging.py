@@ -119,40 +119,11 @@ def _runs(rows: Ints) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRows:
-    """Rows to be merged, where they are: all of a batch, or some of its rows."""
-
-    batch: pa.RecordBatch
-    """Sorted by (time, sequence number)."""
-    places: Ints | None = None
-    """Which of its rows, rising; None for all."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are."""
-        rows: int = self.batch.num_rows if self.places is None else len(self.places)
-        return rows
-
-    def integers(self, column: int) -> Ints:
-        """The values of a column of 64-bit numbers without nulls."""
-        values = integers(self.batch.column(column))
-        return values if self.places is None else values[self.places]
-
-    def slice(self, start: int, length: int) -> LateRows:
-        """Some rows, of which there must be one, without what is before and behind them in the batch."""
-        if self.places is None:
-            return LateRows(self.batch.slice(start, length))
-        places = self.places[start : start + length]
-        low, high = int(places[0]), int(places[-1]) + 1
-        return LateRows(self.batch.slice(low, high - low), None if high - low == len(places) else places - low)
-
-
-@dataclass(frozen=True, slots=True)
 class Merge:
     """Puts new rows into a run of leaves."""
 
     layout: Layout
-    new: LateRows
+    new: OrderedRows
     new_cuts: Ints
     """The leaf with number ``i`` in the run gets the new rows ``new_cuts[i]`` to ``new_cuts[i + 1]``."""
     before: Ints
@@ -166,7 +137,7 @@ class Merge:
         """
         layout, new = self.layout, self.new
         old_times, old_numbers = (integers(old.column(column)) for column in (layout.time, layout.sequence))
-        new_times, new_numbers = (new.integers(column) for column in (layout.time, layout.sequence))
+        new_times, new_numbers = new.times, new.numbers()
         order, times = np.empty((2, old.num_rows + len(new_times)), np.int64)
         at = np.empty(len(new_times), np.int64)
         kernels.interleave(old_times, new_times, order, times, at)
@@ -186,12 +157,12 @@ class Merge:
                 order, counts = self._sorted_anew(cuts, leaves, old_times, new_times, old_numbers, new_numbers)
                 times = np.concatenate([old_times, new_times])[order]
                 places = np.flatnonzero(order >= old.num_rows)
-        if new.places is not None and places is not None:
-            order[places] = new.places[order[places] - old.num_rows] + old.num_rows
-        elif new.places is not None:
-            order[at + np.arange(len(at))] = new.places + old.num_rows
+        if places is not None:
+            order[places] = new.order[order[places] - old.num_rows] + old.num_rows
+        else:
+            order[at + np.arange(len(at))] = new.order + old.num_rows
         new_cuts = cuts + np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return OrderedRows(layout.stored, (old, new.batch), order, times, layout.time), new_cuts
+        return OrderedRows(layout.stored, (old, *new.parts), order, times, layout.time), new_cuts
 
     def _check_places(
         self,
@@ -235,7 +206,7 @@ class Merge:
         return order[~is_again], totals - np.diff(cuts)
 
 
-def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: LateRows) -> list[LeafUpdate]:
+def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: OrderedRows) -> list[LeafUpdate]:
     """What is to be done with leaves for them to get their shares of rows."""
     leaves, cuts = shares.leaves, shares.cuts
     # Left of the first leaf is none: any time will do that is not its first one.
@@ -246,7 +217,7 @@ def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: LateRow
             found[first:last],
             Merge(
                 layout,
-                rows.slice(int(cuts[first]), int(cuts[last] - cuts[first])),
+                rows.slice(int(cuts[first]), int(cuts[last] - cuts[first])).trimmed(),
                 cuts[first : last + 1] - cuts[first],
                 before[first:last],
             ),
@@ -272,19 +243,19 @@ def with_states(layout: Layout, updates: Sequence[LeafUpdate]) -> tuple[list[Lea
     return [update._replace(change=partial(change, index)) for index, update in enumerate(updates)], states
 
 
-def check_late(layout: Layout, rows: LateRows, last: tuple[int, int] | None) -> None:
+def check_late(layout: Layout, rows: OrderedRows, last: tuple[int, int] | None) -> None:
     """Raise :class:`InputError` unless rows can be merged: of the stored schema, sorted, and none behind the last one.
 
     They are sorted by (time, sequence number), without two that are equal in both.
     """
-    if not rows.batch.schema.equals(layout.stored):
+    if not rows.schema.equals(layout.stored):
         raise InputError(
-            f"found a batch of the columns {', '.join(rows.batch.schema.names)}, expected the stored ones, "
+            f"found a batch of the columns {', '.join(rows.schema.names)}, expected the stored ones, "
             f"{', '.join(layout.stored.names)}, of the types in the schema"
         )
     if not rows.num_rows:
         return
-    times, numbers = (rows.integers(column) for column in (layout.time, layout.sequence))
+    times, numbers = rows.times, rows.numbers()
     row = int(kernels.first_disorder(times, numbers))
     if row >= 0:
         raise InputError(

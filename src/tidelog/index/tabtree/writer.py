@@ -19,7 +19,6 @@ from tidelog.index.node import Node
 from tidelog.index.tabtree.flank import Flank, read_full_node
 from tidelog.index.tabtree.merging import (
     GROWTH,
-    LateRows,
     LeafBounds,
     Shares,
     check_late,
@@ -176,28 +175,30 @@ class TreeWriter:
         """Which leaves rows of sorted times belong to. There must be leaves."""
         return shares_of(self.leaf_bounds(), times)
 
-    def room(self, leaves: Ints, rows: pa.RecordBatch) -> Ints:
+    def room(self, leaves: Ints, rows: pa.RecordBatch | OrderedRows) -> Ints:
         """How many such rows as these some leaves, given by their ordinals, can still take."""
-        room: Ints = GROWTH * self._container.leaf_rows(rows) - self.leaf_bounds().rows[leaves]
-        return np.maximum(room, 0)
+        parts = rows.parts if isinstance(rows, OrderedRows) else [rows]
+        full = min((self._container.leaf_rows(part) for part in parts if part.num_rows), default=0)
+        return np.maximum(GROWTH * full - self.leaf_bounds().rows[leaves], 0)
 
-    def merge(self, batch: pa.RecordBatch, places: Ints | None = None) -> int:
+    def merge(self, rows: pa.RecordBatch | OrderedRows) -> int:
         """Put late rows where they belong; returns how many are new, for those that are there already are dropped.
 
-        These are the rows of a batch, or those at some rising ``places`` of it, which need not be copied before. They
-        are sorted by (time, sequence number) and not behind the last one appended. It takes effect, all of it
-        or nothing, with the next flush of the container. Raises :class:`InputError`, and has done nothing, for other
-        rows, and for more of them than a leaf has :meth:`room` for. Reads and writes every leaf that gets rows and the
-        nodes above them once (spec/event-store.md 6.2): who has many rows merges them in several calls.
+        They are sorted by (time, sequence number) and not behind the last one appended. Ordered ones are gathered when
+        they are encoded. It takes effect, all of it or nothing, with the next flush of the container. Raises
+        :class:`InputError`, and has done nothing, for other rows, and for more of them than a leaf has :meth:`room`
+        for. Reads and writes every leaf that gets rows and the nodes above them once (spec/event-store.md 6.2): who has
+        many rows merges them in several calls.
         """
         self._check_open()
-        rows = LateRows(batch, places)
+        if not isinstance(rows, OrderedRows):
+            rows = OrderedRows.of(rows, self.layout.time)
         check_late(self.layout, rows, self._last)
         if not rows.num_rows:
             return 0
         bounds = self.leaf_bounds()
-        shares = shares_of(bounds, rows.integers(self.layout.time))
-        leaves, room = shares.leaves, self.room(shares.leaves, batch)
+        shares = shares_of(bounds, rows.times)
+        leaves, room = shares.leaves, self.room(shares.leaves, rows)
         if (shares.counts > room).any():
             index = int(np.argmax(shares.counts > room))
             raise InputError(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,10 +28,8 @@ _WORDS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _Column: TypeAlias = pa.Array | NumberedRows
 """Values of a column; rows stand for their numbers."""
 
-_NO_WORDS: Final = np.empty(0, np.uint64)
-
-_LOCAL: Final = 4
-"""Rows that are copied next to each other before they are gathered, at most, for each one that is wanted."""
+_NOWHERE: Final = {bits // 8: np.empty(0, word) for bits, word in _WORDS.items()}
+"""Memory for no values, by their width."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,11 @@ class OrderedRows:
     time: int | None = None
     """Which column the times are, of 64-bit words without nulls, for them not to be gathered once more; None if that is
     not known."""
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, time: int) -> OrderedRows:
+        """The rows of a batch, which are in order; ``time`` is the column of the times."""
+        return cls(batch.schema, (batch,), np.arange(batch.num_rows), integers(batch.column(time)), time)
 
     @property
     def num_rows(self) -> int:
@@ -88,6 +92,17 @@ class OrderedRows:
         while parts and low >= dropped + parts[0].num_rows:
             dropped += parts.pop(0).num_rows
         return replace(self, parts=tuple(parts), order=self.order - dropped) if dropped else self
+
+    def trimmed(self) -> OrderedRows:
+        """The same rows, of which there must be one, without what stands before and behind them in the parts."""
+        low, high = int(self.order.min()), int(self.order.max()) + 1
+        parts, start = [], 0
+        for part in self.parts:
+            first, last = max(low - start, 0), min(high - start, part.num_rows)
+            if first < last:
+                parts.append(part if last - first == part.num_rows else part.slice(first, last - first))
+            start += part.num_rows
+        return replace(self, parts=tuple(parts), order=self.order - low)
 
     def columns(self) -> Iterator[pa.Array]:
         """The columns, one after the other: whoever is done with one before the next has its memory used again."""
@@ -139,6 +154,12 @@ _Chosen: TypeAlias = tuple[Sequence[Rows], Ints]
 """Parts, and places of rows among those of all of them."""
 
 
+def are_words(parts: Sequence[Rows], schema: pa.Schema) -> bool:
+    """Whether all values are machine words, none of them null: then rows are gathered without copying others first."""
+    columns = (_column(part, index) for part in parts for index in range(len(schema)))
+    return all(map(_width, schema.types)) and not _has_nulls(columns)
+
+
 def gathered(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of some parts in an order, with their numbers if there are any, as a batch of a schema."""
     return pa.RecordBatch.from_arrays(list(_columns([(parts, order)], schema)), schema=schema)
@@ -175,12 +196,12 @@ def _gathered(wanted: Sequence[_Wanted], index: int, type: pa.DataType) -> pa.Ar
     memory, owner = allocate(rows * word().itemsize)
     found, first = memory.view(word), 0
     for each, source in zip(wanted, sources, strict=True):
-        each.put(source, found[first : first + each.rows], word)
+        each.put(source, found[first : first + each.rows])
         first += each.rows
     return pa.Array.from_buffers(type, rows, [None, owner], 0)
 
 
-def _has_nulls(source: list[_Column]) -> bool:
+def _has_nulls(source: Iterable[_Column]) -> bool:
     return any(part.null_count for part in source if not isinstance(part, NumberedRows))
 
 
@@ -188,10 +209,9 @@ class _Wanted:
     """Rows that are wanted, by their places among those of some parts; for one column after the other."""
 
     def __init__(self, parts: Sequence[Rows], order: Ints) -> None:
-        low, high = int(order.min()), int(order.max()) + 1
-        self._parts = _between(parts, low, high)
-        self._order = order - low if low else order
-        self._is_local = high - low <= _LOCAL * len(order)
+        self._parts = parts
+        self._order = order
+        self._starts = np.array([0, *accumulate(part.num_rows for part in parts)], np.int64)
         self._follow: npt.NDArray[np.uint8] | None = None
         self.rows = len(order)
 
@@ -201,43 +221,41 @@ class _Wanted:
 
     def taken(self, parts: list[_Column]) -> pa.Array:
         """The values of a column that are wanted, of any type."""
-        arrays = [pa.array(_values(part, np.int64)) if isinstance(part, NumberedRows) else part for part in parts]
+        low, high = int(self._order.min()), int(self._order.max()) + 1
+        arrays = [
+            part.slice(max(low - start, 0), min(high, end) - max(low, start))
+            for part, (start, end) in zip(map(_array, parts), pairwise(self._starts.tolist()), strict=True)
+            if start < high and end > low
+        ]
         whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-        return whole.take(pa.array(self._order))
+        return whole.take(pa.array(self._order - low))
 
-    def put(self, parts: list[_Column], found: npt.NDArray[Any], word: Any) -> None:
+    def put(self, parts: list[_Column], found: npt.NDArray[Any]) -> None:
         """Put those of a column of machine words into memory for so many."""
-        order = self._order
-        if len(parts) == 1 and isinstance(parts[0], NumberedRows):
-            np.add(order, parts[0].first, out=found.view(np.int64))
-        elif not self._is_local and len(parts) > (2 if word is np.uint64 else 1):
-            for values, places, rows in _by_part(parts, word, order):
-                found[rows] = values[places]
-        elif word is np.uint64:
-            self._put_words(parts, found)
-        else:
-            values = _values(parts[0], word) if len(parts) == 1 else _joined(parts, word)
-            # Another mode of taking would check each index, and write to memory of its own first.
-            np.take(values, order, out=found, mode="clip")
-
-    def _put_words(self, parts: list[_Column], found: npt.NDArray[np.uint64]) -> None:
-        """Gather 64-bit values; those that follow one another, as most do if late rows come in bulk, are copied."""
+        arrays = [part for part in parts if not isinstance(part, NumberedRows)]
+        if len(arrays) < len(parts):
+            self._put_numbers(parts, found.view(np.int64))
+            return
         if self._follow is None:
             self._follow = np.empty(-(-self.rows // kernels.STRETCH), np.uint8)
             kernels.find_stretches(self._order, self._follow)
-        some = [_joined(parts, np.uint64)] if len(parts) > 2 else [_values(part, np.uint64) for part in parts]
-        kernels.gather(some[0], some[1] if len(some) > 1 else _NO_WORDS, self._order, self._follow, found)
+        width = found.itemsize
+        addresses = [array.buffers()[1].address + width * array.offset if len(array) else 0 for array in arrays]
+        bases = np.array(addresses, np.uint64) - width * self._starts[:-1].view(np.uint64)
+        by_width = {**_NOWHERE, width: found}
+        kernels.gather(
+            bases, self._starts, self._order, self._follow, width, by_width[1], by_width[2], by_width[4], by_width[8]
+        )
 
-
-def _between(parts: Sequence[Rows], low: int, high: int) -> list[Rows]:
-    """The rows from one place among all of them to another (exclusive)."""
-    found: list[Rows] = []
-    for part in parts:
-        first, last = max(low, 0), min(high, part.num_rows)
-        if first < last:
-            found.append(part if last - first == part.num_rows else part.slice(first, last - first))
-        low, high = low - part.num_rows, high - part.num_rows
-    return found
+    def _put_numbers(self, parts: list[_Column], found: Ints) -> None:
+        """The sequence numbers, which are in memory for some parts at most."""
+        firsts = [part.first for part in parts if isinstance(part, NumberedRows)]
+        if len(firsts) < len(parts):
+            self.put(list(map(_array, parts)), found.view(np.uint64))
+        elif len(firsts) == 1:
+            np.add(self._order, firsts[0], out=found)
+        else:
+            kernels.number(np.array(firsts, np.int64) - self._starts[:-1], self._starts, self._order, found)
 
 
 def _column(part: Rows, index: int) -> _Column:
@@ -246,42 +264,12 @@ def _column(part: Rows, index: int) -> _Column:
     return part.batch.column(index) if index < part.batch.num_columns else part
 
 
-def _joined(parts: list[_Column], word: Any) -> npt.NDArray[Any]:
-    """The values of all parts in memory that the thread's next call uses again."""
-    sizes = list(map(_length, parts))
-    whole = words(sum(sizes), word)
-    first = 0
-    for part, size in zip(parts, sizes, strict=True):
-        target = whole[first : first + size]
-        if isinstance(part, NumberedRows):
-            part.put_numbers(target)
-        else:
-            target[:] = _values(part, word)
-        first += size
-    return whole
-
-
-def _by_part(
-    parts: list[_Column], word: Any, order: Ints
-) -> Iterator[tuple[npt.NDArray[Any], Ints, npt.NDArray[np.intp]]]:
-    """For each part its values, and which of them are wanted in which rows."""
-    first = 0
-    for part in parts:
-        rows = np.flatnonzero((order >= first) & (order < first + _length(part)))
-        yield _values(part, word), order[rows] - first, rows
-        first += _length(part)
-
-
-def _length(part: _Column) -> int:
-    return part.num_rows if isinstance(part, NumberedRows) else len(part)
-
-
-def _values(part: _Column, word: Any) -> npt.NDArray[Any]:
-    if isinstance(part, NumberedRows):
-        numbers = np.empty(part.num_rows, word)
-        part.put_numbers(numbers)
-        return numbers
-    return np.frombuffer(part.buffers()[1], word, len(part), part.offset * word().itemsize)
+def _array(part: _Column) -> pa.Array:
+    if not isinstance(part, NumberedRows):
+        return part
+    numbers = np.empty(part.num_rows, np.int64)
+    part.put_numbers(numbers)
+    return pa.array(numbers)
 
 
 def words(count: int, word: Any) -> npt.NDArray[Any]:
