@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.crash_medium import RecordingMedium
 from support.profiles import scaled
 from tidelog.storage.kernels import hash64
-from tidelog.storage.macroblock import DATA
+from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.placement import Placement
 from tidelog.storage.translation import Addresses, TranslationTree
 from tidelog.storage.units import STRIDE, Place
@@ -36,25 +36,31 @@ def test_a_run_is_put_like_its_frames(seed: int, longest: int) -> None:
         placement = Placement(file, MACRO, Place(0, 0, 0), TranslationTree(FANOUT, no_pages))
         dice = np.random.default_rng(3)
         id = 0
+        addresses: list[int] = []
         for lengths, seals in found:
             words = dice.integers(0, 1 << 63, sum(lengths)).astype(np.uint64)
             frames = words.view(np.uint8).data
             bounds = [8 * bound for bound in accumulate(lengths, initial=0)]
             starts = accumulate(lengths, initial=0)
             digests = [int(hash64(words, start, length)) for start, length in zip(starts, lengths, strict=False)]
+            is_new = bool(dice.integers(2))
+            ids = range(id, id + len(lengths)) if is_new else [int(each) for each in dice.integers(0, 99, len(lengths))]
+            kind = DATA if is_new else MOVED
             if at_once:
-                placement.put_run(id, frames, bounds, digests)
+                addresses += placement.put_run(ids, frames, bounds, kind, digests)
             else:
                 for i, digest in enumerate(digests):
-                    placement.put(id + i, frames[bounds[i] : bounds[i + 1]], DATA, digest)
-            id += len(lengths)
+                    addresses.append(placement.put(ids[i], frames[bounds[i] : bounds[i + 1]], kind, digest))
+            if is_new:
+                id += len(lengths)
             placement.settle()
             if seals:
                 placement.seal()
         placement.seal()
-        written.append((file.read(0, file.size()), placement.place, placement.tree.next_id))
+        written.append((file.read(0, file.size()), placement.place, addresses, placement.tree.next_id, id))
     assert written[0] == written[1]
-    assert written[0][2] == sum(len(lengths) for lengths, _ in found)
+    assert written[0][3] == written[0][4]
+    assert len(written[0][2]) == sum(len(lengths) for lengths, _ in found)
 
 
 def no_pages(position: int) -> Addresses:

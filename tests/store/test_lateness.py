@@ -32,8 +32,9 @@ def test_nothing_waits_when_few_rows_are_late_or_all_of_that_is_long_ago() -> No
 def test_counters_tell_the_largest_and_the_mean_delay() -> None:
     counters = LateCounters()
     assert counters.to_dict(0)["mean"] == 0
-    counters.observe(np.array([1, 2, 9], np.int64))
-    counters.observe(np.array([], np.int64))
+    statistic = DelayStatistic(0)
+    counters.observe(statistic.observe(np.array([1, 2, 9], np.int64), 10))
+    counters.observe(statistic.observe(np.array([], np.int64), 20))
     found = counters.to_dict(7)
     assert (found["rows"], found["largest"], found["mean"], found["queued"]) == (3, 9, 4, 7)
 

@@ -73,10 +73,10 @@ class Frames:
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    def frame(self, index: int) -> memoryview:
-        """The bytes of one frame."""
-        view = self.words.view(np.uint8).data
-        return view[self.bounds[index] : self.bounds[index + 1]]
+    @property
+    def content(self) -> memoryview:
+        """The bytes of all frames: those between consecutive bounds; what is behind the last one has no meaning."""
+        return self.words.view(np.uint8).data
 
 
 def encode_leaves(

@@ -38,7 +38,7 @@ from tidelog.storage.commit import (
 )
 from tidelog.storage.description import describe, schema_of
 from tidelog.storage.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
-from tidelog.storage.macroblock import MOVED
+from tidelog.storage.macroblock import DATA, MOVED
 from tidelog.storage.media import File, Lock, Medium
 from tidelog.storage.numbered import NumberedRows
 from tidelog.storage.ordered import AnyRows
@@ -368,7 +368,7 @@ class Container:
             else:
                 frames = block.encode_node(content, id)
             old_size, old_rows = self._source.size_and_rows(id)
-            address = self._placement.put(id, frames.frame(0), MOVED, frames.digests[0])
+            (address,) = self._placement.put_run([id], frames.content, frames.bounds, MOVED, frames.digests)
             self._relocations[id] = self._moved.addresses[id] = address
             self._moved.dead_bytes += old_size
             self._moved.rows += frames.rows - old_rows
@@ -385,14 +385,14 @@ class Container:
             moved, leaves, placed = PendingUpdates(), list[Leaves](), 0
             changed = workers.in_order(jobs, ahead=workers.THREADS + RUNS_AHEAD)
             try:
-                for update, (frames, old_rows) in zip(updates, changed, strict=True):
-                    for index, id in enumerate(update.ids.tolist()):
-                        address = self._placement.put(id, frames.frame(index), MOVED, frames.digests[index])
-                        moved.addresses[id] = address
-                        moved.dead_bytes += before.stored_size(id)
+                for update, (frames, old_rows, old_bytes) in zip(updates, changed, strict=True):
+                    ids = update.ids.tolist()
+                    addresses = self._placement.put_run(ids, frames.content, frames.bounds, MOVED, frames.digests)
                     self._placement.settle()
                     placed += frames.bounds[-1]
+                    moved.addresses.update(zip(ids, addresses, strict=True))
                     moved.rows += frames.rows - old_rows
+                    moved.dead_bytes += old_bytes
                     leaves.append((frames.leaf_rows, frames.summaries))
             except InputError:
                 self._dead_bytes += placed
@@ -458,7 +458,8 @@ class Container:
 
     def _place(self, frames: block.Frames) -> None:
         """Take the frames of a run, the next ones, into the file."""
-        self._placement.put_run(frames.first_id, frames.words.view(np.uint8).data, frames.bounds, frames.digests)
+        ids = range(frames.first_id, frames.first_id + len(frames.digests))
+        self._placement.put_run(ids, frames.content, frames.bounds, DATA, frames.digests)
         self._placement.settle()
         if self.on_leaves is not None and len(frames.leaf_rows):
             self.on_leaves(frames.first_id, frames.leaf_rows, frames.summaries)

@@ -81,9 +81,9 @@ class FrameSource:
             self._mapped = octets[: len(octets) & ~7].view(np.uint64)
         return self._mapped
 
-    def length(self, id: int) -> int:
-        """The bytes of a block's frame."""
-        return int(self._extents(np.array([id])).lengths()[0])
+    def lengths(self, ids: Ints) -> Ints:
+        """The bytes of the frames of blocks with rising ids."""
+        return self._extents(ids).lengths()
 
     def open(self, ids: Ints) -> block.OpenFrames:
         """Open the frames of blocks with ascending ids, where they stand if the file is mapped and none is split.

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise, repeat
+from itertools import pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -161,14 +161,16 @@ class MacroBuilder:
             last += 1
         return last
 
-    def put_run(self, first_id: int, frames: memoryview, bounds: Sequence[int], digests: Sequence[int]) -> None:
-        """Add frames of consecutive ids, one behind the other and between consecutive bounds, as the next slots.
+    def put_run(
+        self, ids: Sequence[int], frames: memoryview, bounds: Sequence[int], kind: int, digests: Sequence[int]
+    ) -> None:
+        """Add frames, one behind the other and between consecutive bounds, as the next slots.
 
         Like :meth:`put` for each of them: they fit, and are not to change.
         """
         sizes = [end - start for start, end in pairwise(bounds)]
         self._parts.append(frames)
-        self._slots += zip(count(first_id), sizes, repeat(DATA), digests)
+        self._slots += zip(ids, sizes, repeat(kind), digests, strict=False)
         self._used += len(frames)
         self._continues = False
 

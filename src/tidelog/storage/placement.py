@@ -22,23 +22,27 @@ class Placement:
         self.place = place
         self.tree = tree
 
-    def put_run(self, first_id: int, frames: memoryview, bounds: Sequence[int], digests: Sequence[int]) -> None:
-        """Put the frames of new blocks, whose ids are consecutive and the next ones: those between consecutive bounds.
+    def put_run(
+        self, ids: Sequence[int], frames: memoryview, bounds: Sequence[int], kind: int, digests: Sequence[int]
+    ) -> list[int]:
+        """Put frames, those between consecutive bounds; returns their addresses.
 
         Like :meth:`put` for each of them, many at a time.
         """
-        done = 0
-        while done < len(digests):
+        addresses: list[int] = []
+        while (done := len(addresses)) < len(digests):
             fitting = self._builder.fitting(bounds, done)
             if fitting == done:
-                self.put(first_id + done, frames[bounds[done] : bounds[done + 1]], DATA, digests[done])
-                done += 1
+                addresses.append(self.put(ids[done], frames[bounds[done] : bounds[done + 1]], kind, digests[done]))
                 continue
             address = address_of(self.place.offset // STRIDE, self._builder.last_slot + 1)
             part = frames[bounds[done] : bounds[fitting]]
-            self._builder.put_run(first_id + done, part, bounds[done : fitting + 1], digests[done:fitting])
-            self.tree.extend(range(address, address + fitting - done))
-            done = fitting
+            self._builder.put_run(ids[done:fitting], part, bounds[done : fitting + 1], kind, digests[done:fitting])
+            run = range(address, address + fitting - done)
+            if kind == DATA:
+                self.tree.extend(run)
+            addresses += run
+        return addresses
 
     def put(self, id: int, frame: memoryview, kind: int, digest: int) -> int:
         """Put a frame, whose hash is ``digest``, into the open macro block; returns its address.

@@ -201,9 +201,11 @@ class ContainerReader:
             self._existing(id)
         return self._source.numbers.between(ids, columns, ranges)
 
-    def stored_size(self, id: int) -> int:
-        """The bytes that a block takes in the file."""
-        return self._source.stored_size(self._existing(id))
+    def stored_bytes(self, ids: Ints) -> int:
+        """The bytes that some blocks, given by rising ids, take in the file."""
+        for id in (ids[0], ids[-1]):
+            self._existing(int(id))
+        return self._source.stored_bytes(ids)
 
     def read_node(self, id: int) -> bytes:
         """A node's bytes."""

@@ -302,13 +302,13 @@ class BlockSource:
         table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
 
-    def stored_size(self, id: int) -> int:
-        """Stored bytes of a block."""
-        return self._frames.length(id)
+    def stored_bytes(self, ids: Ints) -> int:
+        """Stored bytes of some blocks, given by rising ids."""
+        return int(self._frames.lengths(ids).sum())
 
     def size_and_rows(self, id: int) -> tuple[int, int]:
         """Stored bytes and rows of a block."""
-        return self._frames.length(id), int(self._frames.open(np.array([id])).rows[0])
+        return self.stored_bytes(np.array([id])), int(self._frames.open(np.array([id])).rows[0])
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""

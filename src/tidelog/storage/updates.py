@@ -47,8 +47,9 @@ class PendingUpdates:
         self.dead_bytes += others.dead_bytes
 
 
-def changed_leaves(reader: ContainerReader, update: LeafUpdate) -> tuple[block.Frames, int]:
-    """The frames of new images of leaves, and how many rows the old ones have."""
+def changed_leaves(reader: ContainerReader, update: LeafUpdate) -> tuple[block.Frames, int, int]:
+    """The frames of new images of leaves, and how many rows, and stored bytes, the old ones have."""
     rows, cuts = reader.read_leaves(update.ids)
     new, new_cuts = update.change(rows, cuts)
-    return block.encode_leaves(new, new_cuts, int(update.ids[0]), ids=update.ids), rows.num_rows
+    frames = block.encode_leaves(new, new_cuts, int(update.ids[0]), ids=update.ids)
+    return frames, rows.num_rows, reader.stored_bytes(update.ids)

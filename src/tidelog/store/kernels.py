@@ -11,6 +11,9 @@ from tidelog.jit import array_in, array_out, f64, i64, kernel, u32, u64, void
 STRETCH = 32
 """Values that are looked at together, for what holds for most of them."""
 
+FARTHEST = np.uint64(2**63 - 1)
+"""The longest delay that is told."""
+
 DIGIT_BITS = 11
 """Bits that one pass of a sort goes by: as many counters as fit the fastest cache."""
 
@@ -138,7 +141,7 @@ def part_below(
             others[count] = i
             kept[count] = value
             below[u64(i) - count] = i
-            delays[late] = top - value
+            delays[late] = i64(min(u64(top) - u64(value), FARTHEST))
             is_other = u64(value >= bound)
             falls |= is_other & u64(value < last)
             count += is_other
@@ -154,27 +157,35 @@ def part_below(
 def find_delays(values: Any, newest: Any, delays: Any) -> Any:
     """Put by how much values are below the greatest one before them, if they are, into ``delays``; returns how many.
 
-    ``newest`` stands before the first. There is room for all. Differences beyond 64 bits are negative.
+    ``newest`` stands before the first. There is room for all. Differences of 64 bits count as :data:`FARTHEST`.
     """
     count = 0
     top = newest
     for i in range(len(values)):
         value = values[i]
-        delays[count] = top - value
+        delays[count] = i64(min(u64(top) - u64(value), FARTHEST))
         count += i64(value < top)
         top = max(top, value)
     return count
 
 
-@kernel(void(array_in(i64), i64, i64, array_out(f64)))
-def count_classes(values: Any, shift: Any, first: Any, counts: Any) -> None:
+@kernel(f64(array_in(i64), i64, i64, array_out(f64), array_out(i64)))
+def count_classes(values: Any, shift: Any, first: Any, counts: Any, largest: Any) -> Any:
     """Count values, which are taken for doubles of 1 at least, by their first bits: all but ``shift``, less ``first``.
 
-    They are the exponent, and so many bits of the fraction.
+    They are the exponent, and so many bits of the fraction. Returns the sum of all values, and puts the largest one
+    into ``largest`` if that is greater than what is there.
     """
+    total = 0.0
+    most = largest[0]
     for i in range(len(values)):
-        bits = np.float64(max(values[i], i64(1))).view(np.int64)
+        value = values[u64(i)]
+        bits = np.float64(max(value, i64(1))).view(np.int64)
         counts[u64((bits >> shift) - first)] += 1.0
+        total += np.float64(value)
+        most = max(most, value)
+    largest[0] = most
+    return total
 
 
 @kernel(i64(array_in(i64), u64, array_out(i64)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,15 @@ _WORTH_WAITING: Final = 0.5
 """The share that must find it at least, where there is not enough room to wait for more."""
 
 
+class Delays(NamedTuple):
+    """What is counted of the delays of some rows."""
+
+    rows: int
+    largest: int
+    """In ticks."""
+    total: float
+
+
 @dataclass(slots=True)
 class LateCounters:
     """What has become of late rows, by all writers of a tail. A row is late if one with a later time came before it."""
@@ -56,11 +65,11 @@ class LateCounters:
     total: float = 0.0
     """All delays together."""
 
-    def observe(self, delays: Ints) -> None:
-        """Rows came late by so many ticks each."""
-        self.rows += len(delays)
-        self.largest = max(self.largest, int(delays.max(initial=0)))
-        self.total += float(delays.sum(dtype=np.float64))
+    def observe(self, delays: Delays) -> None:
+        """Rows came late."""
+        self.rows += delays.rows
+        self.largest = max(self.largest, delays.largest)
+        self.total += delays.total
 
     @property
     def is_any(self) -> bool:
@@ -103,11 +112,13 @@ class DelayStatistic:
         self._queued = 0.0
         self._seen = first
 
-    def observe(self, delays: Ints, next_seq: int, queued: int = 0) -> None:
+    def observe(self, delays: Ints, next_seq: int, queued: int = 0) -> Delays:
         """Some of the rows up to a number came late, by so many ticks each; so many found no place in memory."""
         self._forget(next_seq)
         self._queued += queued
-        kernels.count_classes(delays, _CLASS_SHIFT, _FIRST_CLASS, self._classes)
+        largest = np.zeros(1, np.int64)
+        total = kernels.count_classes(delays, _CLASS_SHIFT, _FIRST_CLASS, self._classes, largest)
+        return Delays(len(delays), int(largest[0]), float(total))
 
     def _forget(self, next_seq: int) -> None:
         rows = max(0, next_seq - self._seen)

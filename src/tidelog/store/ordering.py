@@ -68,7 +68,7 @@ def parted(at: Ints, bound: int, newest: int) -> Parted:
     counts = np.empty(2, np.int64)
     falls = bool(kernels.part_below(at, bound, newest, places, others, below, delays, counts))
     count, late = counts.tolist()
-    return Parted(places[:count], others[:count], falls, below[: len(at) - count].copy(), _capped(delays[:late]))
+    return Parted(places[:count], others[:count], falls, below[: len(at) - count].copy(), delays[:late].copy())
 
 
 def delays_of(at: Ints, newest: int | None) -> Ints:
@@ -80,14 +80,7 @@ def delays_of(at: Ints, newest: int | None) -> Ints:
         return at
     found = words(len(at), np.int64)
     count = int(kernels.find_delays(at, int(at[0]) if newest is None else newest, found))
-    return _capped(found[:count])
-
-
-def _capped(delays: Ints) -> Ints:
-    """A copy of delays in which those beyond 64 bits, which are negative, are the largest number."""
-    delays = delays.copy()
-    delays[delays < 0] = np.iinfo(np.int64).max
-    return delays
+    return found[:count].copy()
 
 
 def _sorted(values: Ints, scratch: Ints) -> tuple[Ints, Ints]:

@@ -130,8 +130,7 @@ class TailRows:
         """Rows came late by so many ticks each; so many of them find no place in memory."""
         if self._delays is None:
             self._delays = DelayStatistic(self._numbers.next)
-        self._delays.observe(delays, self._numbers.next, queued)
-        self.counters.observe(delays)
+        self.counters.observe(self._delays.observe(delays, self._numbers.next, queued))
         self.counters.placed += len(delays) - queued
 
     @property
