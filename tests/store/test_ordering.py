@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.store.ordering import delays_of, order_of, parted
+from tidelog.store.ordering import delays_of, parted, sorting_of
 
 LARGEST = (1 << 63) - 1
 TIME = st.integers(-(1 << 63), LARGEST) | st.integers(-5, 5) | st.integers(-(1 << 40), 1 << 40)
@@ -34,12 +34,12 @@ def delays(times: list[int], newest: int | None) -> list[int]:
 
 @given(TIMES)
 def test_the_order_is_that_of_a_stable_sort(times: list[int]) -> None:
-    found = order_of(np.array(times, np.int64))
-    assert (found is None) == (times == sorted(times))
-    if found is not None:
-        order, woven = found
+    order, values, has_ties = sorting_of(np.array(times, np.int64))
+    assert (order is None) == (times == sorted(times))
+    if order is not None:
         assert order.tolist() == sorted(range(len(times)), key=times.__getitem__)
-        assert woven.tolist() == sorted(times)
+    assert values.tolist() == sorted(times)
+    assert has_ties == (len(set(times)) < len(times))
 
 
 @pytest.mark.parametrize("span", [1, 2, 2047, 2048, 2049, 1 << 22, 1 << 33, 1 << 44, (1 << 47) - 1, 1 << 47])
@@ -50,9 +50,10 @@ def test_many_times_are_put_in_the_order_of_a_stable_sort(span: int, share: floa
     is_late = dice.random(len(times)) < share
     times[is_late] = dice.permutation(times[is_late])
     expected = np.argsort(times, kind="stable")
-    order, woven = order_of(times) or (np.arange(len(times)), times)
-    assert np.array_equal(order, expected)
-    assert np.array_equal(woven, times[expected])
+    order, values, has_ties = sorting_of(times)
+    assert np.array_equal(np.arange(len(times)) if order is None else order, expected)
+    assert np.array_equal(values, times[expected])
+    assert has_ties == (len(np.unique(times)) < len(times))
 
 
 @given(TIMES, st.none() | TIME)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, f64, i64, kernel, u32, u64, void
+from tidelog.jit import array_in, array_out, f64, i64, inline, kernel, u32, u64
 
 STRETCH = 32
 """Values that are looked at together, for what holds for most of them."""
@@ -57,13 +57,28 @@ def sort_places(values: Any, low: Any, place_bits: Any, keys: Any, spare: Any, c
     return swaps
 
 
-@kernel(void(array_in(u64), i64, i64, array_out(i64), array_out(i64)))
-def take_apart(keys: Any, low: Any, place_bits: Any, places: Any, values: Any) -> None:
-    """Take words as :func:`sort_places` makes them apart."""
+@kernel(i64(array_in(u64), i64, i64, array_out(i64), array_out(i64)))
+def take_apart(keys: Any, low: Any, place_bits: Any, places: Any, values: Any) -> Any:
+    """Take sorted words as :func:`sort_places` makes them apart; returns whether values are equal: 1 or 0."""
     mask = (u64(1) << u64(place_bits)) - u64(1)
+    ties = u64(0)
+    last = ~(keys[0] >> u64(place_bits))
     for i in range(len(keys)):
+        value = keys[u64(i)] >> u64(place_bits)
         places[u64(i)] = i64(keys[u64(i)] & mask)
-        values[u64(i)] = i64(keys[u64(i)] >> u64(place_bits)) + low
+        values[u64(i)] = i64(value) + low
+        ties |= u64(value == last)
+        last = value
+    return i64(ties)
+
+
+@inline
+def _rise(values: Any, start: Any, stop: Any, top: Any) -> Any:
+    """Whether none of some values is less than the one before it; ``top`` stands before the first."""
+    falls = u64(values[u64(start)] < top)
+    for i in range(start + 1, stop):
+        falls |= u64(values[u64(i)] < values[u64(i - 1)])
+    return falls == u64(0)
 
 
 @kernel(i64(array_in(i64), array_out(i64), array_out(i64)))
@@ -72,41 +87,65 @@ def part_late(values: Any, rising: Any, late: Any) -> Any:
 
     Both have room for all; returns how many rise.
     """
-    count = 0
+    count = u64(0)  # signed ones would be checked for being negative
     top = values[0]
-    for i in range(len(values)):
-        value = values[i]
-        is_late = i64(value < top)
-        rising[count] = i
-        late[i - count] = i
-        count += 1 - is_late
-        top = max(top, value)
-    return count
+    for start in range(0, len(values), STRETCH):
+        stop = min(start + STRETCH, len(values))
+        if _rise(values, start, stop, top):
+            for i in range(start, stop):
+                rising[count + u64(i - start)] = i
+            count += u64(stop - start)
+            top = values[u64(stop - 1)]
+            continue
+        for i in range(start, stop):
+            value = values[u64(i)]
+            rising[count] = i
+            late[u64(i) - count] = i
+            count += u64(value >= top)
+            top = max(top, value)
+    return i64(count)
 
 
-@kernel(void(array_in(i64), array_in(i64), array_in(i64), array_out(i64), array_out(i64)))
-def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> None:
+@kernel(i64(array_in(i64), array_in(i64), array_in(i64), array_out(i64), array_out(i64)))
+def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> Any:
     """Put the places of two sorted runs of values into ``order``, sorted, and the values themselves into ``woven``.
 
-    Of equal ones those of ``rising`` come first.
+    There is one in each. Of equal ones those of ``rising`` come first. Returns whether any are equal: 1 or 0.
     """
-    i = 0
-    k = 0
+    i = u64(0)
+    k = u64(0)
+    count = u64(len(rising))
+    ties = u64(0)
+    last = ~min(values[u64(late[0])], values[u64(rising[0])])  # not the first value: no tie
     for j in range(len(late)):
-        place = late[j]
-        value = values[place]
-        while i < len(rising) and values[rising[i]] <= value:
-            order[k] = rising[i]
-            woven[k] = values[rising[i]]
-            i += 1
-            k += 1
+        place = late[u64(j)]
+        value = values[u64(place)]
+        while i < count:
+            other = rising[i]
+            risen = values[u64(other)]
+            if risen > value:
+                break
+            order[k] = other
+            woven[k] = risen
+            ties |= u64(risen == last)
+            last = risen
+            i += u64(1)
+            k += u64(1)
         order[k] = place
         woven[k] = value
-        k += 1
-    for rest in range(i, len(rising)):
-        order[k] = rising[rest]
-        woven[k] = values[rising[rest]]
-        k += 1
+        ties |= u64(value == last)
+        last = value
+        k += u64(1)
+    while i < count:
+        other = rising[i]
+        risen = values[u64(other)]
+        order[k] = other
+        woven[k] = risen
+        ties |= u64(risen == last)
+        last = risen
+        i += u64(1)
+        k += u64(1)
+    return i64(ties)
 
 
 @kernel(i64(array_in(i64), i64, i64, array_out(i64), array_out(i64), array_out(i64), array_out(i64), array_out(i64)))
@@ -119,17 +158,14 @@ def part_below(
     ``counts`` gets how many others and how many delays there are. Returns whether one of the others is less than one
     before it: 1 or 0.
     """
-    count = u64(0)  # signed ones would be checked for being negative
+    count = u64(0)
     late = u64(0)
     falls = u64(0)
     top = newest
     last = bound
     for start in range(0, len(values), STRETCH):
         stop = min(start + STRETCH, len(values))
-        wrong = u64(values[u64(start)] < top)
-        for i in range(start + 1, stop):
-            wrong |= u64(values[u64(i)] < values[u64(i - 1)])
-        if not wrong:  # most often: nothing is late
+        if _rise(values, start, stop, top):  # most often: nothing is late
             for i in range(start, stop):
                 others[count + u64(i - start)] = i
                 kept[count + u64(i - start)] = values[u64(i)]
@@ -159,14 +195,19 @@ def find_delays(values: Any, newest: Any, delays: Any) -> Any:
 
     ``newest`` stands before the first. There is room for all. Differences of 64 bits count as :data:`FARTHEST`.
     """
-    count = 0
+    count = u64(0)
     top = newest
-    for i in range(len(values)):
-        value = values[i]
-        delays[count] = i64(min(u64(top) - u64(value), FARTHEST))
-        count += i64(value < top)
-        top = max(top, value)
-    return count
+    for start in range(0, len(values), STRETCH):
+        stop = min(start + STRETCH, len(values))
+        if _rise(values, start, stop, top):
+            top = values[u64(stop - 1)]
+            continue
+        for i in range(start, stop):
+            value = values[u64(i)]
+            delays[count] = i64(min(u64(top) - u64(value), FARTHEST))
+            count += u64(value < top)
+            top = max(top, value)
+    return i64(count)
 
 
 @kernel(f64(array_in(i64), i64, i64, array_out(f64), array_out(i64)))

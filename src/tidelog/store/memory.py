@@ -11,14 +11,18 @@ from tidelog.model.schema import Schema
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import AnyRows, OrderedRows, are_words, gathered
 from tidelog.storage.rowsize import RowSize
-from tidelog.store.ordering import delays_of, order_of, parted
+from tidelog.store import ordering
+from tidelog.store.ordering import delays_of, parted
 from tidelog.store.rows import Ints, as_stored, concatenated, is_sorted, joined, seqs, sorted_rows, sorting_of, times
 
 _MOST_PARTS: Final = 1024
 """Batches that are gathered before they are made one: a thousand small ones are handled like a large one."""
 
 _PINNED: Final = 3
-"""Rows that may stay in memory, at most, for each one that is still to be stored, for it not to be copied."""
+"""Rows that may stay in memory, at most, for each one that is still to be stored, for it not to be copied; others may
+if there are few of them:"""
+
+_PINNED_BYTES: Final = 16 << 20
 
 
 class MemoryRows:
@@ -165,7 +169,8 @@ class MemoryRows:
     def _begin_with_kept(self, rows: OrderedRows) -> None:
         """Have these sorted rows and no others: where they are, unless that keeps too many others in memory."""
         rows = rows.narrowed()
-        if not rows.num_rows or rows.pinned_rows > _PINNED * rows.num_rows:
+        pinned = rows.pinned_rows
+        if not rows.num_rows or (pinned > _PINNED * rows.num_rows and pinned * self._size.fixed > _PINNED_BYTES):
             self._begin_with(rows.gathered())
             return
         self._begin_with(concatenated([], self._stored))
@@ -207,6 +212,7 @@ def split_late(
     if not to_encode or not isinstance(rows, NumberedRows):
         return SplitRows(gathered([rows], found.places, stored), found.below, found.delays)
     order, others = found.places, found.others
-    if found.falls and (sorting := order_of(others)) is not None:  # their numbers rise, so equal times are in order
-        order, others = order[sorting[0]], sorting[1]
+    if found.falls:
+        sorting = ordering.sorting_of(others)  # their numbers rise, so equal times are in order
+        order, others = order[sorting.order], sorting.values
     return SplitRows(OrderedRows(stored, (rows,), order, others, schema.time_index), found.below, found.delays)

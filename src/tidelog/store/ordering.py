@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +17,38 @@ _MANY: Final = 4
 """If more than this fraction of all values do not rise, all of them are sorted."""
 
 
-def order_of(at: Ints) -> tuple[Ints, Ints] | None:
-    """The order in which values never fall, equal ones as they came, and the values in it; None if they are in it.
+class Sorting(NamedTuple):
+    """The order in which values never fall, equal ones as they came."""
 
-    Values mostly rise. Those that do not are sorted and put between the others, which takes a fraction of the time that
+    order: Ints | None
+    """The places of the values; None if they are in it."""
+    values: Ints
+    """The values in this order."""
+    has_ties: bool
+    """Whether any are equal."""
+
+
+def sorting_of(at: Ints) -> Sorting:
+    """How values are put in order.
+
+    They mostly rise. Those that do not are sorted and put between the others, which takes a fraction of the time that
     sorting everything does.
     """
     if not len(at):
-        return None
+        return Sorting(None, at, False)
     most_late = len(at) // _MANY
     scratch = words(2 * (len(at) + most_late), np.int64)
     rising, late = scratch[: len(at)], scratch[len(at) : 2 * len(at)]
     count = int(kernels.part_late(at, rising, late))
     if count == len(at):
-        return None
+        return Sorting(None, at, bool((at[1:] == at[:-1]).any()))
     late = late[: len(at) - count]
     if len(late) > most_late:
         return _sorted(at, scratch)
-    late = late[_sorted(at[late], scratch[2 * len(at) :])[0]]
+    late = late[_sorted(at[late], scratch[2 * len(at) :]).order]
     order, woven = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
     # Of equal ones the rising came first: they came before the greater one that makes a value late.
-    kernels.weave(at, rising[:count], late, order, woven)
-    return order, woven
+    return Sorting(order, woven, bool(kernels.weave(at, rising[:count], late, order, woven)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,8 @@ def delays_of(at: Ints, newest: int | None) -> Ints:
     return found[:count].copy()
 
 
-def _sorted(values: Ints, scratch: Ints) -> tuple[Ints, Ints]:
-    """The order of values, equal ones as they came, and the values in it; ``scratch`` has two words for each of them.
+def _sorted(values: Ints, scratch: Ints) -> Sorting:
+    """What :func:`sorting_of` tells, of values that are in no order; ``scratch`` has two words for each of them.
 
     Values that are not far apart are sorted as one word with their places, in time proportional to their number.
     """
@@ -92,10 +102,10 @@ def _sorted(values: Ints, scratch: Ints) -> tuple[Ints, Ints]:
     place_bits, value_bits = len(values).bit_length(), (high - low).bit_length()
     if place_bits + value_bits > 64:
         order = np.argsort(values, kind="stable")
-        return order, values[order]
+        found = values[order]
+        return Sorting(order, found, bool((found[1:] == found[:-1]).any()))
     keys, spare = scratch[: 2 * len(values)].view(np.uint64).reshape(2, -1)
     counts = np.empty((-(-value_bits // kernels.DIGIT_BITS), 1 << kernels.DIGIT_BITS), np.uint32)
-    found = spare if kernels.sort_places(values, low, place_bits, keys, spare, counts) else keys
-    order, woven = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-    kernels.take_apart(found, low, place_bits, order, woven)
-    return order, woven
+    sorted_keys = spare if kernels.sort_places(values, low, place_bits, keys, spare, counts) else keys
+    order, found = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    return Sorting(order, found, bool(kernels.take_apart(sorted_keys, low, place_bits, order, found)))

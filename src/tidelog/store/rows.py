@@ -15,7 +15,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
 from tidelog.storage.ordered import AnyRows, OrderedRows, gathered, gathered_by_threads
-from tidelog.store.ordering import order_of
+from tidelog.store import ordering
 
 Ints = npt.NDArray[np.int64]
 
@@ -95,11 +95,10 @@ def sorting(at: Ints, numbers: Ints) -> Ints | None:
 
 
 def _sorting(at: Ints, numbers: Callable[[], Ints]) -> tuple[Ints | None, Ints]:
-    order, in_order = order_of(at) or (None, at)
-    ties = np.flatnonzero(in_order[1:] == in_order[:-1])
+    order, in_order, has_ties = ordering.sorting_of(at)
     # Rows mostly come in the order of their numbers, and then those of equal time are in order now.
-    if len(ties):
-        known = numbers()
+    if has_ties:
+        known, ties = numbers(), np.flatnonzero(in_order[1:] == in_order[:-1])
         firsts, seconds = (ties, ties + 1) if order is None else (order[ties], order[ties + 1])
         if (known[seconds] < known[firsts]).any():
             order = np.lexsort((known, at))

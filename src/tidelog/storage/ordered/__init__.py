@@ -212,7 +212,7 @@ class _Wanted:
         self._parts = parts
         self._order = order
         self._starts = np.array([0, *accumulate(part.num_rows for part in parts)], np.int64)
-        self._follow: npt.NDArray[np.uint8] | None = None
+        self._kinds: npt.NDArray[np.uint8] | None = None
         self.rows = len(order)
 
     def column(self, index: int) -> list[_Column]:
@@ -236,15 +236,15 @@ class _Wanted:
         if len(arrays) < len(parts):
             self._put_numbers(parts, found.view(np.int64))
             return
-        if self._follow is None:
-            self._follow = np.empty(-(-self.rows // kernels.STRETCH), np.uint8)
-            kernels.find_stretches(self._order, self._follow)
+        if self._kinds is None:
+            self._kinds = np.empty(-(-self.rows // kernels.STRETCH), np.uint8)
+            kernels.find_stretches(self._order, self._starts, self._kinds)
         width = found.itemsize
         addresses = [array.buffers()[1].address + width * array.offset if len(array) else 0 for array in arrays]
         bases = np.array(addresses, np.uint64) - width * self._starts[:-1].view(np.uint64)
         by_width = {**_NOWHERE, width: found}
         kernels.gather(
-            bases, self._starts, self._order, self._follow, width, by_width[1], by_width[2], by_width[4], by_width[8]
+            bases, self._starts, self._order, self._kinds, width, by_width[1], by_width[2], by_width[4], by_width[8]
         )
 
     def _put_numbers(self, parts: list[_Column], found: Ints) -> None:

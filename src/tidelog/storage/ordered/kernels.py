@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
@@ -16,6 +15,8 @@ from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u16, u32, 
 
 STRETCH = 32
 """Values that are copied together where they follow one another."""
+
+TOGETHER, FOLLOWING = 1, 2
 
 
 @intrinsic
@@ -27,18 +28,6 @@ def _load(_context: Any, address: Any, like: Any) -> Any:
         return builder.load(pointer, align=1)
 
     return like.dtype(types.uint64, like), generate
-
-
-@kernel(void(array_in(i64), array_out(u8)))
-def find_stretches(order: Any, follow: Any) -> None:
-    """Tell of each :data:`STRETCH` places whether they follow one another; the last ones may be fewer."""
-    for stretch in range(len(follow)):
-        start = stretch * STRETCH
-        first = order[start] - start
-        others = 0
-        for i in range(start, min(start + STRETCH, len(order))):
-            others += i64(order[np.uint64(i)] - i != first)
-        follow[stretch] = u8(others == 0)
 
 
 @inline
@@ -54,29 +43,56 @@ def _part_of(starts: Any, place: Any) -> Any:
     return low
 
 
-@inline
-def _gather(bases: Any, starts: Any, order: Any, follow: Any, out: Any) -> None:
-    width = u64(out.itemsize)
-    low, high, base = i64(0), i64(0), u64(0)
-    for stretch in range(len(follow)):
+@kernel(void(array_in(i64), array_in(i64), array_out(u8)))
+def find_stretches(order: Any, starts: Any, kinds: Any) -> None:
+    """Tell of each :data:`STRETCH` places, the last ones may be fewer, of which kind they are.
+
+    :data:`FOLLOWING` one another in one array, :data:`TOGETHER` in one array, or in several (0).
+    """
+    low, high = i64(0), i64(0)
+    for stretch in range(len(kinds)):
         start = stretch * STRETCH
         stop = min(start + STRETCH, len(order))
-        if follow[stretch] and stop - start == STRETCH:
-            first = order[np.uint64(start)]
-            if first < low or first >= high:
-                part = _part_of(starts, first)
-                low, high, base = starts[part], starts[part + 1], bases[part]
-            if first + STRETCH <= high:
-                address = base + u64(first) * width
-                for i in range(STRETCH):
-                    out[np.uint64(start + i)] = _load(address + u64(i) * width, out)
-                continue
+        first = order[u64(start)]
+        least, most, others = first, first, u64(0)
         for i in range(start, stop):
-            place = order[np.uint64(i)]
-            if place < low or place >= high:
-                part = _part_of(starts, place)
-                low, high, base = starts[part], starts[part + 1], bases[part]
-            out[np.uint64(i)] = _load(base + u64(place) * width, out)
+            place = order[u64(i)]
+            least = min(least, place)
+            most = max(most, place)
+            others |= u64(place - i != first - start)
+        if first < low or first >= high:
+            part = _part_of(starts, first)
+            low, high = starts[part], starts[part + 1]
+        kinds[stretch] = 0
+        if least >= low and most < high:
+            kinds[stretch] = TOGETHER if others or stop - start < STRETCH else FOLLOWING
+
+
+@inline
+def _gather(bases: Any, starts: Any, order: Any, kinds: Any, out: Any) -> None:
+    width = u64(out.itemsize)
+    low, high, base = i64(0), i64(0), u64(0)
+    for stretch in range(len(kinds)):
+        start = stretch * STRETCH
+        stop = min(start + STRETCH, len(order))
+        first = order[u64(start)]
+        if first < low or first >= high:
+            part = _part_of(starts, first)
+            low, high, base = starts[part], starts[part + 1], bases[part]
+        if kinds[stretch] == FOLLOWING:
+            address = base + u64(first) * width
+            for i in range(STRETCH):
+                out[u64(start + i)] = _load(address + u64(i) * width, out)
+        elif kinds[stretch] == TOGETHER:
+            for i in range(start, stop):
+                out[u64(i)] = _load(base + u64(order[u64(i)]) * width, out)
+        else:
+            for i in range(start, stop):
+                place = order[u64(i)]
+                if place < low or place >= high:
+                    part = _part_of(starts, place)
+                    low, high, base = starts[part], starts[part + 1], bases[part]
+                out[u64(i)] = _load(base + u64(place) * width, out)
 
 
 @kernel(
@@ -92,20 +108,20 @@ def _gather(bases: Any, starts: Any, order: Any, follow: Any, out: Any) -> None:
         array_out(u64),
     )
 )
-def gather(bases: Any, starts: Any, order: Any, follow: Any, width: Any, v8: Any, v16: Any, v32: Any, v64: Any) -> None:
+def gather(bases: Any, starts: Any, order: Any, kinds: Any, width: Any, v8: Any, v16: Any, v32: Any, v64: Any) -> None:
     """Put the values at the places of ``order`` into the array of their width, in bytes.
 
-    ``bases`` are the addresses of values that stood at place 0 in each array if it went on to the left. ``follow`` is
+    ``bases`` are the addresses of values that stood at place 0 in each array if it went on to the left. ``kinds`` are
     what :func:`find_stretches` has told.
     """
     if width == 8:
-        _gather(bases, starts, order, follow, v64)
+        _gather(bases, starts, order, kinds, v64)
     elif width == 4:
-        _gather(bases, starts, order, follow, v32)
+        _gather(bases, starts, order, kinds, v32)
     elif width == 2:
-        _gather(bases, starts, order, follow, v16)
+        _gather(bases, starts, order, kinds, v16)
     else:
-        _gather(bases, starts, order, follow, v8)
+        _gather(bases, starts, order, kinds, v8)
 
 
 @kernel(void(array_in(i64), array_in(i64), array_in(i64), array_out(i64)))
@@ -113,8 +129,8 @@ def number(bases: Any, starts: Any, order: Any, out: Any) -> None:
     """Put the numbers of places into ``out``: they rise by one, by other ``bases`` at place 0 for each array."""
     low, high, base = i64(0), i64(0), i64(0)
     for i in range(len(order)):
-        place = order[np.uint64(i)]
+        place = order[u64(i)]
         if place < low or place >= high:
             part = _part_of(starts, place)
             low, high, base = starts[part], starts[part + 1], bases[part]
-        out[np.uint64(i)] = base + place
+        out[u64(i)] = base + place
