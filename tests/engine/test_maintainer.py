@@ -133,8 +133,12 @@ def test_a_store_that_is_forgotten_is_not_kept_alive(tmp_path: Path) -> None:
     stream.append({"ts": [1000], "n": [1]})
     stream.close()
     del stream
-    gc.collect()
-    until(lambda: threads() == 0)
+
+    def is_gone() -> bool:
+        gc.collect()  # again and again: the thread may be at work on the store just now, and hold on to it
+        return threads() == 0
+
+    until(is_gone)
 
 
 def test_a_program_that_closes_nothing_ends_in_peace(tmp_path: Path) -> None:

@@ -257,8 +257,8 @@ class MemoryPart:
         return self._rows.slice(first, last - first)
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
-        first = 0 if start is None else int(np.searchsorted(self._times, start))
-        last = len(self._times) if end is None else int(np.searchsorted(self._times, end))
+        first = 0 if start is None else int(self._times.searchsorted(start))
+        last = len(self._times) if end is None else int(self._times.searchsorted(end))
         return first, max(first, last)
 
     def scan(

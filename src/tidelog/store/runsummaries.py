@@ -43,28 +43,31 @@ class RunSummaries:
         total = Aggregate(self._layout, columns)
         low, high = -(-first // _RUN), last // _RUN
         if low >= high:
-            self._add_rows(first, last, total)
-            return total
-        self._add_rows(first, low * _RUN, total)
-        self._add_runs(low, high, columns, total)
-        self._add_rows(high * _RUN, last, total)
+            self._add_rows([slice(first, last)], total)
+        else:
+            self._add_rows([slice(first, low * _RUN), slice(high * _RUN, last)], total)
+            self._add_runs(low, high, columns, total)
         return total
 
-    def _add_rows(self, first: int, last: int, total: Aggregate) -> None:
-        """Take in rows, which are few, one by one."""
-        if first == last:
+    def _add_rows(self, some: list[slice], total: Aggregate) -> None:
+        """Take in ranges of rows, which are few, one by one."""
+        some = [each for each in some if each.start < each.stop]
+        if not some:
             return
         columns = total.columns.tolist()
         known = [self._numbers(column) for column in columns]
         if any(numbers is None for numbers in known):
-            total.merge(Aggregate.of(self._layout, self._rows.slice(first, last - first), total.columns))
+            for each in some:
+                rows = self._rows.slice(each.start, each.stop - each.start)
+                total.merge(Aggregate.of(self._layout, rows, total.columns))
             return
         # Making a batch of them would take longer than the rest.
         summaries = np.zeros((len(columns), 1, SUMMARY.itemsize // 8), np.uint64)
-        cuts = np.array([0, last - first], np.int64)
+        cuts = np.array([0, sum(each.stop - each.start for each in some)], np.int64)
         for place, (column, numbers) in enumerate(zip(columns, known, strict=True)):
             assert numbers is not None
-            summarise_numbers(numbers[first:last], self._layout.types[column], cuts, summaries[place])
+            values = numbers[some[0]] if len(some) == 1 else np.concatenate([numbers[each] for each in some])
+            summarise_numbers(values, self._layout.types[column], cuts, summaries[place])
         total.add(total.entries_of(cuts, summaries), 0, 1)
 
     def _numbers(self, column: int) -> npt.NDArray[Any] | None:
