@@ -23,7 +23,7 @@ KINDS = (writers.INGEST, readers.SCAN, readers.AGGREGATES)
 INGEST = Bound(0.5, 0.8, FULL)
 """The rate of ingest with a tenth of the events late, against that of the same events in order."""
 READING = Bound(1 / 1.2, 1.0, FULL)
-"""The speed of scans and aggregates afterwards, against a store that was filled in order."""
+"""The speed of scans and aggregates afterwards, however many were late, against a store that was filled in order."""
 DENSE = Bound(1.0, 1.5, FULL)
 """The rate of ingest with the densest regions merged first, against merging everything."""
 
@@ -42,10 +42,9 @@ def ask(bench: Bench) -> None:
         return
     in_order = data.table("sensor", events).combine_chunks()
     for shape, share in wanted:
-        judged = share == JUDGED_SHARE
         late = arrivals.arrange(in_order, shape, share)
-        kept = writers.ask(bench, in_order, late, shape, share, INGEST if judged else None)
-        readers.ask(bench, kept, events, shape, share, READING if judged else None)
+        kept = writers.ask(bench, in_order, late, shape, share, INGEST if share == JUDGED_SHARE else None)
+        readers.ask(bench, kept, events, shape, share, READING)
     if bench.wants(strategies.TITLE):
         strategies.ask(bench, arrivals.arrange_in_bulks(in_order, 0.10), DENSE)
 

@@ -25,7 +25,7 @@ _RANGES: Final = 50
 _COLUMN: Final = "temperature"
 
 
-def ask(bench: Bench, directories: dict[str, Path], events: int, shape: str, share: float, bound: Bound | None) -> None:
+def ask(bench: Bench, directories: dict[str, Path], events: int, shape: str, share: float, bound: Bound) -> None:
     """Race scans and aggregates of a store filled late against those of one filled in order."""
     opened = {name: EventReader(directory) for name, directory in directories.items()}
     first, last = (opened[IN_ORDER].rows(row, 1).column("ts")[0].as_py() for row in (0, events - 1))

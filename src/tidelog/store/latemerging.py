@@ -17,7 +17,7 @@ _AT_MOST: Final = 2
 _SLICE_LEAVES: Final = 64
 """Leaves that late rows are merged into between two appends: half a million rows, about a tenth of a second."""
 
-_MUCH_UNSAVED: Final = 8 << 20
+_MUCH_UNSAVED: Final = 4 << 20
 """Bytes of late rows from which on a flush merges them instead of writing them to the journal, of which they are not
 compressed and have to leave again: half a gigabyte a second for the journal is no more than a merge takes."""
 
