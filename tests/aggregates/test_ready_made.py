@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,34 @@ def test_moments_lose_nothing_to_large_means(runs: list[list[float]]) -> None:
         if len(values) < 2
         else deviation == pytest.approx(statistics.stdev(values), rel=1e-6, abs=1e-6)
     )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("what", "values", "expected"),
+    [
+        ("sum_of_squares x", [1e200, -1e200, 1.0], math.inf),
+        ("sum_of_squares x", [1e-300, 1e-300], 0.0),
+        ("sum_of_products x x", [math.inf, 2.0], math.inf),
+        ("sum_of_logarithms x", [0.0, math.inf], math.nan),
+        ("geometric_mean x", [sys.float_info.max] * 51, sys.float_info.max),
+        ("geometric_mean x", [0.0, 4.0], 0.0),
+        ("geometric_mean x", [math.inf, 4.0], math.inf),
+        ("geometric_mean x", [-1.0, 4.0], math.nan),
+        ("stddev_pop x", [1e300, -1e300], math.inf),
+        ("var_samp x", [math.inf, 1.0], math.nan),
+    ],
+)
+def test_numbers_beyond_doubles_are_no_reason_to_warn(what: str, values: list[float], expected: float) -> None:
+    function, *columns = what.split()
+    schema = pa.schema([("ts", pa.int64()), ("x", pa.float64()), ("_seq", pa.int64())])
+    numbers = pa.array(range(len(values)), pa.int64())
+    batch = pa.RecordBatch.from_arrays([numbers, pa.array(values), numbers], schema=schema)
+    binding = bind(function, *columns)
+    states = States.of(schema, "ts", [binding], strict=True)
+    table = states.of_rows(batch, np.arange(len(values) + 1))
+    row = states.merge(table, np.array([0, len(table)], np.int64))[0]
+    assert states.result(binding, row) == pytest.approx(expected, rel=1e-9, nan_ok=True)
 
 
 def test_a_failing_aggregate_leaves_unknown_states(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -112,6 +113,39 @@ def test_quantiles_of_integers_times_and_nothing() -> None:
         assert found["approx_quantile(ts, 0.5)"].microsecond == 2
         assert found["approx_quantile(x, 0.5)"] is None
         assert found["approx_quantile(n, 0.5)"] == 2
+
+
+def test_empty_texts_are_values_too() -> None:
+    with Store(MemoryMedium()) as store:
+        schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
+        kept = ["approx_count_distinct(word)", "approx_top_k(word, 2)"]
+        stream = store.create_stream("s", schema, "ts", leaf_rows=4, fanout=2, user_aggregates=kept)
+        stream.append({"ts": list(range(40)), "word": [None if at % 4 == 3 else "" for at in range(40)]})
+        found = stream.aggregate(None, None, kept)
+        assert found["approx_count_distinct(word)"] == 1
+        assert found["approx_top_k(word, 2)"] == [{"value": "", "estimate": 30, "lower": 30, "upper": 30}]
+        stream.append({"ts": list(range(40, 80)), "word": ["", "a", "b", "a"] * 10})
+        assert stream.aggregate(None, None, kept)["approx_count_distinct(word)"] == 3
+
+
+@pytest.mark.parametrize(
+    ("type", "values"),
+    [
+        (pa.int64(), [(1 << 63) - 1, -(1 << 63)]),
+        (pa.uint64(), [(1 << 64) - 1, 0]),
+        (pa.timestamp("us"), [datetime.datetime(1, 1, 1), datetime.datetime(2026, 1, 1)]),
+        (pa.timestamp("ns"), [pa.scalar((1 << 63) - 1, pa.timestamp("ns")).as_py()]),
+        (pa.bool_(), [True, False]),
+        (pa.date32(), [datetime.date(2026, 1, 1)]),
+    ],
+)
+def test_quantiles_are_values_that_the_column_can_have(type: pa.DataType, values: list[Any]) -> None:
+    schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", type)])
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", schema, "ts")
+        stream.append(pa.table([list(range(len(values))), pa.array(values, type)], schema=schema))
+        texts = ["approx_quantile(x, 0)", "approx_quantile(x, 1)"]
+        assert list(stream.aggregate(None, None, texts).values()) == [min(values), max(values)]
 
 
 @pytest.mark.parametrize("k", [8, 100, 200, 4096])

@@ -13,8 +13,9 @@ Values = npt.NDArray[Any]
 
 
 def sums(values: Values, cuts: Cuts) -> Values:
-    """The sum of each run."""
-    return np.add.reduceat(values, cuts[:-1])
+    """The sum of each run; infinite where it exceeds what a double holds, which is no reason for a warning."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.add.reduceat(values, cuts[:-1])
 
 
 def largest(values: Values, cuts: Cuts) -> Values:

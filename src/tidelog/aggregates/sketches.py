@@ -23,6 +23,9 @@ from tidelog.model.errors import InputError, NotFoundError
 
 _MODULE = "tidelog.aggregates"
 
+_NO_TEXT: Final = "\x00tidelog: the empty text\x00"
+"""What stands for the empty text in sketches of distinct values; no real one is like it."""
+
 _MOST_ROWS_LOG: Final = 40
 """Sketches of quantiles of two to this power of rows fit their width."""
 
@@ -157,7 +160,11 @@ class ApproxQuantile(Virtual):
             return None
         value = float(sketch.get_quantile(self._fraction, True))
         type = self.types[0]
-        return value if pa.types.is_floating(type) else plain(int(value), type)
+        if pa.types.is_floating(type):
+            return value
+        # The double next to a large integer may be beyond the last one.
+        limits = np.iinfo(number_type(self.name, type))
+        return plain(min(max(int(value), int(limits.min)), int(limits.max)), type)
 
 
 # Distinct values. -------------------------------------------------------------------------------------
@@ -186,7 +193,8 @@ class DistinctSketch(_Sketch):
     def _of(self, values: Column) -> bytes:
         sketch = self._library.hll_sketch(self._lg_k, self._kind)
         if self._is_text:
-            distinct = pc.unique(values).to_pylist()
+            # The library passes over texts of no length.
+            distinct = [text or _NO_TEXT for text in pc.unique(values).to_pylist()]
         else:
             numbers = values.view(np.int64) if values.dtype == np.uint64 else values
             distinct = np.unique(numbers).tolist()

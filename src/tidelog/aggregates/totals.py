@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -12,13 +13,16 @@ import pyarrow as pa
 
 from tidelog.aggregates.base import Column, Cuts, Incremental, Needs, States, Virtual, number_type
 from tidelog.aggregates.binding import register
-from tidelog.aggregates.runs import spread, sums
+from tidelog.aggregates.runs import Values, spread, sums
 from tidelog.model.errors import InputError
 
 _MODULE = "tidelog.aggregates"
 
 _LONG: Final = 256
 """Rows of runs, on average, from which on a few calls for each run are cheaper than more passes over all of them."""
+
+
+_LARGEST_LOG: Final = math.log(sys.float_info.max)
 
 
 class _Total(Incremental):
@@ -50,6 +54,12 @@ def _doubles(column: Column) -> Any:
     return column.astype(np.float64, copy=False)
 
 
+def _products(left: Values, right: Values) -> Values:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found: Values = left * right
+    return found
+
+
 @register
 class SumOfSquares(_Total):
     """The sum of the squares of the values."""
@@ -60,7 +70,7 @@ class SumOfSquares(_Total):
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The sums of squares."""
         values = _doubles(columns[0])
-        return sums(values * values, cuts)
+        return sums(_products(values, values), cuts)
 
 
 @register
@@ -73,7 +83,7 @@ class SumOfProducts(_Total):
 
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The sums of products."""
-        return sums(_doubles(columns[0]) * _doubles(columns[1]), cuts)
+        return sums(_products(_doubles(columns[0]), _doubles(columns[1])), cuts)
 
 
 @register
@@ -129,7 +139,8 @@ class GeometricMean(Virtual):
     def eval(self, *results: Any) -> Any:
         """The mean, from logarithms and their number."""
         logarithms, rows = results
-        return math.exp(logarithms / rows)
+        # Of the largest doubles rounding alone can make more than the logarithm of a double.
+        return math.exp(min(logarithms / rows, _LARGEST_LOG)) if math.isfinite(logarithms) else math.exp(logarithms)
 
 
 @register
