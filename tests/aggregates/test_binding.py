@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from tidelog.aggregates import Binding, Incremental, Needs, Virtual, bind, find, named, register, unregister
 from tidelog.aggregates.binding import closure, instance
 from tidelog.expr import ExpressionError, parse_binding
+from tidelog.expr.accumulators import ACCUMULATORS
+from tidelog.expr.usercalls import ALIASES
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 
 
@@ -88,6 +91,60 @@ def test_incomplete_classes_are_refused() -> None:
         register(type("Loud", (Total,), {"name": "Test Total"}))
 
 
+@pytest.mark.parametrize("name", [*ACCUMULATORS, *ALIASES])
+def test_names_of_functions_of_sql_are_taken(name: str) -> None:
+    with pytest.raises(ExistsError, match=name):
+        register(type("Mine", (Total,), {"name": name, "id": f"test:{name}"}))
+
+
+def test_ids_end_in_the_name_that_queries_use() -> None:
+    with pytest.raises(InputError, match="as in 'module:test_total'"):
+        register(type("Renamed", (Total,), {"id": "test:another"}))
+
+
+@pytest.mark.parametrize("found", [3, "largest", int])
+def test_what_is_no_class_of_an_aggregate_is_refused(found: Any) -> None:
+    with pytest.raises(InputError, match="is no aggregate; derive a class"):
+        register(found)
+    if not isinstance(found, str):
+        with pytest.raises(InputError, match="expected its name or its class"):
+            bind(found, "x")
+
+
+def test_only_the_code_with_the_same_id_is_forgotten(made: list[Any]) -> None:
+    made.append(register(Total))
+    unregister(type("Other", (Total,), {"id": "elsewhere:test_total"}))
+    assert named("test_total") is find(Total.id) is Total
+
+
+def test_code_that_fails_or_has_no_states_is_told_apart_from_defects_here(made: list[Any]) -> None:
+    class Failing(Total):
+        name = "test_failing"
+        id = "test:test_failing"
+
+        def __init__(self, types: Sequence[pa.DataType]) -> None:
+            raise ZeroDivisionError("of no use")
+
+    class Stateless(Total):
+        name = "test_stateless"
+        id = "test:test_stateless"
+        state: Any = "<f8"
+
+    made += [register(Failing), register(Stateless)]
+    with pytest.raises(InputError, match=r"test_failing fails for test_failing\(x\): ZeroDivisionError: of no use"):
+        instance(bind(Failing, "x"), lambda _: pa.float64())
+    with pytest.raises(InputError, match="are of '<f8'; expected a NumPy type"):
+        instance(bind(Stateless, "x"), lambda _: pa.float64())
+
+
+def test_columns_of_dependencies_are_those_there_are(made: list[Any]) -> None:
+    wrong = virtual("test_wrong", "test_total")
+    wrong.depends_on = (Needs(f"{__name__}:test_total", (1,)),)
+    made += [register(Total), register(wrong)]
+    with pytest.raises(InputError, match=r"its columns \(1,\), by position; it has 1"):
+        closure([bind(wrong, "x")])
+
+
 def test_a_closure_has_dependencies_first() -> None:
     found = closure([bind("stddev_samp", "x"), bind("geometric_mean", "x"), bind("var_pop", "x")])
     names = [each.id.partition(":")[2] for each in found]
@@ -114,6 +171,21 @@ def test_texts_and_json_give_bindings_back() -> None:
     assert parse_binding(binding.name) == binding
     assert Binding.from_dict(binding.to_dict()) == binding
     assert parse_binding("stddev(x)") == bind("stddev_samp", "x")
+
+
+@pytest.mark.parametrize("value", ["it's", "back\\slash", "two\nlines", 'a "b"', "", None, True, -3, 1.5, 1e300])
+def test_names_are_calls_whatever_the_parameters(made: list[Any], value: Any) -> None:
+    kind = type("Named", (Total,), {"name": "test_named", "id": "test:test_named", "parameters": {"value": 0}})
+    made.append(register(kind))
+    binding = bind(kind, "x", value=value)
+    assert parse_binding(binding.name) == binding
+    assert Binding.from_dict(binding.to_dict()) == binding
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, [1], b"bytes"])
+def test_parameters_are_what_can_be_written_down(value: Any) -> None:
+    with pytest.raises(InputError, match="expected a finite number, a text"):
+        bind("approx_quantile", "x", fraction=value)
 
 
 @pytest.mark.parametrize(

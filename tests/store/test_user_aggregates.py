@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from support.profiles import scaled
 from tidelog.aggregates import Incremental, register, unregister
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.index import states
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -311,6 +312,107 @@ def test_other_code_under_the_same_id_is_noticed() -> None:
         assert "from events" in stream.explain(0, 50, ["peak(n)"])
 
 
+def test_code_that_cannot_be_made_any_more_keeps_nobody_from_the_events(caplog: pytest.LogCaptureFixture) -> None:
+    class Scaled(Peak):
+        name = "scaled"
+        id = "test_user_aggregates:scaled"
+        parameters: ClassVar = {"scale": 1}
+
+        def __init__(self, types: Sequence[pa.DataType], scale: int = 1) -> None:
+            super().__init__(types)
+
+    class Unscaled(Scaled):
+        id = Scaled.id
+        parameters: ClassVar = {}
+
+        def __init__(self, types: Sequence[pa.DataType]) -> None:
+            super().__init__(types)
+
+    medium = MemoryMedium()
+    register(Scaled)
+    try:
+        with Store(medium) as store:
+            stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["scaled(n, 2)"])
+            stream.append(table(ordered(40)))
+        register(Unscaled)
+        with Store(medium) as store:
+            stream = store.stream("s")
+            stream.append(table([(100, 1.0, 50)]))
+            stream.flush()
+            assert len(stream) == 41
+            assert "fails for scaled(n, 2): TypeError" in caplog.text
+            assert stream.aggregate(None, None, "scaled(n)")["scaled(n)"] == (50, 1)
+            stream.detach("scaled(n, 2)")
+    finally:
+        unregister(Scaled)
+
+
+def test_code_that_is_registered_again_is_what_open_streams_go_on_with() -> None:
+    class Other(Peak):
+        id = Peak.id
+
+        def eval(self, state: Any) -> Any:
+            return "other"
+
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["peak(n)"])
+        stream.append(table(ordered(40)))
+        compare(stream, 0, 30, ["peak(n)"])
+        register(Other)
+        assert stream.aggregate(0, 30, ["peak(n)"])["peak(n)"] == "other"
+        with without_code(), pytest.raises(NotFoundError, match="import 'test_user_aggregates'"):
+            stream.aggregate(0, 30, ["peak(n)"])
+        compare(stream, 0, 30, ["peak(n)"])
+
+
+@pytest.mark.parametrize("function", ["init", "merge", "eval"])
+def test_errors_of_code_tell_whose_they_are(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL)
+        stream.append(table(ordered(100)))
+        stream.flush()
+        monkeypatch.setattr(Peak, function, lambda self, *_: {}["nothing"])
+        with pytest.raises(KeyError) as caught:
+            stream.aggregate(0, 50, "peak(n)")
+        assert caught.value.__notes__ == ["raised by the code of the aggregate peak(n) (test_user_aggregates:peak)"]
+
+
+def test_an_aggregate_may_take_no_column() -> None:
+    class Rows(Incremental):
+        name = "all_rows"
+        id = "test_user_aggregates:all_rows"
+        arity = 0
+        state = np.dtype("<i8")
+
+        def init(self, columns: Sequence[Any], cuts: Any) -> Any:
+            return np.diff(cuts)
+
+        def merge(self, states: Any, cuts: Any) -> Any:
+            return np.add.reduceat(states, cuts[:-1])
+
+        def eval(self, state: Any) -> Any:
+            return int(state)
+
+    register(Rows)
+    try:
+        with Store(MemoryMedium()) as store:
+            stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20)
+            stream.append(table(ordered(100)))
+            stream.flush()
+            assert stream.aggregate(3, 90, "all_rows()")["all_rows()"] == len(rows_of(stream, 3, 90))
+            stream.attach("all_rows()", mode="new_split")
+            stream.append(table(some_rows(100)))
+            commit_bulk(stream.manifests, [], overwrite=Interval(5, 9))
+            for start, end in RANGES:
+                assert (stream.aggregate(start, end, "all_rows()")["all_rows()"] or 0) == len(
+                    rows_of(stream, start, end)
+                )
+            stream.flush()
+            assert stream.check() == []
+    finally:
+        unregister(Rows)
+
+
 # Attaching. -------------------------------------------------------------------------------------------
 
 
@@ -387,6 +489,72 @@ def test_what_cannot_be_attached_is_refused() -> None:
         with pytest.raises(InputError, match="twice"):
             store.create_stream("t", SCHEMA, "ts", user_aggregates=["peak(n)", "peak(n)"])
         assert stream.options.user_aggregates == ()
+
+
+def test_states_that_are_too_wide_together_are_refused_and_keep_no_store_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["peak(n)", "last(n)"])
+        stream.append(table(ordered(40)))
+        with monkeypatch.context() as patch:
+            patch.setattr(states, "LARGEST", 10)
+            with pytest.raises(InputError, match="have 13 words together; 10 are possible"):
+                stream.attach("first(x)")
+            with pytest.raises(InputError, match="have 13 words together"):
+                store.create_stream("t", SCHEMA, "ts", user_aggregates=["peak(n)", "last(n)", "first(x)"])
+        assert stream.stats()["user_aggregates"] == ["peak(n)", "last(n)"]
+        stream.attach("first(x)", mode="new_split")
+    monkeypatch.setattr(states, "LARGEST", 10)  # as by a release that kept more
+    with Store(medium) as store:
+        stream = store.stream("s")
+        assert "without the aggregate first(x)" in caplog.text
+        stream.append(table([(100, 1.0, 5)]))
+        compare(stream, None, None, ["peak(n)", "count(*)"])
+
+
+@pytest.mark.parametrize("found", [3, None, {"peak(n)": 1}])
+def test_what_is_no_list_of_aggregates_is_refused(found: Any) -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts")
+        for change in (stream.attach, stream.detach):
+            with pytest.raises(InputError, match="expected a call such as"):
+                change(found)
+
+
+def test_what_is_widened_is_rebuilt_and_what_is_renamed_need_not_be() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=["peak(n)", "last(n)"])
+        stream.append(table(ordered(100)))
+        stream.flush()
+        stream.evolve(rename={"x": "y"}, add={"z": pa.int8()})
+        assert stream.attach([], mode="rebuild") == []
+        stream.evolve(widen={"n": pa.int64()}, rename={"n": "m"}, loosen=[])
+        rows = stream.scan(7, 90).read_all()["m"].drop_null().to_pylist()
+        expected = (max(rows), rows.count(max(rows)))
+        assert stream.aggregate(7, 90, ["peak(m)"])["peak(m)"] == expected
+        assert len(stream.attach([], mode="rebuild")) == 5
+        assert stream.explain(7, 90, ["peak(m)", "last(m)"]).count("from the index\n") == 2
+        assert stream.aggregate(7, 90, ["peak(m)"])["peak(m)"] == expected
+        assert stream.attach([], mode="rebuild") == []
+        assert stream.check() == []
+
+
+def test_states_are_not_given_up_where_their_code_is_missing() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=["peak(n)", "last(n)"])
+        stream.append(table(ordered(100)))
+    with without_code(), Store(medium) as store:
+        assert store.stream("s").attach("last(n)", mode="rebuild") == []
+        assert len(store.stream("s").attach("first(n)", mode="rebuild")) == 5  # these have to be written anew
+    with Store(medium) as store:
+        stream = store.stream("s")
+        compare(stream, 3, 90)
+        assert len(stream.attach([], mode="rebuild")) == 5
+        compare(stream, 3, 90)
+        assert stream.explain(3, 90, ["peak(n)"]).startswith("peak(n): from the index\n")
 
 
 def test_what_is_detached_is_kept_no_longer_and_can_be_asked_for() -> None:

@@ -7,6 +7,7 @@ known under its id; nothing is ever imported because data names it.
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +26,13 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _ID: Final = re.compile(r"[\w.]+:[a-z_][a-z0-9_]*\Z")
 _SCALARS: Final = (str, int, float, bool, type(None))
 
+RESERVED: Final = frozenset(("count", "sum", "avg", "min", "max", "mean", "variance", "stddev"))
+"""Functions of SQL that queries would find before an aggregate of the same name; other ones are registered here."""
+
 _lock = threading.Lock()
 _by_id: dict[str, type[Aggregate]] = {}
 _by_name: dict[str, type[Aggregate]] = {}
+_revision = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,7 @@ class Binding:
     def name(self) -> str:
         """The call that asks for it, e.g. ``approx_quantile(price, 0.9, 200)``."""
         function = self.id.rpartition(":")[2]
-        values = [repr(value) if isinstance(value, str) else json.dumps(value) for _, value in self.parameters]
-        return f"{function}({', '.join([*map(_identifier, self.columns), *values])})"
+        return f"{function}({', '.join([*map(_identifier, self.columns), *(_literal(v) for _, v in self.parameters)])})"
 
     def renamed(self, names: Mapping[str, str]) -> Binding:
         """The same aggregate of columns that have new names, given by their old ones."""
@@ -74,28 +78,37 @@ def _identifier(column: str) -> str:
     return column if _NAME.match(column) else '"' + column.replace('"', '""') + '"'
 
 
+def _literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value)
+
+
 # The registry. ----------------------------------------------------------------------------------------
 
 
 def register(kind: _A) -> _A:
     """Make an aggregate known under its id and its name; to be used as a decorator of its class.
 
-    Registering again under the same id replaces the code. Raises :class:`InputError` for a class that is no complete
-    aggregate or depends on itself, and :class:`ExistsError` if another one has its name.
+    Registering again under the same id replaces the code, for streams that are open too. Raises :class:`InputError` for
+    a class that is no complete aggregate or depends on itself, and :class:`ExistsError` if another one has its name.
     """
-    if not issubclass(kind, Incremental | Virtual):
-        raise InputError(f"{kind.__name__} is no aggregate; derive it from Incremental, Dependent or Virtual")
+    if not isinstance(kind, type) or not issubclass(kind, Incremental | Virtual):
+        what = getattr(kind, "__name__", repr(kind))
+        raise InputError(f"{what} is no aggregate; derive a class from Incremental, Dependent or Virtual")
     if getattr(kind, "__abstractmethods__", None):
         missing = ", ".join(sorted(kind.__abstractmethods__))
         raise InputError(f"the aggregate {kind.__name__} does not define {missing}")
     name = getattr(kind, "name", "")
-    if not _NAME.match(name):
+    if not isinstance(name, str) or not _NAME.match(name):
         raise InputError(f"{kind.__name__} has the name {name!r}; expected one of small letters, digits and _")
+    if name in RESERVED:
+        raise ExistsError(f"{name!r} is a function of SQL, which queries would call; give {kind.__name__} another name")
     id = kind.__dict__.get("id") or f"{kind.__module__}:{name}"
-    if not _ID.match(id):
-        raise InputError(f"{kind.__name__} has the id {id!r}; expected module:name")
+    if not _ID.match(id) or id.rpartition(":")[2] != name:
+        # What is stored of an aggregate is its id, so that has to tell what queries call it.
+        raise InputError(f"{kind.__name__} has the id {id!r}; expected a module and its name, as in 'module:{name}'")
     if issubclass(kind, Dependent | Virtual) and not kind.depends_on:
         raise InputError(f"{id} names no aggregate that it depends on; derive it from Incremental")
+    global _revision
     with _lock:
         other = _by_name.get(name)
         if other is not None and other.id != id:
@@ -103,14 +116,17 @@ def register(kind: _A) -> _A:
         _refuse_cycle(id, kind)
         kind.id = id
         _by_id[id] = _by_name[name] = kind
+        _revision += 1
     return kind
 
 
 def unregister(kind: type[Aggregate]) -> None:
-    """Forget an aggregate's code, as if it had never been registered."""
+    """Forget the code with an aggregate's id, as if it had never been registered."""
+    global _revision
     with _lock:
-        _by_id.pop(kind.id, None)
-        _by_name.pop(kind.name, None)
+        _revision += 1
+        if _by_id.pop(kind.id, None) is not None:
+            _by_name.pop(kind.name, None)
 
 
 def _refuse_cycle(id: str, kind: type[Aggregate]) -> None:
@@ -126,6 +142,11 @@ def _refuse_cycle(id: str, kind: type[Aggregate]) -> None:
         path.pop()
 
     visit(id, kind)
+
+
+def revision() -> int:
+    """A number that is another one whenever what is registered has changed."""
+    return _revision
 
 
 def find(id: str) -> type[Aggregate] | None:
@@ -164,15 +185,19 @@ def bind(function: str | type[Aggregate], *columns: str, **parameters: Any) -> B
         kind = named(function)
         if kind is None:
             raise NotFoundError(f"there is no aggregate {function!r}; {did_you_mean(function, names())}")
-    else:
+    elif isinstance(function, type) and issubclass(function, Aggregate):
         kind = function
+    else:
+        raise InputError(f"found {function!r} for an aggregate; expected its name or its class")
     if len(columns) != kind.arity:
         raise InputError(f"{kind.name} takes {kind.arity} column{'s' * (kind.arity != 1)}, found {len(columns)}")
     for name, value in parameters.items():
         if name not in kind.parameters:
             raise InputError(f"{kind.name} has no parameter {name!r}; {did_you_mean(name, kind.parameters)}")
-        if not isinstance(value, _SCALARS):
-            raise InputError(f"{kind.name}: found {value!r} for {name}; expected a number, a text, a boolean or None")
+        if not isinstance(value, _SCALARS) or (isinstance(value, float) and not math.isfinite(value)):
+            raise InputError(
+                f"{kind.name}: found {value!r} for {name}; expected a finite number, a text, a boolean or None"
+            )
     values = {**kind.parameters, **parameters}
     for name, value in values.items():
         if value is REQUIRED:
@@ -199,7 +224,10 @@ def needed_by(binding: Binding, kind: type[Aggregate]) -> list[Binding]:
         code = find(need.id)
         if code is None:
             raise missing(need.id)
-        columns = binding.columns if need.columns is None else tuple(binding.columns[each] for each in need.columns)
+        wanted = range(len(binding.columns)) if need.columns is None else need.columns
+        if any(not 0 <= each < len(binding.columns) for each in wanted):
+            raise InputError(f"{kind.id} gives {need.id} its columns {wanted}, by position; it has {kind.arity}")
+        columns = tuple(binding.columns[each] for each in wanted)
         shared = {name: value for name, value in own.items() if name in code.parameters}
         found.append(bind(code, *columns, **shared))
     return found
@@ -237,12 +265,22 @@ def instance(binding: Binding, type_of: Callable[[str], pa.DataType]) -> Aggrega
         raise missing(binding.id)
     if len(binding.columns) != kind.arity:
         raise InputError(f"{binding.id} takes {kind.arity} columns, found {', '.join(binding.columns)}")
-    made = kind([type_of(column) for column in binding.columns], **dict(binding.parameters))
+    types = [type_of(column) for column in binding.columns]
+    try:
+        made = kind(types, **dict(binding.parameters))
+    except (InputError, NotFoundError):
+        raise
+    except Exception as error:  # of code that is not ours, and may have changed since the binding was stored
+        raise InputError(
+            f"the code of {binding.id} fails for {binding.name}: {type(error).__name__}: {error}; correct it, or keep "
+            "the parameters that it had"
+        ) from error
     if isinstance(made, Incremental):
-        width = np.dtype(made.state).itemsize
-        if width == 0 or width % 8 or made.state.hasobject:
+        state = getattr(made, "state", None)
+        if not isinstance(state, np.dtype) or state.itemsize == 0 or state.itemsize % 8 or state.hasobject:
             raise InputError(
-                f"the states of {binding.id} have {width} bytes; expected a type of a fixed width, a multiple of 8"
+                f"the states of {binding.id} are of {state!r}; expected a NumPy type of a fixed width, a multiple of "
+                "8 bytes"
             )
     if isinstance(made, Dependent):
         for each in needed_by(binding, kind):

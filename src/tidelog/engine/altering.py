@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tidelog.aggregates import Binding
-from tidelog.model.errors import NotFoundError, SchemaError, did_you_mean
+from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.schema import Schema
 from tidelog.store.manifest import Change, Manifest
@@ -16,8 +16,14 @@ from tidelog.store.options import read_bindings
 
 
 def several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:
-    """One or several aggregates as a list."""
-    return [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
+    """One or several aggregates as a list. Raises :class:`InputError` for what is neither."""
+    if isinstance(aggregates, str | Binding):
+        return [aggregates]
+    if isinstance(aggregates, Mapping) or not isinstance(aggregates, Iterable):
+        raise InputError(
+            f"found {aggregates!r} for aggregates; expected a call such as 'last(price)', or a list of them"
+        )
+    return list(aggregates)
 
 
 def attachment(bindings: Sequence[Binding], manifest: Manifest) -> Change | None:

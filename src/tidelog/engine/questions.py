@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 from tidelog.aggregates import find
+from tidelog.aggregates.binding import revision
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.layout import Layout
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
@@ -27,22 +28,23 @@ class Questions:
 
     def __init__(self, layout: Layout, options: StreamOptions) -> None:
         self.layout = layout
-        bindings = options.user_aggregates
-        self._absent = {each.id.rpartition(":")[2]: each.id for each in bindings if find(each.id) is None}
+        self._bindings = options.user_aggregates
         self._question = lru_cache(_KNOWN_TEXTS)(self._read_question)
         self._condition = lru_cache(_KNOWN_TEXTS)(partial(predicate, schema=layout.stored))
 
     def question(self, texts: tuple[str, ...]) -> Question:
         """Aggregates, given by their texts."""
-        return self._question(texts)
+        return self._question(texts, revision())
 
     def condition(self, where: str | None) -> Predicate | None:
         """A condition, if one is given."""
         return None if where is None else self._condition(where)
 
-    def _read_question(self, texts: tuple[str, ...]) -> Question:
+    def _read_question(self, texts: tuple[str, ...], _: int) -> Question:
+        """What texts mean with the code that is registered at a revision."""
         stored, time = self.layout.stored, self.layout.schema.time
-        return Question(self.layout, [parse_aggregate(text, stored, time, self._absent) for text in texts])
+        absent = {each.id.rpartition(":")[2]: each.id for each in self._bindings if find(each.id) is None}
+        return Question(self.layout, [parse_aggregate(text, stored, time, absent) for text in texts])
 
 
 def texts_of(aggregates: Sequence[str] | str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidelog.aggregates.base import Aggregate, Dependent, Incremental, Virtual
 from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by
 from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
-from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.errors import InputError, NotFoundError, TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.codec import Ints
 from tidelog.storage.numbered import Rows
@@ -125,11 +125,11 @@ class States:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that states are computed from, each once."""
+        """The columns that states are computed from, each once; times if there are none, for rows must be counted."""
         names = [name for each in self.kept for name in each.binding.columns]
         if any((kind := find(each.binding.id)) is not None and kind.by_place for each in self.kept):
             names += [self._time, SEQUENCE_COLUMN]
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(names)) or (self._time,)
 
     def __contains__(self, binding: object) -> bool:
         return binding in self._places
@@ -313,24 +313,28 @@ class States:
         if place is None:
             made = instance(binding, lambda name: _type_of(self._stored, name))
             assert isinstance(made, Virtual)
-            return None if any(each is None for each in results) else made.eval(*results)
+            return None if any(each is None for each in results) else self._eval(binding, made, *results)
         if not row[self._starts[place]]:
             return None
         step = self._step(place)
         assert step is not None
         state = self._read(row.reshape(1, -1), place, np.zeros(1, np.int64))[0]
-        return (
-            step.aggregate.eval(state, *results)
-            if isinstance(step.aggregate, Dependent)
-            else (step.aggregate.eval(state))
-        )
+        return self._eval(binding, step.aggregate, state, *(results if isinstance(step.aggregate, Dependent) else ()))
+
+    def _eval(self, binding: Binding, aggregate: Incremental | Virtual, *arguments: Any) -> Any:
+        try:
+            return aggregate.eval(*arguments)
+        except Exception as error:
+            _tell(error, binding)
+            raise
 
     # -- code -----------------------------------------------------------------------------------------------------
 
     def _step(self, place: int) -> _Step | None:
         """How an aggregate is computed; None if that is not possible here."""
         step = self._steps.get(place)
-        if step is None:
+        if step is None or type(step.aggregate) is not find(self.kept[place].binding.id):  # code may be replaced
+            step = None
             try:
                 step = self._steps[place] = self._made(place)
             except (NotFoundError, InputError) as error:
@@ -369,11 +373,18 @@ class States:
 
     def _fail(self, place: int, error: Exception) -> None:
         if self._strict:
+            _tell(error, self.kept[place].binding)
             raise error
         binding = self.kept[place].binding
         if binding not in self._complained:
             self._complained.add(binding)
             _LOG.warning("the aggregate %s is not kept up to date: %s", binding.name, error)
+
+
+def _tell(error: Exception, binding: Binding) -> None:
+    """Say of which aggregate an error is that its code raised; errors of ours tell that themselves."""
+    if not isinstance(error, TidelogError):
+        error.add_note(f"raised by the code of the aggregate {binding.name} ({binding.id})")
 
 
 def _with(length: int, states: npt.NDArray[Any], *dependencies: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
@@ -415,11 +426,12 @@ def available(stored: pa.Schema, time: str, bindings: Sequence[Binding]) -> Stat
 
     Streams are opened and written without the code of their aggregates.
     """
-    usable = []
+    usable: dict[StoredState, None] = {}
     for binding in bindings:
         try:
-            States.of(stored, time, [binding])
-            usable.append(binding)
+            more = {**usable, **dict.fromkeys(States.of(stored, time, [binding]).kept)}
+            States(stored, time, tuple(more))  # which are not too wide together
+            usable = more
         except (NotFoundError, InputError) as error:
             _LOG.warning("new splits will be without the aggregate %s: %s", binding.name, error)
-    return States.of(stored, time, usable)
+    return States(stored, time, tuple(usable))

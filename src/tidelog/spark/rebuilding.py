@@ -93,9 +93,10 @@ def _plan_rebuilding(
         if aggregates:
             found.attach(aggregates)
         manifest = found.manifests.load()
-        layout = Site.of(found.manifests).layout
-    within = Interval() if range is None else manifest.schema.clock.interval(*range)
-    return [(info.name, info.bytes) for info in to_rebuild(manifest, layout, within)], layout.states.digest
+        site = Site.of(found.manifests)
+        within = Interval() if range is None else manifest.schema.clock.interval(*range)
+        splits = [(info.name, info.bytes) for info in to_rebuild(site, manifest, within)]
+    return splits, site.layout.states.digest
 
 
 def _rebuild_in_task(

@@ -129,7 +129,7 @@ class StreamOptions:
                     schema.index(column)
                 except NotFoundError as error:
                     raise InputError(f"option user_aggregates: {binding.name}: {error}", column=column) from None
-            _check_computable(binding, schema)
+        _check_computable(self.user_aggregates, schema)
 
     def split_ticks(self, clock: Clock) -> int | None:
         """The length of a regular split on a clock."""
@@ -280,16 +280,25 @@ def read_bindings(values: object) -> tuple[Binding, ...]:
     return tuple(found)
 
 
-def _check_computable(binding: Binding, schema: Schema) -> None:
-    """Raise :class:`InputError` if an aggregate cannot be applied to its columns; its code need not be here."""
+def _check_computable(bindings: Sequence[Binding], schema: Schema) -> None:
+    """Raise :class:`InputError` if aggregates cannot be applied to their columns, or not all be kept at once.
+
+    Those whose code is not here are taken for granted.
+    """
+    if not bindings:
+        return
     from tidelog.index.states import States  # with all of the index, which few who read options need
 
-    try:
-        States.of(schema.arrow, schema.time, [binding])
-    except InputError as error:
-        raise InputError(f"option user_aggregates: {binding.name}: {error}") from None
-    except NotFoundError:
-        pass
+    known = []
+    for binding in bindings:
+        try:
+            States.of(schema.arrow, schema.time, [binding])
+        except InputError as error:
+            raise InputError(f"option user_aggregates: {binding.name}: {error}") from None
+        except NotFoundError:
+            continue
+        known.append(binding)
+    States.of(schema.arrow, schema.time, known)
 
 
 def _check_integer(name: str, value: object, smallest: int, largest: int | None = None) -> None:

@@ -7,15 +7,18 @@ done: whoever is interrupted, by a crash too, begins again and finds less to do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tidelog.index.entries import entry_dtype
 from tidelog.index.layout import Layout
+from tidelog.index.states import States
+from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.manifest import Manifest, ManifestLog
-from tidelog.store.opensplit import Site, renewed
+from tidelog.store.opensplit import Site, closed_tree, renewed
 from tidelog.store.rewriting import Rewritten, rewrite, unless_overtaken
 from tidelog.store.split_info import SplitInfo
 
@@ -28,18 +31,22 @@ def rebuild(site: Site, manifests: ManifestLog) -> Iterator[Rewritten]:
     """
     manifest = manifests.load()
     site = renewed(site, manifest)
-    for old in to_rebuild(manifest, site.layout):
+    for old in to_rebuild(site, manifest):
         done = rebuild_split(site, manifests, old.name)
         if done is not None:
             yield done
 
 
-def to_rebuild(manifest: Manifest, layout: Layout, within: Interval = ALL_TIME) -> list[SplitInfo]:
-    """The splits in an interval whose trees lack aggregates that a layout keeps, oldest first."""
+def to_rebuild(site: Site, manifest: Manifest, within: Interval = ALL_TIME) -> list[SplitInfo]:
+    """The splits in an interval whose trees lack aggregates that new ones of a site would keep, oldest first."""
+    lacks_code = _lacks_code(site)
     return [
         info
         for info in sorted(manifest.splits.values(), key=lambda info: (info.time_min, info.seq_min))
-        if info.kind != "reduced" and within.overlaps(info.interval) and not is_complete(info, layout)
+        if info.kind != "reduced"
+        and within.overlaps(info.interval)
+        and not is_complete(site, info)
+        and not (lacks_code and _has_more(site, info))
     ]
 
 
@@ -53,14 +60,56 @@ def rebuild_split(site: Site, manifests: ManifestLog, name: str) -> Rewritten | 
     return unless_overtaken(manifests, [name], anew)
 
 
-def is_complete(info: SplitInfo, layout: Layout) -> bool:
-    """Whether the tree of a split knows the states of all aggregates that a layout keeps, and keeps no others."""
-    states = layout.states
-    if info.states != states.digest:
-        return False
+def is_complete(site: Site, info: SplitInfo) -> bool:
+    """Whether queries find the states of all aggregates that new trees keep in the tree of a split, and no others."""
+    states, layout = site.layout.states, site.layout
+    if site.history is not None and info.schema != site.version:
+        layout = site.history.layout_of(info.schema)
+        if not _same_columns(states, layout, site.layout):
+            return False
+        then = dict(zip(layout.schema.names, site.history.schemas[info.schema].names, strict=True))
+        kept = [replace(each, binding=each.binding.renamed(then)) for each in states.kept]
+        states = States(layout.stored, layout.schema.time, kept)
+    return info.states == states.digest and _knows(info, layout, states, states)
+
+
+def _same_columns(states: States, before: Layout, after: Layout) -> bool:
+    """Whether what states are computed of has the same types under another version of the schema."""
     if not states.words:
         return True
+    types = {field.name: field.type for field in before.stored}
+    return all(types.get(name) == after.stored.field(name).type for name in states.columns)
+
+
+def _knows(info: SplitInfo, layout: Layout, own: States, wanted: States) -> bool:
+    """Whether the manifest knows some of a split's own states; then all of its tree does."""
+    if not wanted.words:
+        return True
     before = entry_dtype(len(layout.kinds)).itemsize
-    if len(info.entry) != before + 8 * states.words:
+    if len(info.entry) != before + 8 * own.words:
         return False
-    return not states.is_unknown(np.frombuffer(info.entry, np.uint64, states.words, before).reshape(1, -1))[0]
+    words = np.frombuffer(info.entry, np.uint64, own.words, before)
+    return not wanted.is_unknown(words[own.words_of(wanted)].reshape(1, -1))[0]
+
+
+def _lacks_code(site: Site) -> bool:
+    """Whether new trees are without aggregates of the stream, because their code is not here."""
+    layout = site.layout
+    try:
+        wanted = States.of(layout.stored, layout.schema.time, site.options.user_aggregates)
+    except (InputError, NotFoundError):
+        return True
+    return not layout.states.has_all(wanted)
+
+
+def _has_more(site: Site, info: SplitInfo) -> bool:
+    """Whether the tree of a split has all that new ones would keep, beside states that would be lost with it."""
+    try:
+        tree, reader = closed_tree(site, info)
+    except NotFoundError:  # it has left meanwhile
+        return True
+    with reader:
+        own, wanted = tree.layout.states, site.layout.states
+        if not own.has_all(wanted) or not _same_columns(wanted, tree.layout, site.layout):
+            return False
+        return _knows(info, tree.layout, own, wanted)
