@@ -208,8 +208,8 @@ class TestUserAggregates:
 
     def test_others_are_refused_but_for_whole_splits_with_states(self, medium: RecordingMedium) -> None:
         stream = create(medium)
-        stream.attach("last(n)")
         stream.coarsen(10_000)
+        stream.attach("last(n)")
         with pytest.raises(GrainError, match="that were kept"):
             stream.aggregate(None, None, "last(n)")
         load(stream, [5001])

@@ -22,7 +22,7 @@ from tidelog.aggregates import Incremental, register, unregister
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.index import states
-from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.errors import GrainError, InputError, LockedError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.rebuilding import rebuild
@@ -168,6 +168,28 @@ def test_every_aggregate_of_every_range(options: dict[str, Any]) -> None:
     with Store(medium, read_only=True) as store:
         for start, end in RANGES:
             compare(store.stream("s"), start, end)
+
+
+@pytest.mark.parametrize("type", [pa.int16(), pa.uint64(), pa.float32(), pa.float64()])
+def test_functions_of_sql_find_the_states_of_all_numbers(type: pa.DataType) -> None:
+    functions = ["stddev", "variance", "stddev_pop", "var_pop"]
+    values = [None if index % 7 == 3 else index * index % 101 for index in range(100)]
+    schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", type)])
+    with Store(MemoryMedium()) as store:
+        texts = [f"{function}(x)" for function in functions]
+        stream = store.create_stream("s", schema, "ts", **SMALL, split=30, user_aggregates=texts)
+        stream.append(pa.table([list(range(100)), pa.array(values, type)], schema=schema))
+        for start, end in [(0, 100), (13, 77), (5, 6), (3, 4)]:
+            found = list(stream.aggregate(start, end, texts).values())
+            some = [value for value in values[start:end] if value is not None]
+            expected: list[Any] = [None] * 4
+            if len(some) > 1:
+                expected[:2] = [statistics.stdev(some), statistics.variance(some)]
+            if some:
+                expected[2:] = [statistics.pstdev(some), statistics.pvariance(some)]
+            assert found == [each if each is None else pytest.approx(each) for each in expected]
+        assert stream.explain(13, 77, texts).count("from the index\n") == 4
+        assert "from events" in stream.explain(13, 77, ["stddev(x + 1)"])
 
 
 def test_conditions_and_moments_go_by_events() -> None:
@@ -475,6 +497,36 @@ def test_another_writer_keeps_what_was_attached_from_its_next_split_on() -> None
         assert "events of 2 of " in other.stream("s").explain(None, None, ["peak(n)"])
 
 
+def test_who_cannot_have_the_tail_attaches_nothing_and_who_does_not_write_gives_it_back() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store, Store(medium) as other:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20)
+        stream.append(table(ordered(30)))
+        stream.flush()
+        for mode in ("new_split", "rebuild"):
+            with pytest.raises(
+                LockedError, match="the splits of stream 's' cannot change while another process writes"
+            ):
+                other.stream("s").attach("peak(n)", mode=mode)  # type: ignore[arg-type]
+        assert stream.manifests.load().options.user_aggregates == ()
+    with Store(medium) as store, Store(medium) as other:
+        assert len(other.stream("s").attach("peak(n)", mode="rebuild")) == 2
+        store.stream("s").append(table([(40, 1.0, 1)]))
+        compare(store.stream("s"), None, None)
+
+
+def test_columns_are_those_of_the_newest_schema() -> None:
+    medium = MemoryMedium()
+    with Store(medium) as store, Store(medium) as other:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL)
+        behind = other.stream("s")
+        stream.evolve(rename={"n": "m"})
+        with pytest.raises(InputError, match="there is no column 'n'"):
+            behind.attach("peak(n)")
+        behind.attach("peak(m)")
+        assert [each.name for each in stream.manifests.load().options.user_aggregates] == ["peak(m)"]
+
+
 def test_what_cannot_be_attached_is_refused() -> None:
     with Store(MemoryMedium()) as store:
         stream = store.create_stream("s", SCHEMA, "ts")
@@ -582,6 +634,82 @@ def test_stats_tell_what_states_cost() -> None:
         plain = store.create_stream("a", SCHEMA, "ts", fanout=8).stats()["node_bytes"]
         wide = store.create_stream("b", SCHEMA, "ts", fanout=8, user_aggregates=["peak(n)"]).stats()["node_bytes"]
         assert wide == plain + 8 * 8 * 3
+
+
+# Reduced and evolved. ---------------------------------------------------------------------------------
+
+
+def test_events_give_what_is_still_lacking_before_they_are_reduced() -> None:
+    medium = MemoryMedium()
+    rows = [(index, float(index % 13), index % 5) for index in range(100)]
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=40, user_aggregates=["peak(n)"])
+        stream.append(table(rows[:10]))
+    with without_code(), Store(medium) as store:
+        store.stream("s").append(table(rows[10:50]))  # whose states are unknown
+    with Store(medium) as store:
+        stream = store.stream("s")
+        stream.append(table(rows[50:]))
+        stream.attach(["last(n)", "bounding_box(x, n)"])
+        stream.flush()
+        assert stream.coarsen(80).rows >= 40
+        found = stream.aggregate(None, None, ["peak(n)", "last(n)", "bounding_box(x, n)"])
+        assert found == {text: EXPECTED[text](rows) for text in found}
+        assert stream.check() == []
+
+
+def test_states_without_code_survive_the_events_they_are_of() -> None:
+    medium = MemoryMedium()
+    rows = [(index, float(index % 13), index % 5) for index in range(100)]
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=40, user_aggregates=["peak(n)"])
+        stream.append(table(rows))
+    with without_code(), Store(medium) as store:
+        stream = store.stream("s")
+        stream.attach("last(n)")  # which the splits lack, but to write them anew would cost what they have
+        assert stream.coarsen(80).rows == 80
+    with Store(medium) as store:
+        assert store.stream("s").aggregate(None, None, ["peak(n)"])["peak(n)"] == EXPECTED["peak(n)"](rows)
+
+
+@pytest.mark.parametrize("is_reduced", [False, True])
+def test_ready_made_states_hold_for_wider_integers(is_reduced: bool) -> None:
+    kept = ["largest(n)", "second_smallest(n)", "last(n)", "stddev(n)", "bounding_box(x, n)", "sum_of_squares(n)"]
+    rows = ordered(100)
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=[*kept, "peak(n)"])
+        stream.append(table(rows))
+        stream.flush()
+        ranges = [(None, None), (0, 60)] if is_reduced else [*RANGES, (7, 55)]
+        if is_reduced:
+            stream.coarsen(60)
+        before = [stream.aggregate(*each, kept) for each in ranges]
+        stream.evolve(widen={"n": pa.int64()}, rename={"x": "y"})
+        asked = [text.replace("(x", "(y") for text in kept]
+        after = [stream.aggregate(*each, asked) for each in ranges]
+        assert [list(each.values()) for each in after] == [list(each.values()) for each in before]
+        assert stream.explain(*ranges[-1], asked).count("from the index\n") == len(asked)
+        numbers = _numbers(rows)
+        assert after[0]["largest(n)"] == max(numbers)
+        assert after[0]["sum_of_squares(n)"] == sum(number * number for number in numbers)
+        if is_reduced:  # an aggregate that does not say so is not taken for such a one
+            with pytest.raises(GrainError):
+                stream.aggregate(None, None, ["peak(n)"])
+
+
+def test_states_of_integers_are_none_of_floats() -> None:
+    rows = ordered(100)
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=["largest(n)", "last(n)"])
+        stream.append(table(rows))
+        stream.flush()
+        stream.evolve(widen={"n": pa.float64()})
+        assert "from events" in stream.explain(3, 90, ["largest(n)"])
+        found = stream.aggregate(None, None, ["largest(n)", "last(n)"])
+        assert found == {"largest(n)": float(max(_numbers(rows))), "last(n)": EXPECTED["last(n)"](rows)}
+        assert len(stream.attach([], mode="rebuild")) == 5
+        assert stream.explain(3, 90, ["largest(n)"]).startswith("largest(n): from the index\n")
+        assert stream.aggregate(None, None, ["largest(n)", "last(n)"]) == found
 
 
 # Crashes. ---------------------------------------------------------------------------------------------

@@ -75,6 +75,11 @@ class Aggregate(ABC):
     """Whether rows with nulls count, so that columns come as masked arrays."""
     by_place: ClassVar[bool] = False
     """Whether ``init`` gets two more columns behind its own: times and sequence numbers, both 64-bit integers."""
+    by_value: ClassVar[bool] = False
+    """Whether states of integers, or of texts, hold as well when the column has got a wider type of these.
+
+    Then old trees answer with their states, and ``init`` may get values of the narrower type.
+    """
     is_reproducible: ClassVar[bool] = True
     """Whether equal rows give equal states, but for the last bits of floats; ``check()`` then compares them."""
 

@@ -22,6 +22,8 @@ _LONG: Final = 256
 class _Extreme(Incremental):
     """One value of those that compare; its state is the value."""
 
+    by_value = True
+
     def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
         super().__init__(types, **parameters)
         self.state = number_type(self.name, types[0])
@@ -68,6 +70,8 @@ class _Second(Dependent):
 
     The state is the value, and whether there is one: it is None for a single row. (spec/event-store.md 3.4)
     """
+
+    by_value = True
 
     def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
         super().__init__(types, **parameters)
@@ -192,6 +196,7 @@ class BoundingBox(Incremental):
     Positions with a coordinate that is NaN are outside of everything and left out; without others there is no box.
     """
 
+    by_value = True
     name = "bounding_box"
     id = f"{_MODULE}:bounding_box"
     arity = 2

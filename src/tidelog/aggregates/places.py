@@ -18,6 +18,7 @@ _MODULE = "tidelog.aggregates"
 class _AtEnd(Incremental):
     """The value of the row at an end of the order, None if it is null there."""
 
+    by_value = True
     by_place = True
     sees_nulls = True
     last = True

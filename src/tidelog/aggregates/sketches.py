@@ -43,6 +43,7 @@ def _library() -> Any:
 class _Sketch(Incremental):
     """Serialised sketches in states of a fixed width: their length and their bytes."""
 
+    by_value = True
     is_reproducible = False
 
     def __init__(self, types: Sequence[pa.DataType], width: int) -> None:

@@ -28,6 +28,7 @@ _LARGEST_LOG: Final = math.log(sys.float_info.max)
 class _Total(Incremental):
     """The sum of something of each row, as a double."""
 
+    by_value = True
     state = np.dtype("<f8")
 
     def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
@@ -103,6 +104,7 @@ class SumOfLogarithms(_Total):
 class Rows(Incremental):
     """How many rows have values in the column."""
 
+    by_value = True
     name = "row_count"
     id = f"{_MODULE}:row_count"
     state = np.dtype("<i8")
@@ -150,6 +152,7 @@ class Moments(Incremental):
     Merged as Chan, Golub and LeVeque do, so nothing is lost to large means (spec/event-store.md 3.4).
     """
 
+    by_value = True
     name = "moments"
     id = f"{_MODULE}:moments"
     state = np.dtype([("n", "<f8"), ("mean", "<f8"), ("m2", "<f8")])

@@ -306,17 +306,24 @@ class Stream(Queries):
             raise InputError(f"found mode {mode!r}; expected one of {', '.join(map(repr, ATTACH_MODES))}")
         self._check_writable()
         bindings = read_bindings(several(aggregates))
-        # What cannot be computed is refused before anything is changed.
-        States.of(self._site.layout.stored, self.schema.time, bindings)
-        with self._mutex:
-            self._renew(self._manifests.commit(partial(attachment, bindings)))
-            if mode != "next_split":
-                tail = self._writer()
-                self._append_rows()
-                tail.new_split()
-        if mode != "rebuild":
+        if mode == "next_split":
+            with self._mutex:
+                self._attach(bindings)
+            return []
+        # The tail comes first: who cannot have it is refused before anything is changed.
+        with self._mutex, self._holding_tail("the splits") as tail:
+            self._attach(bindings)
+            self._append_rows()
+            tail.new_split()
+        if mode == "new_split":
             return []
         return [info.name for done in rebuild(self._site, self._manifests) for info in done.added]
+
+    def _attach(self, bindings: Sequence[Binding]) -> None:
+        self._adopt_newest()
+        # What cannot be computed is refused before anything is changed.
+        States.of(self._site.layout.stored, self.schema.time, bindings)
+        self._renew(self._manifests.commit(partial(attachment, bindings)))
 
     def detach(self, aggregates: str | Binding | Sequence[str | Binding]) -> None:
         """Keep no states of some user-defined aggregates any more, from the next split on.
@@ -358,7 +365,7 @@ class Stream(Queries):
         aside = self._find_aside() if self.options.too_late == "aside" else None
         with ExitStack() as resources:
             if aside is not None:
-                resources.enter_context(aside._holding_tail())
+                resources.enter_context(aside._holding_tail("the schema"))
 
             def step() -> tuple[Schema, Renames]:
                 wanted, renames = wanted_schema(self.schema, schema, **changes)
@@ -386,10 +393,10 @@ class Stream(Queries):
             self._change_schema(step)
 
     @contextmanager
-    def _holding_tail(self) -> Iterator[Tail]:
+    def _holding_tail(self, what: str) -> Iterator[Tail]:
         """Keep the tail lock; those who did not have it before give it up again.
 
-        Raises :class:`LockedError` if another process has it.
+        Raises :class:`LockedError`, which says that this cannot change, if another process has it.
         """
         with self._mutex:
             was_open = self._tail is not None
@@ -397,7 +404,7 @@ class Stream(Queries):
                 tail = self._writer()
             except LockedError as error:
                 raise LockedError(
-                    f"the schema of stream {self.name!r} cannot change while another process writes it ({error}); let "
+                    f"{what} of stream {self.name!r} cannot change while another process writes it ({error}); let "
                     "that one do it, or close it there first"
                 ) from error
         try:
@@ -411,7 +418,7 @@ class Stream(Queries):
 
     def _change_schema(self, step: Callable[[], tuple[Schema, Renames]]) -> None:
         """Go on with the schema that ``step``, called when it cannot change any more, says, and the renames to it."""
-        with self._mutex, self._holding_tail() as tail:
+        with self._mutex, self._holding_tail("the schema") as tail:
             self._append_rows()
             if self._gate is not None:
                 self._gate.flush()

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.aggregates.base import Aggregate, Dependent, Incremental, Virtual
-from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by
+from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by, revision
 from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
 from tidelog.model.errors import InputError, NotFoundError, TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
@@ -419,6 +420,49 @@ def _type_of(stored: pa.Schema, name: str) -> pa.DataType:
     if not is_supported(type):
         raise InputError(f"no aggregates can be computed of columns of {type}, such as {name!r}", column=name)
     return type
+
+
+def still_holds(each: StoredState, before: pa.Schema, after: pa.Schema) -> bool:
+    """Whether states of an aggregate hold for the same rows under another version of the schema, of the same names."""
+    names = each.binding.columns
+    old, new = (tuple(_found(schema, name) for name in names) for schema in (before, after))
+    if None in old or None in new:
+        return False
+    return old == new or _has_same_states(each.binding, old, new, revision())
+
+
+_KNOWN_TYPES: Final = 1024
+
+
+@lru_cache(_KNOWN_TYPES)
+def _has_same_states(
+    binding: Binding, before: tuple[pa.DataType, ...], after: tuple[pa.DataType, ...], _revision: int
+) -> bool:
+    """Whether an aggregate makes the same states of the same values in columns of other types."""
+    kind = find(binding.id)
+    if kind is None or not kind.by_value or not all(map(_same_values, before, after)):
+        return False
+    try:
+        named = [dict(zip(binding.columns, types, strict=True)) for types in (before, after)]
+        old, new = (instance(binding, types.__getitem__) for types in named)
+    except (NotFoundError, InputError):
+        return False
+    return isinstance(old, Incremental) and isinstance(new, Incremental) and old.state == new.state
+
+
+def _found(schema: pa.Schema, name: str) -> pa.DataType | None:
+    index = schema.get_field_index(name)
+    return None if index < 0 else schema.field(index).type
+
+
+def _same_values(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether values of two types are the same but for how wide they are stored."""
+    if pa.types.is_integer(before) and pa.types.is_integer(after):
+        return True
+    return before == after or {before, after} in (
+        {pa.string(), pa.large_string()},
+        {pa.binary(), pa.large_binary()},
+    )
 
 
 def available(stored: pa.Schema, time: str, bindings: Sequence[Binding]) -> States:

@@ -1,8 +1,9 @@
 """Cutting the levels below one off the trees of old splits, so that they stay answerable at a coarser grain.
 
 A split all of whose events are before a time is replaced by a reduced one (:mod:`tidelog.store.reduced`). What was
-deleted of it is left out first, by writing it anew, for entries cannot be taken apart. The file is durable before the
-commit that swaps it in, which fails if the split has left, or something of it was deleted, meanwhile.
+deleted of it is left out first, by writing it anew, for entries cannot be taken apart; and so it gets states of
+user-defined aggregates that it lacks, for without events they cannot be computed any more. The file is durable before
+the commit that swaps it in, which fails if the split has left, or something of it was deleted, meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tidelog.model.errors import ConflictError, GrainError, NotFoundError
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.rebuilding import lacks_states
 from tidelog.store.reduced import SUFFIX, Reduced, read_reduced, write_reduced
 from tidelog.store.retention import give_up
 from tidelog.store.rewriting import rewrite
@@ -62,12 +64,13 @@ def coarsen(
     """
     splits = rows = size_before = size_after = 0
     manifest = manifests.load()
+    site = site.at(manifest)
     # In this order: rows are in the journal before they are in a closed split, so what is asked for now has the numbers
     # of all those in the manifest; asked before it, rows of a split that was closed in between would be missed.
     for split in to_coarsen(manifest, before, SeqSet(journaled())):
         if not may_go_on():
             break
-        for old in _without_deleted(site, manifests, split):
+        for old in _ready(site, manifests, split):
             new = _reduce(site, manifests, old, grain)
             if new is not None:
                 splits += 1
@@ -77,9 +80,9 @@ def coarsen(
     return Coarsened(splits, rows, size_before, size_after)
 
 
-def _without_deleted(site: Site, manifests: ManifestLog, split: SplitInfo) -> Iterable[SplitInfo]:
-    """A split, or what is left of it when rows that are deleted are left out."""
-    if not _is_touched(manifests.load(), split):
+def _ready(site: Site, manifests: ManifestLog, split: SplitInfo) -> Iterable[SplitInfo]:
+    """A split, or what is written in its place if rows of it are deleted, or its tree lacks states."""
+    if not _is_touched(manifests.load(), split) and not lacks_states(site, split):
         return (split,)
     try:
         width = site.options.split_ticks(site.layout.schema.clock) if split.boundary is not None else None

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries, Words, empty, entry_dtype
 from tidelog.index.layout import Layout
-from tidelog.index.states import States
+from tidelog.index.states import States, still_holds
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
@@ -63,15 +63,6 @@ class _Translation:
         """Whether translated entries know all that entries know of columns of the new layout."""
         return all(column in self.exact or column not in self.sources for column in columns.tolist())
 
-    def keeps(self, names: Sequence[str]) -> bool:
-        """Whether columns have the same types under both, so that whatever was computed of them still holds."""
-        places = [self._new.index(name) for name in names if name in self._new.stored.names]
-        same = [each for each in places if each in self.sources and self._is_same(each)]
-        return len(same) == len(names)
-
-    def _is_same(self, index: int) -> bool:
-        return bool(self._old.types[self.sources[index]] == self._new.types[index])
-
     def columns(self, columns: Ints) -> Ints:
         """Where the old layout has columns of the new one, as far as it has them."""
         return np.array([self.sources[each] for each in columns.tolist() if each in self.sources], np.int64)
@@ -106,7 +97,8 @@ class EvolvedPart(TreePart):
         self._part = part
         self._plain = layout.with_states(())
         self._translation = _Translation(part.layout, self._plain)
-        kept = [each for each in part.layout.states.kept if self._translation.keeps(each.binding.columns)]
+        stored = part.layout.stored
+        kept = [each for each in part.layout.states.kept if still_holds(each, stored, layout.stored)]
         self._layout = self._plain.with_states(kept) if kept else self._plain
         self.info = part.info
         self.base = part.base

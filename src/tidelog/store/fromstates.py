@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
+import pyarrow as pa
 
 from tidelog.aggregates import Binding
 from tidelog.expr import AggregateCall, UserCall
-from tidelog.expr.tree import Column
+from tidelog.expr.tree import Cast, Column, Expression
 from tidelog.expr.usercalls import ready_made
 from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
@@ -60,8 +61,8 @@ class StateQuestion:
                 continue
             if isinstance(call, UserCall):
                 self._asks.append(_Ask(position, call.binding, call.states, False))
-            elif isinstance(call.argument, Column):
-                binding = ready_made(call.function, call.argument.name)
+            elif (column := _plain_column(call.argument)) is not None:
+                binding = ready_made(call.function, column)
                 needs = None if binding is None else self._states([binding])
                 if binding is not None and needs is not None:
                     self._asks.append(_Ask(position, binding, needs, True))
@@ -127,6 +128,16 @@ class StateQuestion:
                 self._shares.clear()
             self._shares[plan, kept] = found
         return found
+
+
+def _plain_column(argument: Expression | None) -> str | None:
+    """The column that a function of SQL is applied to, if that is all of its argument.
+
+    Functions that take doubles have other numbers cast; aggregates with states do the same.
+    """
+    if isinstance(argument, Cast) and argument.implicit and argument.type == pa.float64():
+        argument = argument.operand
+    return argument.name if isinstance(argument, Column) else None
 
 
 _KNOWN_SHARES: Final = 256

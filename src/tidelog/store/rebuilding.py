@@ -14,7 +14,7 @@ import numpy as np
 
 from tidelog.index.entries import entry_dtype
 from tidelog.index.layout import Layout
-from tidelog.index.states import States
+from tidelog.index.states import States, still_holds
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.store.manifest import Manifest, ManifestLog
@@ -46,8 +46,16 @@ def to_rebuild(site: Site, manifest: Manifest, within: Interval = ALL_TIME) -> l
         if info.kind != "reduced"
         and within.overlaps(info.interval)
         and not is_complete(site, info)
-        and not (lacks_code and _has_more(site, info))
+        and not (lacks_code and _has_all(site, info))
     ]
+
+
+def lacks_states(site: Site, info: SplitInfo) -> bool:
+    """Whether the tree of a split lacks states that it would have if it was written anew.
+
+    If the code of an aggregate is not here it does not, for that would cost it the states it has.
+    """
+    return not is_complete(site, info) and not _lacks_code(site) and not _has_all(site, info)
 
 
 def rebuild_split(site: Site, manifests: ManifestLog, name: str) -> Rewritten | None:
@@ -65,20 +73,12 @@ def is_complete(site: Site, info: SplitInfo) -> bool:
     states, layout = site.layout.states, site.layout
     if site.history is not None and info.schema != site.version:
         layout = site.history.layout_of(info.schema)
-        if not _same_columns(states, layout, site.layout):
+        if not all(still_holds(each, layout.stored, site.layout.stored) for each in states.kept):
             return False
         then = dict(zip(layout.schema.names, site.history.schemas[info.schema].names, strict=True))
         kept = [replace(each, binding=each.binding.renamed(then)) for each in states.kept]
         states = States(layout.stored, layout.schema.time, kept)
     return info.states == states.digest and _knows(info, layout, states, states)
-
-
-def _same_columns(states: States, before: Layout, after: Layout) -> bool:
-    """Whether what states are computed of has the same types under another version of the schema."""
-    if not states.words:
-        return True
-    types = {field.name: field.type for field in before.stored}
-    return all(types.get(name) == after.stored.field(name).type for name in states.columns)
 
 
 def _knows(info: SplitInfo, layout: Layout, own: States, wanted: States) -> bool:
@@ -102,14 +102,13 @@ def _lacks_code(site: Site) -> bool:
     return not layout.states.has_all(wanted)
 
 
-def _has_more(site: Site, info: SplitInfo) -> bool:
-    """Whether the tree of a split has all that new ones would keep, beside states that would be lost with it."""
+def _has_all(site: Site, info: SplitInfo) -> bool:
+    """Whether the tree of a split has all states that new ones would keep, beside others."""
     try:
         tree, reader = closed_tree(site, info)
     except NotFoundError:  # it has left meanwhile
         return True
     with reader:
         own, wanted = tree.layout.states, site.layout.states
-        if not own.has_all(wanted) or not _same_columns(wanted, tree.layout, site.layout):
-            return False
-        return _knows(info, tree.layout, own, wanted)
+        hold = all(still_holds(each, tree.layout.stored, site.layout.stored) for each in wanted.kept)
+        return hold and own.has_all(wanted) and _knows(info, tree.layout, own, wanted)
