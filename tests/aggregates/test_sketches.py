@@ -75,6 +75,35 @@ def test_estimates_of_streams_are_within_their_errors(kind: str) -> None:
         assert misses <= 3
 
 
+@pytest.mark.parametrize(("k", "lg_k", "lg_size"), [(20, 6, 5), (64, 9, 6), (800, 14, 9)])
+@pytest.mark.parametrize("kind", ["random", "rising", "ties"])
+def test_errors_are_those_stated_for_parameters(kind: str, k: int, lg_k: int, lg_size: int) -> None:
+    data = rows(kind).slice(0, 20_000)
+    with Store(MemoryMedium()) as store:
+        kept = [
+            f"quantile_sketch(x, {k})",
+            f"approx_count_distinct(n, {lg_k})",
+            f"approx_top_k(n, 20, {lg_size})",
+        ]
+        stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=100, fanout=2, user_aggregates=kept)
+        stream.append(data)
+        values = np.sort(data["x"].to_numpy())
+        for fraction in (0.05, 0.5, 0.95):
+            text = f"approx_quantile(x, {fraction}, {k})"
+            found = stream.aggregate(None, None, text)[text]
+            ranks = [np.searchsorted(values, found, side) / len(values) for side in ("left", "right")]
+            assert max(ranks[0] - fraction, fraction - ranks[1]) <= 2 * 2.3 / k**0.97  # stated for 99 of 100
+        _, distinct, top = stream.aggregate(None, None, kept).values()
+        exact = len(data["n"].unique())
+        assert abs(distinct - exact) <= 4 * 1.04 / math.sqrt(1 << lg_k) * exact + 0.5
+        numbers, counts = np.unique(data["n"].to_numpy(), return_counts=True)
+        times = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        error = 3.5 / (1 << lg_size) * data.num_rows
+        assert all(item["lower"] <= times[item["value"]] <= item["upper"] for item in top)
+        assert all(item["upper"] - item["lower"] <= error for item in top)
+        assert {number for number, count in times.items() if count > error} <= {item["value"] for item in top}
+
+
 def _check_top(found: list[dict[str, Any]], values: list[Any], count: int, width: int = 32) -> None:
     cut = [value.encode()[:width].decode() if isinstance(value, str) else value for value in values]
     exact = {value: cut.count(value) for value in {item["value"] for item in found}}

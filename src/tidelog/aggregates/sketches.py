@@ -104,7 +104,7 @@ class QuantileSketch(_Sketch):
     """A KLL sketch of the values, as doubles, for :class:`ApproxQuantile`; NaN are left out.
 
     ``k`` trades size for error. The rank of an estimated quantile is off by no more than 1.33 % of the rows for
-    ``k = 200``, by 2.6 % for 100, with a probability of 99 %; in general by about ``2.3 / k ** 0.9``.
+    ``k = 200``, by 2.6 % for 100, with a probability of 99 %; in general by about ``2.3 / k ** 0.97``.
     """
 
     name = "quantile_sketch"
