@@ -256,6 +256,19 @@ def test_hundreds_of_splits_are_merged_in_groups() -> None:
         assert store.stream("s").explain(3, 390, ["peak(n)"]).startswith("peak(n): from the index\n")
 
 
+def test_ranges_between_the_rows_of_a_loaded_split_are_empty() -> None:
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["last(n)", "first(x)"])
+        stream.append(table([(-5, 1.0, 1)]))  # so that the loaded rows have other numbers than in their file
+        stream.flush()
+        writer = BulkWriter(stream.site)
+        for batch in table([(0, 2.0, 2), (100, 3.0, None)]).to_batches():
+            writer.append(batch)
+        commit_bulk(stream.manifests, writer.finish())
+        for start, end in [(10, 20), (0, 100), (1, 101), (None, None)]:
+            compare(stream, start, end)
+
+
 def test_readers_find_the_states_of_an_open_split_once() -> None:
     medium = MemoryMedium()
     with Store(medium) as store:

@@ -409,7 +409,7 @@ def _states(aggregate: Aggregate, states: Any, runs: int) -> Words:
         raise InputError(
             f"{aggregate.id} gave {array.shape} states of {array.dtype}; expected {runs} of {aggregate.state}"
         )
-    return np.ascontiguousarray(array).view(np.uint64).reshape(runs, -1)
+    return np.ascontiguousarray(array).view(np.uint64).reshape(runs, array.dtype.itemsize // 8)
 
 
 def _type_of(stored: pa.Schema, name: str) -> pa.DataType:
