@@ -237,6 +237,10 @@ def test_streams_open_without_the_library(monkeypatch: pytest.MonkeyPatch, caplo
         stream = store.stream("s")
         assert len(stream) == ROWS
         stream.append(rows("ties").slice(0, 9000))
-        with pytest.raises(ValueError, match="need the library datasketches"):
+        with pytest.raises(NotFoundError, match="need the library datasketches"):
             stream.aggregate(None, None, ["approx_quantile(x, 0.5)"])
         assert "without the aggregate" in caplog.text
+        stream.evolve(add={"more": pa.int8()}, rename={"x": "y"})
+        stream.compact()
+        assert stream.check() == []
+        assert len(stream) == ROWS + 9000

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidelog.aggregates import Binding, find
+from tidelog.aggregates import Binding
 from tidelog.engine.altering import (
     attachment,
     detachment,
@@ -26,7 +26,6 @@ from tidelog.engine.maintainer import Account
 from tidelog.engine.queries import Queries
 from tidelog.engine.questions import Questions
 from tidelog.engine.toolate import AsideNeeded, Gate
-from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.model import to_batches
 from tidelog.model.errors import (
@@ -427,8 +426,7 @@ class Stream(Queries):
                 return
             options = self.options.with_renamed(dict(renames))
             # What could not be computed of the new columns is refused before anything is changed.
-            known = [each for each in options.user_aggregates if find(each.id) is not None]
-            States.of(Layout(wanted).stored, wanted.time, known)
+            options.check(wanted)
             lock = tail.evolve(partial(evolution, wanted, renames))
             self._tail = None
             self._adopt(self._site.at(self._manifests.load()))

@@ -14,7 +14,7 @@ from tidelog.expr.parse import Binder
 from tidelog.expr.predicate import Masker, masker
 from tidelog.expr.tree import Expression
 from tidelog.index.states import States
-from tidelog.model.errors import InputError, NotFoundError, did_you_mean
+from tidelog.model.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -83,7 +83,11 @@ class UserCall:
 def user_call(
     binder: Binder, kind: type[Aggregate], call: exp.Expression, where: Expression | None, schema: pa.Schema, time: str
 ) -> UserCall:
-    """What a call of a user-defined aggregate says, over columns of a schema; raises :class:`ExpressionError`."""
+    """What a call of a user-defined aggregate says, over columns of a schema.
+
+    Raises :class:`ExpressionError` for what cannot be computed of them, and :class:`NotFoundError` if something that
+    the aggregate depends on is not here.
+    """
     from sqlglot import exp
 
     columns: list[str] = []
@@ -96,7 +100,7 @@ def user_call(
     try:
         binding = bind_positional(kind, columns, values)
         states = States.of(schema, time, [binding], strict=True)
-    except (InputError, NotFoundError) as error:
+    except InputError as error:
         raise binder.error(str(error), call) from None
     return UserCall(binding, where, states, None if where is None else masker(where))
 
@@ -131,7 +135,7 @@ def parse_binding(text: str) -> Binding:
             values.append(_value(binder, argument))
     try:
         return bind_positional(kind, columns, values)
-    except (InputError, NotFoundError) as error:
+    except InputError as error:
         raise binder.error(str(error), call) from None
 
 
