@@ -24,6 +24,7 @@ from tidelog.engine.stream import Stream
 from tidelog.index import states
 from tidelog.model.errors import GrainError, InputError, LockedError, NotFoundError
 from tidelog.model.interval import Interval
+from tidelog.store import splittrees
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.rebuilding import rebuild
 
@@ -233,6 +234,32 @@ def test_splits_that_are_whole_are_answered_by_the_manifest() -> None:
         blocks = stream.stats()["blocks_read"]
         assert stream.aggregate(20, 360, ["peak(n)"])["peak(n)"] is not None
         assert stream.stats()["blocks_read"] == blocks
+
+
+@pytest.mark.parametrize("change", [{}, {"add": {"more": pa.int8()}}, {"widen": {"n": pa.int64()}}])
+def test_of_whole_splits_one_is_opened_whatever_became_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    medium = MemoryMedium()
+    kept = ["last(n)", "second_largest(x)", "bounding_box(x, n)"]
+    with Store(medium) as store:
+        stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=kept)
+        stream.append(table(ordered(400)))
+        rows = rows_of(stream, 20, 360)
+        if change:
+            stream.evolve(**change)
+    opened: list[str] = []
+    real = splittrees.closed_tree
+
+    def watched(site: Any, info: Any) -> Any:
+        opened.append(info.name)
+        return real(site, info)
+
+    monkeypatch.setattr(splittrees, "closed_tree", watched)
+    with Store(medium, read_only=True) as store:
+        found = store.stream("s").aggregate(20, 360, kept)
+        assert found == {text: EXPECTED[text](rows) for text in kept}
+        assert len(opened) <= 1  # which tells what others like it keep
 
 
 def test_hundreds_of_splits_are_merged_in_groups() -> None:

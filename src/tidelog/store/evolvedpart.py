@@ -200,4 +200,8 @@ class EvolvedPart(TreePart):
 
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range, a table of one row."""
+        if self._is_whole(start, end) and isinstance(self._part, SplitPart):
+            known = self._part.manifest_states(wanted)
+            if known is not None:
+                return known
         return self._part.states(start, end, wanted, counters)

@@ -33,7 +33,7 @@ class SplitTrees:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._layouts = _layouts(site)
+        self._layouts: dict[int, dict[str, Layout]] = {site.version: _layouts(site)}
         self._lock = threading.Lock()
         self._trees: dict[_Key, TreeReader] = {}
         """Those whose files are open. Others close some of them, so each look at it is one step."""
@@ -44,6 +44,9 @@ class SplitTrees:
     def parts(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
         """The splits of a manifest, read under the schema of a site; opens no file.
 
+        But for splits from before a change of the schema that keep states of user-defined aggregates: of those that
+        keep the same, the first one tells which.
+
         Most are those of the last call: a commit changes few of thousands.
         """
         before, splits, known = self._parts
@@ -52,8 +55,9 @@ class SplitTrees:
         elif splits is manifest.splits:
             return known.values()
         if site is not self._site:
-            learned = self._layouts if site.version == self._site.version else {}
-            self._site, self._layouts = site, {**learned, **_layouts(site)}
+            learned = self._layouts if site.version == self._site.version else {}  # else columns have other names
+            own = {**learned.get(site.version, {}), **_layouts(site)}
+            self._site, self._layouts = site, {**learned, site.version: own}
         parts = {}
         for name, info in manifest.splits.items():
             part = known.get(name)
@@ -66,7 +70,7 @@ class SplitTrees:
         if info.kind == "reduced":
             part = ReducedPart(info, partial(self._reduced, site))
         else:
-            layouts = self._layouts if info.schema == site.version else None
+            layouts = self._layouts.setdefault(info.schema, {})
             part = SplitPart(info, partial(self.tree, site), site.known_layout(info), layouts)
         return under(part, site.layout) if len(manifest.schemas) > 1 else part
 
