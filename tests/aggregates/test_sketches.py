@@ -157,6 +157,21 @@ def test_empty_texts_are_values_too() -> None:
         assert stream.aggregate(None, None, kept)["approx_count_distinct(word)"] == 3
 
 
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()])
+def test_equal_floats_are_one_value(type: pa.DataType) -> None:
+    schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", type)])
+    values = [[0.0], [-0.0], [math.nan, -math.nan], [-0.0, 0.0], [math.inf], [0.5]]  # a leaf each, about
+    flat = [value for leaf in values for value in leaf * (4 // len(leaf))]
+    with Store(MemoryMedium()) as store:
+        kept = ["approx_top_k(x, 3)", "approx_count_distinct(x)"]
+        stream = store.create_stream("s", schema, "ts", leaf_rows=4, fanout=2, user_aggregates=kept)
+        stream.append(pa.table([list(range(len(flat))), pa.array(flat, type)], schema=schema))
+        top, distinct = stream.aggregate(None, None, kept).values()
+        assert distinct == 4
+        assert [item["estimate"] for item in top] == [12, 4, 4]
+        assert top[0] == {"value": 0.0, "estimate": 12, "lower": 12, "upper": 12}
+
+
 @pytest.mark.parametrize(
     ("type", "values"),
     [

@@ -258,7 +258,8 @@ class FrequentSketch(_Sketch):
             texts = [self._cut(text) for text in counted.field("values").to_pylist()]
             weights = counted.field("counts").to_pylist()
         else:
-            distinct, counts = np.unique(values, return_counts=True)
+            # Both zeros are one value, and have one text.
+            distinct, counts = np.unique(values + 0.0 if values.dtype.kind == "f" else values, return_counts=True)
             texts, weights = list(map(repr, distinct.tolist())), counts.tolist()
         _each(sketch.update, texts, weights)
         return bytes(sketch.serialize())
