@@ -87,6 +87,7 @@ def test_errors_are_those_stated_for_parameters(kind: str, k: int, lg_k: int, lg
         ]
         stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=100, fanout=2, user_aggregates=kept)
         stream.append(data)
+        stream.attach([], mode="new_split")  # so that all of them are merged from states of leaves
         values = np.sort(data["x"].to_numpy())
         for fraction in (0.05, 0.5, 0.95):
             text = f"approx_quantile(x, {fraction}, {k})"
@@ -150,6 +151,7 @@ def test_empty_texts_are_values_too() -> None:
         kept = ["approx_count_distinct(word)", "approx_top_k(word, 2)"]
         stream = store.create_stream("s", schema, "ts", leaf_rows=4, fanout=2, user_aggregates=kept)
         stream.append({"ts": list(range(40)), "word": [None if at % 4 == 3 else "" for at in range(40)]})
+        stream.attach([], mode="new_split")
         found = stream.aggregate(None, None, kept)
         assert found["approx_count_distinct(word)"] == 1
         assert found["approx_top_k(word, 2)"] == [{"value": "", "estimate": 30, "lower": 30, "upper": 30}]
@@ -166,6 +168,7 @@ def test_equal_floats_are_one_value(type: pa.DataType) -> None:
         kept = ["approx_top_k(x, 3)", "approx_count_distinct(x)"]
         stream = store.create_stream("s", schema, "ts", leaf_rows=4, fanout=2, user_aggregates=kept)
         stream.append(pa.table([list(range(len(flat))), pa.array(flat, type)], schema=schema))
+        stream.attach([], mode="new_split")  # so that leaves have states of their own
         top, distinct = stream.aggregate(None, None, kept).values()
         assert distinct == 4
         assert [item["estimate"] for item in top] == [12, 4, 4]
