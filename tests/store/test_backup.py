@@ -6,7 +6,7 @@ import hashlib
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tidelog.model.errors import (
     NotFoundError,
     ReadOnlyError,
     StorageError,
+    TidelogError,
 )
 from tidelog.storage import FileMedium
 from tidelog.store.marker import INCOMPLETE, MARKER
@@ -275,6 +276,38 @@ def test_damage_is_found_when_copying_and_before_restoring(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="not completed"):
         tidelog.open(tmp_path / "second", read_only=True)
     with pytest.raises(CorruptionError, match="restore another backup"):
+        tidelog.restore(tmp_path / "backup", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def damaged_journal(backup: Path) -> None:
+    (journal,) = backup.rglob("journal-*")
+    content = bytearray(journal.read_bytes())
+    content[content.index(b"producers")] ^= 1
+    journal.write_bytes(content)
+
+
+def missing_journal(backup: Path) -> None:
+    (journal,) = backup.rglob("journal-*")
+    journal.unlink()
+
+
+def missing_manifest(backup: Path) -> None:
+    max(backup.glob("streams/*/manifest/*.json")).unlink()
+
+
+@pytest.mark.parametrize("harm", [damaged_journal, missing_journal, missing_manifest])
+def test_what_only_the_tail_knew_is_not_lost_unnoticed(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    """Of a backup without it, appends that are sent again would be there twice, or rows would be missing."""
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.create_stream(NAME, table([]).schema, "ts")
+        stream.append(table([(i, i) for i in range(10)]), producer=PRODUCER, number=7)
+        store.backup(tmp_path / "backup")
+    tidelog.restore(tmp_path / "backup", tmp_path / "whole")
+    with tidelog.open(tmp_path / "whole") as store:
+        assert (store.stream(NAME).last_number(PRODUCER), len(store.stream(NAME))) == (7, 10)
+    harm(tmp_path / "backup")
+    with pytest.raises(TidelogError):
         tidelog.restore(tmp_path / "backup", tmp_path / "restored")
     assert not (tmp_path / "restored").exists()
 

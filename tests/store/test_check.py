@@ -54,6 +54,28 @@ def test_a_damaged_journal_is_noticed(tmp_path: Path) -> None:
     assert journal.name in found
 
 
+def test_a_missing_journal_is_noticed(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (journal,) = tmp_path.rglob("journal-*")
+    journal.unlink()
+    (found,) = complaints(tmp_path)
+    assert "is missing" in found
+    assert journal.name in found
+
+
+def test_a_journal_that_was_replaced_is_not_missed(tmp_path: Path) -> None:
+    """What was published may name the one before: a process may have died, or be about to publish."""
+    filled(tmp_path)
+    (journal,) = tmp_path.rglob("journal-*")
+    (published,) = tmp_path.rglob("published")
+    before = published.read_bytes()
+    with tidelog.open(tmp_path, maintenance="manual") as store:
+        store.stream("s").last_number("anybody")  # opens the tail
+    assert not journal.exists()
+    published.write_bytes(before)
+    assert complaints(tmp_path) == []
+
+
 def test_a_damaged_split_is_noticed(tmp_path: Path) -> None:
     filled(tmp_path)
     split = min(tmp_path.rglob("*.tide"))

@@ -1,16 +1,18 @@
 """Copies of a store that are stores themselves, made while others read and write (docs/operations.md).
 
-Every stream is copied as of one snapshot. Closed splits are copied as they are, byte for byte, and the manifest of the
-snapshot becomes the first one of the copy, under its number, so that everything committed keeps its meaning: sequence
-numbers, deletions, transactions, the versions of the schema. What the tail had flushed becomes closed splits, in one
-more commit, and a new journal remembers the last appends of producers. A marker file is there from the first step to
-the last (:mod:`tidelog.store.marker`): what is not complete cannot be opened.
+Every stream is copied as of one snapshot. Closed splits are copied as they are, byte for byte, and what the tail had
+flushed becomes closed splits. The first manifest of the copy is that of the snapshot with these splits, under the next
+number, so that everything committed keeps its meaning: sequence numbers, deletions, transactions, the versions of the
+schema. It is one document: a copy that lost it has no stream, where one that lost a second document would have fewer
+rows and nobody could tell. A new journal remembers the last appends of producers, and a tail record names it, so that
+a copy whose journal is lost or damaged is not taken for a whole one. A marker file is there from the first step to the
+last (:mod:`tidelog.store.marker`): what is not complete cannot be opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self, TypeAlias
@@ -34,13 +36,14 @@ from tidelog.store.memory import MemoryRows
 from tidelog.store.merge import chained
 from tidelog.store.opensplit import OpenSplit, Site
 from tidelog.store.parts import Part, TreePart
+from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import times
 from tidelog.store.schemas import SchemaHistory
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.split_info import SplitInfo, SplitKind
 from tidelog.store.tailjournal import TailJournal
-from tidelog.store.tailstate import tail_path
+from tidelog.store.tailstate import published_path, tail_path
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""
@@ -233,7 +236,12 @@ class _StreamCopy:
         if head is not None:
             directory = tail_path(self._directory)
             self._target.make_directory(directory)
-            TailJournal(self._target, directory, head, None, 1).close()
+            journal = TailJournal(self._target, directory, head, None, 1)
+            journal.close()
+            block = self._snapshot.manifest.tail_block
+            with closing(Publisher(self._target, published_path(self._directory))) as publisher:
+                publisher.publish(TailRecord(journal.name, journal.records, {}, head.next_seq, block))
+                publisher.sync()
             self._target.sync_names(directory)
         return infos
 
@@ -251,11 +259,10 @@ class _StreamCopy:
 
     def _commit(self, infos: Sequence[SplitInfo]) -> None:
         """Add the splits of the tail; forget files that left, which were not copied."""
-        manifests = ManifestLog(self._target, self._directory, clock=self._manifests.clock)
-        manifests.plant(self._snapshot.manifest)
-        self._final: Manifest = manifests.commit(
-            lambda manifest: Change(add=tuple(infos), forget=tuple(manifest.removed))
-        )
+        now, manifest = self._manifests.clock(), self._snapshot.manifest
+        change = Change(add=tuple(infos), forget=tuple(manifest.removed))
+        self._final: Manifest = manifest.changed(change, manifest.number + 1, now)
+        ManifestLog(self._target, self._directory, clock=self._manifests.clock).plant(self._final)
 
     def report(self) -> StreamBackup:
         """What was copied."""

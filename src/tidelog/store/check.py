@@ -25,8 +25,8 @@ from tidelog.store.reduced import read_reduced
 from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints, seqs
 from tidelog.store.snapshots import Snapshots
-from tidelog.store.tailjournal import read_heads
-from tidelog.store.tailstate import published_path, read_state
+from tidelog.store.tailjournal import journal_name, journal_numbers, read_heads
+from tidelog.store.tailstate import published_path, read_state, tail_path
 
 _NUMBERS_AT_ONCE: Final = 1 << 22
 
@@ -122,8 +122,14 @@ def _check_reduced(site: Site, info: SplitInfo) -> list[Finding]:
 def _check_journal(site: Site) -> list[Finding]:
     """Every record that was published was durable before: if one is not whole any more, the journal is damaged."""
     _, record = Publications(site.medium, published_path(site.directory)).newest()
-    if record is None or not site.medium.exists(record.journal):  # replaced by a newer one
+    if record is None:
         return []
+    if not site.medium.exists(record.journal):
+        directory = tail_path(site.directory)
+        newer = [journal_name(directory, number) for number in journal_numbers(site.medium, directory)]
+        if any(name > record.journal for name in newer):  # which has replaced it
+            return []
+        return [Finding(record.journal, "is missing, and with it what was flushed to it; restore a backup")]
     whole = len(read_heads(site.medium, record.journal))
     if whole >= record.records:
         return []

@@ -1,8 +1,8 @@
 """The tail record: what the writer of a stream's tail has published for readers in other processes.
 
-A small file with two slots, written in turn and never synced: it is only looked at while its writer is alive, and what
-it names was durable before it was written. A writer that comes first withdraws what the one before has said. A slot
-is::
+A small file with two slots, written in turn and not synced by writers: readers look at it only while its writer is
+alive, and what it names was durable before it was written, so that a check can hold the journal against it at any time.
+A writer that comes first withdraws what the one before has said. A slot is::
 
     0   u32 length of the text, u32 CRC-32 of number and text
     8   u64 number of the publication, from 1
@@ -91,6 +91,10 @@ class Publisher:
                 f"a tail record of {len(text)} bytes does not fit a slot of {_SLOT}; append in smaller parts"
             )
         self._file.write((self._number % 2) * _SLOT, _HEAD.pack(len(text), zlib.crc32(body), self._number) + text)
+
+    def sync(self) -> None:
+        """Make what was published durable, for a copy that nobody writes: there it tells what its journal must have."""
+        self._file.sync()
 
     def close(self) -> None:
         """Close the file."""
