@@ -15,7 +15,7 @@ from support.crash_medium import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.index.entries import without_states
-from tidelog.model.errors import CorruptionError, GrainError
+from tidelog.model.errors import CorruptionError, GrainError, InputError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.coarsening import coarsen
@@ -24,6 +24,7 @@ from tidelog.store.manifest import Change, Manifest
 from tidelog.store.pieces import plan
 from tidelog.store.reduced import Reduced, read_reduced, write_reduced
 from tidelog.store.seqset import SeqSet
+from tidelog.store.snapshot import Snapshot
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64()), ("x", pa.float64())])
 AGGREGATES = ["count(*)", "count(n)", "sum(n)", "min(n)", "max(n)", "avg(n)", "min(ts)", "max(ts)"]
@@ -178,6 +179,104 @@ class TestAnswers:
         assert stream.check() == []
 
 
+class TestLyingOverOthers:
+    """Rows that came late, or were loaded later, lie over splits with finer entries: these say what can be asked."""
+
+    LATE = (7, 46, 47, 48, 500, 501, 501, 502, 1111, 1500, 1700)
+
+    def check_all(self, stream: Stream, edges: list[int]) -> None:
+        times = sorted([*TIMES, *self.LATE])
+        for start, end in [*pairwise(edges), *zip(edges, edges[7:], strict=False), (edges[0], None), (None, edges[-1])]:
+            assert stream.aggregate(start, end, AGGREGATES) == pytest.approx(expected(times, start, end)), (start, end)
+            assert stream.aggregate_all([(start, end)], ["count(*)"]) == [
+                {"count(*)": expected(times, start, end)["count(*)"]}
+            ]
+        assert stream.check() == []
+
+    @pytest.mark.parametrize("is_later", [False, True])
+    @pytest.mark.parametrize("options", [{}, {"split": 480}])
+    def test_every_range_between_entries_of_the_denser_is_exact(
+        self, medium: RecordingMedium, is_later: bool, options: dict[str, Any]
+    ) -> None:
+        stream = create(medium, **options)
+        if is_later:
+            stream.coarsen(10_000)
+        load(stream, list(self.LATE))
+        done = stream.coarsen(10_000)
+        assert done.rows == len(self.LATE) + (0 if is_later else ROWS)
+        assert all(info.kind == "reduced" for info in stream.manifests.load().splits.values())
+        self.check_all(stream, list(range(0, 1801, 48)))
+
+    def test_a_coarser_grain_stays_coarse(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        stream.coarsen(10_000, 200)
+        before = entries_of(stream)
+        load(stream, list(self.LATE))
+        stream.coarsen(10_000, 200)
+        self.check_all(stream, [low for low, _ in before])
+        # One for each entry below it at the most, and for the gaps between them.
+        assert len(before) < len(entries_of(stream)) <= len(before) + len(self.LATE)
+
+    def test_user_defined_aggregates_are_kept(self, medium: RecordingMedium) -> None:
+        stream = create(medium, user_aggregates=["second_largest(n)", "last(n)"])
+        stream.coarsen(10_000)
+        load(stream, list(self.LATE))
+        stream.coarsen(10_000)
+        for start in range(0, 1800, 48):
+            inside = sorted(time for time in [*TIMES, *self.LATE] if start <= time < start + 48)
+            values = sorted(time % 101 for time in inside if time % 5)
+            last = inside[-1] % 101 if inside[-1] % 5 else None
+            found = stream.aggregate(start, start + 48, ["second_largest(n)", "last(n)"])
+            assert list(found.values()) == [values[-2], last], start
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_whatever_the_times(self, medium: RecordingMedium, seed: int) -> None:
+        """Many of them equal, before 1970, in splits that overlap as they like."""
+        dice = np.random.default_rng(seed)
+        options = {"split": int(dice.integers(20, 400))} if seed % 2 else {}
+        stream = Store(medium).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=3, **options)
+        loads = [np.sort(dice.integers(-300, 500, count)).tolist() for count in dice.choice([1, 5, 40, 300], 4)]
+        densest = max(loads, key=lambda times: len(times) / (times[-1] - times[0] + 1))
+        grain = [None, 50][seed % 2]
+        alone = Store(RecordingMedium()).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=3, **options)
+        load(alone, densest)
+        alone.coarsen(10_000, grain)
+        for times in loads:
+            load(stream, times)
+            if seed % 3 == 0 and times is densest:  # what is loaded behind it comes when it is reduced
+                stream.coarsen(10_000, grain)
+        stream.coarsen(10_000, grain)
+        everything = sorted(time for times in loads for time in times)
+        entries = entries_of(alone)
+        edges = [low for low, _ in entries] + [high + 1 for _, high in entries]
+        free = sorted({edge for edge in edges if not any(low < edge <= high for low, high in entries)})
+        for start, end in zip([None, *free], [*free, None], strict=True):
+            found = stream.aggregate(start, end, AGGREGATES)
+            assert found == pytest.approx(expected(everything, start, end)), (start, end)
+        for start, end in dice.integers(-320, 520, (60, 2)).tolist():
+            try:
+                found = stream.aggregate(start, end, AGGREGATES)
+            except GrainError:
+                continue
+            assert found == pytest.approx(expected(everything, start, end)), (start, end)
+        assert stream.check() == []
+
+    def test_they_wait_for_the_denser(self, medium: RecordingMedium) -> None:
+        stream = create(medium)
+        load(stream, [5, 900])
+        assert stream.coarsen(1000).splits == 0
+        assert stream.coarsen(10_000).splits == 2
+
+    def test_they_wait_for_what_the_tail_writes(self, medium: RecordingMedium) -> None:
+        stream = Store(medium).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=4)
+        stream.append(batch(TIMES))
+        stream.flush()
+        load(stream, [5, 900])
+        assert stream.coarsen(1000).splits == 0
+        load(stream, [-9, -3])  # over nothing
+        assert stream.coarsen(1000).splits == 1
+
+
 class TestUserAggregates:
     CALLS = ("second_largest(n)", "last(n)", "var_pop(x)")
 
@@ -239,6 +338,16 @@ class TestUserAggregates:
 
 
 class TestWhichSplits:
+    def test_a_time_between_two_ticks_is_a_bound_like_others(self, medium: RecordingMedium) -> None:
+        schema = pa.schema([("ts", pa.timestamp("s")), ("n", pa.int64())])
+        stream = Store(medium).create_stream("s", schema, "ts", leaf_rows=4, split=10)
+        stream.append({"ts": list(range(30)), "n": list(range(30))})
+        stream.flush()
+        assert stream.coarsen("1970-01-01T00:00:09").splits == 0
+        assert stream.coarsen("1970-01-01T00:00:09.5").splits == 1
+        with pytest.raises(InputError, match="needs a time"):
+            stream.coarsen(None)
+
     def test_only_whole_splits_before_the_time(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         load(stream, list(range(3000, 3100)))
@@ -299,12 +408,14 @@ def test_the_journal_is_asked_after_the_manifest(medium: RecordingMedium) -> Non
         loads.append("manifest")
         return known()
 
-    def journaled() -> list[tuple[int, int]]:
+    snapshot = replace(stream.published(), journaled=((0, 10),))
+
+    def look() -> Snapshot:
         loads.append("journal")
-        return [(0, 10)]
+        return snapshot
 
     stream.manifests.load = load_manifest  # type: ignore[method-assign]
-    assert coarsen(stream.site, stream.manifests, 10_000, None, journaled).splits == 0
+    assert coarsen(stream.site, stream.manifests, 10_000, None, look).splits == 0
     assert loads == ["manifest", "journal"]
 
 
@@ -312,9 +423,11 @@ class TestDeleting:
     def test_between_entries_it_is_exact_and_inside_it_is_refused(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         stream.coarsen(10_000)
-        with pytest.raises(GrainError, match="delete what is before 48, or choose a later time"):
+        with pytest.raises(GrainError, match=r"from 48 to 93, .* delete what is before 48, or .* after 93") as error:
             stream.delete_before(50)
+        assert error.value.grain == (48, 93)
         stream.delete_before(96)
+        stream.delete_before(50)  # is deleted already
         assert stream.aggregate(None, None, AGGREGATES) == pytest.approx(expected(TIMES, 96, None))
         stream.delete_before(10_000)
         assert len(stream) == 0

@@ -42,7 +42,7 @@ def coarsen(store_path: Path, stream: str, before: Any, grain: str | None, *, is
     """Reduce old events to aggregates, after a question unless ``is_sure``."""
     with existing(store_path) as store:
         found = store.stream(stream)
-        found.schema.clock.instant(before)  # what is no time should not be asked about
+        found.schema.clock.bound(before)  # what is no time should not be asked about
         if not is_sure:
             typer.confirm(f"keep only aggregates of what is before {before} in {stream!r}, for good?", abort=True)
         done = found.coarsen(before, grain)

@@ -271,11 +271,12 @@ class Stream(Queries):
         """
         self._check_writable()
         clock = self.schema.clock
+        bound = clock.bound(before)
+        if bound is None:
+            raise InputError("coarsen needs a time; it keeps only aggregates of what is before it")
         ticks = None if grain is None else clock.duration(grain, positive=True)
         self.flush()
-        return coarsen(
-            self._site, self._manifests, clock.instant(before), ticks, lambda: self._snapshots.newest().journaled
-        )
+        return coarsen(self._site, self._manifests, bound, ticks, self._snapshots.newest)
 
     def compact(self, max_bytes: int | None = None) -> Compacted:
         """Merge small and overlapping splits until reading is as fast as it gets; returns what was done.

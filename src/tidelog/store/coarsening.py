@@ -8,18 +8,24 @@ the commit that swaps it in, which fails if the split has left, or something of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
 
 from tidelog.model.errors import ConflictError, GrainError, NotFoundError
+from tidelog.store.alignment import aligned, bounds_over
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, closed_tree
+from tidelog.store.parts import TreePart
 from tidelog.store.rebuilding import lacks_states
 from tidelog.store.reduced import SUFFIX, Reduced, read_reduced, write_reduced
 from tidelog.store.retention import give_up
 from tidelog.store.rewriting import rewrite
-from tidelog.store.seqset import SeqSet, Span
+from tidelog.store.seqset import SeqSet
+from tidelog.store.snapshot import Snapshot
 from tidelog.store.split_info import SplitInfo
 
 
@@ -33,18 +39,75 @@ class Coarsened:
     bytes_after: int = 0
 
 
-def to_coarsen(manifest: Manifest, before: int, journaled: SeqSet) -> list[SplitInfo]:
-    """The splits all of whose events are before a time, oldest first, that can be reduced.
+def to_coarsen(
+    manifest: Manifest, before: int, journaled: SeqSet, open_splits: Iterable[Extent] = ()
+) -> list[SplitInfo]:
+    """The splits all of whose events are before a time that can be reduced, in the order in which they have to be.
 
     ``journaled`` are the numbers of rows in the tail's journal, of which splits may have some: they are compared with
-    it row by row when the tail is opened, so they stay as they are for now.
+    it row by row when the tail is opened, so they stay as they are for now. Splits that lie over denser ones follow
+    them, because their entries are to end where those of the denser ones do (:mod:`tidelog.store.alignment`); and wait
+    if these cannot be reduced yet, as those that the tail is writing, ``open_splits``.
     """
-    found = [
-        split
-        for split in manifest.splits.values()
-        if split.kind != "reduced" and split.time_max < before and not journaled.overlaps(split.seq_min, split.seq_max)
-    ]
-    return sorted(found, key=lambda split: (split.time_min, split.time_max, split.name))
+    found: list[SplitInfo] = []
+    others = list(open_splits)
+    for split in manifest.splits.values():
+        if split.kind == "reduced":
+            continue
+        if split.time_max < before and not journaled.overlaps(split.seq_min, split.seq_max):
+            found.append(split)
+        else:
+            others.append(_extent(split))
+    found.sort(key=lambda split: (_spread(_extent(split)), split.time_min, split.name))
+    waiting = _Waiting(others, len(found))
+    chosen = []
+    for split in found:
+        if waiting.lies_over(_extent(split)):
+            waiting.add(_extent(split))
+        else:
+            chosen.append(split)
+    return chosen
+
+
+Extent: TypeAlias = tuple[int, int, int]
+"""The first and the last time of a split, and how many rows it has."""
+
+
+def _extent(split: SplitInfo) -> Extent:
+    return split.time_min, split.time_max, split.rows
+
+
+def _spread(extent: Extent) -> float:
+    """How long an entry of so many rows is, more or less."""
+    first, last, rows = extent
+    return (last - first) / rows
+
+
+class _Waiting:
+    """Splits that stay whole for now."""
+
+    def __init__(self, extents: Sequence[Extent], room: int) -> None:
+        """There is room for so many more."""
+        self._count = 0
+        self._bounds = np.empty((2, len(extents) + room), np.int64)
+        self._spreads = np.empty(len(extents) + room, np.float64)
+        for extent in extents:
+            self.add(extent)
+
+    def add(self, extent: Extent) -> None:
+        """One more; one with a single time does not matter, for no range cuts it."""
+        first, last, _ = extent
+        if first < last:
+            self._bounds[:, self._count] = first, last
+            self._spreads[self._count] = _spread(extent)
+            self._count += 1
+
+    def lies_over(self, extent: Extent) -> bool:
+        """Whether a split lies over denser ones of these; what ends where another one begins does not."""
+        first, last, _ = extent
+        firsts, lasts = self._bounds[:, : self._count]
+        is_near = (firsts < last) & (lasts > first) & (self._spreads[: self._count] < _spread(extent))
+        return first < last and bool(is_near.any())
 
 
 def coarsen(
@@ -52,22 +115,28 @@ def coarsen(
     manifests: ManifestLog,
     before: int,
     grain: int | None,
-    journaled: Callable[[], Iterable[Span]],
+    look: Callable[[], Snapshot],
     *,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> Coarsened:
     """Reduce the splits all of whose events are before a time; ``may_go_on`` is asked before each.
 
     Each keeps the entries of the highest level at which none is longer than ``grain`` ticks, else those of its leaves,
-    as it does for None. Splits that leave meanwhile are passed over. ``journaled`` tells which numbers rows in the
-    tail's journal have now (``Snapshot.journaled``).
+    as it does for None; where it lies over others, cut where theirs are. Splits that leave meanwhile are passed over.
+    ``look`` gives the newest snapshot of what was flushed.
     """
     splits = rows = size_before = size_after = 0
     manifest = manifests.load()
     site = site.at(manifest)
     # In this order: rows are in the journal before they are in a closed split, so what is asked for now has the numbers
     # of all those in the manifest; asked before it, rows of a split that was closed in between would be missed.
-    for split in to_coarsen(manifest, before, SeqSet(journaled())):
+    snapshot = look()
+    open_splits = [
+        (part.first, part.last, part.rows)
+        for part in snapshot.parts
+        if isinstance(part, TreePart) and part.info is None
+    ]
+    for split in to_coarsen(manifest, before, SeqSet(snapshot.journaled), open_splits):
         if not may_go_on():
             break
         for old in _ready(site, manifests, split):
@@ -101,7 +170,9 @@ def _is_touched(manifest: Manifest, split: SplitInfo) -> bool:
 
 def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | None) -> SplitInfo | None:
     """Put the entries of a split in its place; None if it has left."""
-    site = site.at(manifests.load())  # which knows the version of the schema that the split has
+    manifest = manifests.load()
+    site = site.at(manifest)  # which knows the version of the schema that the split has
+    bounds = bounds_over(site, manifest, old)
     try:
         tree, reader = closed_tree(site, old)
     except NotFoundError:
@@ -113,6 +184,7 @@ def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | Non
             if higher.widest > grain or len(higher.entries) == len(chosen.entries):
                 break
             chosen = higher
+        chosen = aligned(chosen, tree, bounds, site.options.split_ticks(site.layout.schema.clock))
     if site.history is not None:  # under the names that the columns have in the split's version of the schema
         chosen = replace(chosen, layout=chosen.layout.renamed(site.history.schemas[old.schema].names))
     name = new_file_name(site.now(), SUFFIX)
@@ -139,27 +211,34 @@ def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | Non
 def whole_bound(site: Site, manifest: Manifest, bound: int) -> int:
     """The latest time, not after ``bound``, before which everything can be deleted without taking an entry apart."""
     while True:
-        lower = bound
-        for split in manifest.splits.values():
-            if split.kind == "reduced" and split.time_min < bound <= split.time_max:
-                reduced = read_reduced(site.medium, site.path(split.name))
-                cut = reduced.cut_by(bound)
-                if cut is not None:
-                    lower = min(lower, int(reduced.lows[cut]))
+        lower = min((low for low, _ in _entries_at(site, manifest, bound)), default=bound)
         if lower == bound:
             return bound
         bound = lower  # which may be inside of an entry of another split
 
 
+def _entries_at(site: Site, manifest: Manifest, bound: int) -> Iterator[tuple[int, int]]:
+    """The first and the last time of entries that have events before a time and others that are not."""
+    for split in manifest.splits.values():
+        if split.kind == "reduced" and split.time_min < bound <= split.time_max:
+            reduced = read_reduced(site.medium, site.path(split.name))
+            cut = reduced.cut_by(bound)
+            if cut is not None:
+                yield int(reduced.lows[cut]), int(reduced.highs[cut])
+
+
 def refuse_cut(site: Site, manifest: Manifest, bound: int) -> None:
     """Raise :class:`GrainError` if deleting everything before a time would take an entry apart."""
-    whole = whole_bound(site, manifest, bound)
-    if whole != bound:
-        show = manifest.schema.clock.format
+    if manifest.deleted_before is not None and bound <= manifest.deleted_before:
+        return  # nothing is left to be deleted
+    longest = max(_entries_at(site, manifest, bound), key=lambda entry: entry[1], default=None)
+    if longest is not None:
+        show, (low, high) = manifest.schema.clock.format, longest
         raise GrainError(
-            f"cannot delete what is before {show(bound)}: that is inside of an entry of reduced events, which cannot "
-            f"be taken apart; delete what is before {show(whole)}, or choose a later time",
-            grain=(whole, bound),
+            f"cannot delete what is before {show(bound)}: that is inside of an entry of reduced events, from "
+            f"{show(low)} to {show(high)}, which cannot be taken apart; delete what is before "
+            f"{show(whole_bound(site, manifest, bound))}, or choose a time after {show(high)}",
+            grain=longest,
         )
 
 

@@ -215,9 +215,7 @@ class Maintenance:
             return Coarsened()
         manifest = self._manifests.load()
         _, grain = manifest.options.coarse_ticks(manifest.schema.clock)
-        return coarsen(
-            self._site, self._manifests, before, grain, lambda: self._snapshots.newest().journaled, may_go_on=may_go_on
-        )
+        return coarsen(self._site, self._manifests, before, grain, self._snapshots.newest, may_go_on=may_go_on)
 
     def _drop(self) -> int:
         """Remove splits and marks that deletions have made superfluous; returns the number of splits."""
