@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,32 @@ def test_stats_show_the_shape_of_trees(cli: Cli, trades: list[Any], monkeypatch:
     ]
 
 
+def test_stats_as_json_are_json(cli: Cli, tmp_path: Path) -> None:
+    """Which has no infinities; points in time are told as such."""
+    schema = pa.schema([("ts", pa.timestamp("ms")), ("x", pa.float64()), ("day", pa.date32())])
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.create_stream("s", schema, "ts", split="1h", leaf_rows=4)
+        days = [datetime.date(1969, 12, 31), None, datetime.date(2026, 1, 2)]
+        times = [datetime.datetime(2026, 1, 1, 9, minute) for minute in range(3)]
+        stream.append({"ts": times, "x": [math.inf, 1.0, -math.inf], "day": days})
+        stream.append({"ts": datetime.datetime(2026, 1, 1, 12), "x": 1.0, "day": None})
+        stream.flush()
+        store.backup(tmp_path / "copy")  # all of it in closed splits
+    run = cli("stats", "--store", "copy", "--stream", "s", "--json")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    told = json.loads(run.out, parse_constant=refuse)["statistics"]
+    first = {row["column"]: (row["nulls"], row["min"], row["max"]) for row in told[:3]}
+    assert first == {
+        "ts": (0, "2026-01-01T09:00:00", "2026-01-01T09:02:00"),
+        "x": (0, None, None),
+        "day": (1, "1969-12-31", "2026-01-02"),
+    }
+    assert "1969-12-31" in cli("stats", "--store", "copy", "--columns").out
+
+
 def test_check_of_a_good_store(cli: Cli, trades: list[Any]) -> None:
     run = cli("check", "--store", "events")
     assert (run.code, run.out) == (0, "1 stream checked, nothing is wrong\n")
@@ -243,6 +271,9 @@ def test_alter(cli: Cli, trades: list[Any]) -> None:
     assert cli("alter", "trades", "-s", "events", "--widen", "volume=int8").code == 1
     assert cli("alter", "trades", "-s", "events", "--add", "venue").code == 2
     assert cli("alter", "trades", "-s", "events", "--rename", "venue").code == 2
+    assert cli("alter", "trades", "-s", "events", "--rename", "price=a", "--rename", "price=b").code == 2
+    assert cli("alter", "trades", "-s", "events", "--add", "a=int8", "--add", "a=int64").code == 2
+    assert cli("alter", "trades", "-s", "events").code == 2
     assert "no column 'pric'" in cli("alter", "trades", "-s", "events", "--rename", "pric=x").err
     run = cli("alter", "trades", "-s", "events", "--add", "venue=string", "--rename", "price=amount")
     assert run.out == (
@@ -361,6 +392,10 @@ COMMANDS = [
     "alter",
     "backup",
     "restore",
+    "compact",
+    "maintain",
+    "coarsen",
+    "delete",
 ]
 
 

@@ -60,3 +60,17 @@ def test_coarsen(cli: Cli, many: None) -> None:
     assert (refused.code, "reduced" in refused.err) == (1, True)
     assert cli("aggregate", "count(*)", "--store", "events", "-n", "s", "--output", "json").out == '{"count(*)": 120}\n'
     assert cli("check", "--store", "events").code == 0
+
+
+def test_delete(cli: Cli, many: None) -> None:
+    assert cli("delete", 60, "--store", "events", "-n", "s").code == 2
+    assert cli("delete", "soon", "--store", "events", "-n", "s", "--yes").code == 1
+    assert cli("delete", 60, "--store", "nowhere", "-n", "s", "--yes").code == 1
+    assert not Path("nowhere").exists()
+    run = cli("delete", 55, "--store", "events", "-n", "s", "--yes")
+    assert (run.code, run.out) == (0, "'s': deleted what is before 55\n")
+    found = cli("aggregate", "count(*)", "min(t)", "--store", "events", "-n", "s", "--output", "csv").lines[1]
+    assert found == "65,55"
+    cli("coarsen", 100, "--store", "events", "-n", "s", "--yes")
+    refused = cli("delete", 62, "--store", "events", "-n", "s", "--yes")
+    assert (refused.code, "from 60 to 69" in refused.err) == (1, True)

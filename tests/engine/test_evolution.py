@@ -170,10 +170,18 @@ def test_only_splits_whose_entries_do_not_compare_are_read(stream: Stream) -> No
         ({"widen": {"a": pa.string()}}, "no widening"),
         ({"widen": {"ts": pa.float64()}}, "time column"),
         ({"widen": {"zz": pa.int64()}}, "widen: there is no column 'zz'"),
+        ({"widen": {"a": int}}, "widen: found <class 'int'> as the type of column 'a'"),
+        ({"widen": {"a": "int63"}}, "widen: found 'int63' as the type of column 'a'"),
+        ({"widen": ["a"]}, "widen is .* expected columns and types"),
+        ({"widen": 5}, "widen is 5"),
+        ({"rename": {"a": 5}}, "rename: found 5 as the name of column 'a'"),
+        ({"rename": {"a": None}}, "rename: found None"),
+        ({"rename": ["a"]}, "rename is .* expected old and new names"),
         ({"rename": {"a": "b"}}, "both called 'b'"),
         ({"rename": {"zz": "b"}}, "rename: there is no column 'zz'"),
         ({"loosen": ["ts"]}, "every event has a time"),
         ({"loosen": "ts"}, "list of names"),
+        ({"loosen": 5}, "list of names"),
         ({"schema": pa.schema([("ts", pa.int64())])}, "'a' is missing"),
         ({"schema": SCHEMA, "rename": {"a": "c"}}, "give one of them"),
     ],
@@ -200,6 +208,11 @@ def test_a_whole_schema_and_one_that_is_the_same(stream: Stream) -> None:
     assert rows_of(stream)[-1] == {"n": 1, "b": "x", "ts": 400, "a": 2**40}
     assert rows_of(stream)[3] == {"n": None, "b": "3", "ts": 3, "a": 3}
     assert stream.aggregate(None, None, ["max(a)", "max(b)"]) == {"max(a)": 2**40, "max(b)": "x"}
+
+
+def test_types_may_be_given_by_name(stream: Stream) -> None:
+    stream.evolve(add={"c": "float32"}, widen={"a": "int64"})
+    assert (stream.schema.field("a").type, stream.schema.field("c").type) == (pa.int64(), pa.float32())
 
 
 def test_loosened_columns_take_nulls() -> None:

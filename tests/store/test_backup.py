@@ -210,14 +210,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "full" / "x").touch()
     with pytest.raises(ExistsError, match="full"):
         store.backup(tmp_path / "full")
-    with pytest.raises(ExistsError, match="cannot back up to"):
+    with pytest.raises(ExistsError, match="cannot copy the store to"):
         store.backup(tmp_path / "full" / "x")
-    with pytest.raises(InputError, match="inside the store"):
-        store.backup(tmp_path / "events" / "backup")
+    (tmp_path / "link").symlink_to(tmp_path / "events")
+    for inside in ("events", "events/backup", "link/backup"):
+        with pytest.raises(InputError, match="inside the store"):
+            store.backup(tmp_path / inside)
+    assert not (tmp_path / "events" / "backup").exists()
     with pytest.raises(NotFoundError, match="no stream 'y'"):
         store.backup(tmp_path / "new", streams=["y"])
     with pytest.raises(InputError, match="list of names"):
         store.backup(tmp_path / "new", streams=NAME)
+    with pytest.raises(InputError, match="list of names"):
+        store.backup(tmp_path / "new", streams=5)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
     (tmp_path / "empty").mkdir()
     store.backup(tmp_path / "empty")

@@ -13,6 +13,7 @@ from support.manifests import Hand
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import Schema
+from tidelog.model.errors import InputError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.catalogue import Catalogue
@@ -199,6 +200,15 @@ def test_marks_go_with_what_they_applied_to(medium: RecordingMedium) -> None:
     stream.maintain()
     assert stream.manifests.load().deletions == ()
     assert times(stream) == [*range(25), 33, *range(45, 80)]
+
+
+@pytest.mark.parametrize("limit", [0, -4, "1MB", 1.5, True])
+def test_what_is_no_limit_is_refused(medium: RecordingMedium, limit: Any) -> None:
+    store = Store(medium)
+    stream = store.create_stream("s", pa.schema([("ts", pa.int64())]), "ts")
+    for work in (stream.maintain, stream.compact, store.maintain):
+        with pytest.raises(InputError, match="bytes to read at most"):
+            work(limit)
 
 
 def test_a_whole_store_is_maintained(medium: RecordingMedium) -> None:

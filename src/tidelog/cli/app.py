@@ -354,6 +354,24 @@ def coarsen(
 
 @app.command()
 @reported
+def delete(
+    before: Annotated[
+        str, typer.Argument(metavar="TIME", help="Events before it are deleted, it is not.", show_default=False)
+    ],
+    store: StorePath,
+    stream: StreamName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete the events before a time, at once and for good, and those that still arrive with such a time."""
+    from tidelog.cli import upkeep
+
+    if not (yes or sys.stdin.isatty()):
+        raise typer.BadParameter("nobody is there to be asked; say --yes to delete events", param_hint="--yes")
+    upkeep.delete(store, stream, time_of(before), is_sure=yes)
+
+
+@app.command()
+@reported
 def alter(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     store: StorePath,
@@ -387,6 +405,10 @@ def alter(
     names = dict(text.partition("=")[::2] for text in rename or [])
     if not all(old and new for old, new in names.items()):
         raise typer.BadParameter(f"found {rename}; expected OLD=NEW, such as price=amount", param_hint="--rename")
+    if len(names) < len(rename or []):
+        raise typer.BadParameter(f"found {rename}; give each column one new name", param_hint="--rename")
+    if not (add or widen or rename or loosen):
+        raise typer.BadParameter("nothing is to be changed; say what with --add, --widen, --rename or --loosen")
     manage.alter(store, stream, add=given["--add"], widen=given["--widen"], rename=names, loosen=loosen or [])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,16 @@ def _nullability(field: Any) -> str:
 
 
 def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(_finite(value), ensure_ascii=False, indent=2))
+
+
+def _finite(value: Any) -> Any:
+    """Values without NaN and infinities, which JSON does not have: null stands for them."""
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_facts(values: Mapping[str, Any]) -> None:

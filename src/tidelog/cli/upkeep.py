@@ -1,4 +1,4 @@
-"""Keeping a store in order: what ``compact``, ``maintain`` and ``coarsen`` do."""
+"""Keeping a store in order: what ``compact``, ``maintain``, ``coarsen`` and ``delete`` do."""
 
 from __future__ import annotations
 
@@ -51,6 +51,18 @@ def coarsen(store_path: Path, stream: str, before: Any, grain: str | None, *, is
         typer.echo(f"{printable(repr(stream))}: {rows(done.rows)} reduced to aggregates, {sizes}")
     else:
         typer.echo(f"{printable(repr(stream))}: no split is old enough")
+
+
+def delete(store_path: Path, stream: str, before: Any, *, is_sure: bool) -> None:
+    """Delete the events before a time, after a question unless ``is_sure``."""
+    with existing(store_path) as store:
+        found = store.stream(stream)
+        clock = found.schema.clock
+        bound = clock.bound(before)  # what is no time should not be asked about
+        if not is_sure:
+            typer.confirm(f"delete what is before {clock.format(bound)} in {stream!r}, for good?", abort=True)
+        found.delete_before(bound)
+    typer.echo(f"{printable(repr(stream))}: deleted what is before {clock.format(bound)}")
 
 
 def _merged(done: Any) -> str:

@@ -227,11 +227,14 @@ class Store:
         """
         self._check_open()
         target = FileMedium(path)
-        if isinstance(self._medium, FileMedium) and target.root.is_relative_to(self._medium.root):
-            raise InputError(f"found {target.root} for a backup, which is inside the store; choose another directory")
+        # Links on the way are followed: what is inside the store would be taken for a part of it.
+        if isinstance(self._medium, FileMedium) and target.root.resolve().is_relative_to(self._medium.root.resolve()):
+            raise InputError(
+                f"found {target.root} for a copy of the store, which is inside the store; choose another directory"
+            )
         if target.root.exists() and (not target.root.is_dir() or any(target.root.iterdir())):
             raise ExistsError(
-                f"cannot back up to {target.root}: there is something; choose an empty or a new directory"
+                f"cannot copy the store to {target.root}: there is something; choose an empty or a new directory"
             )
         return self._back_up(target, streams, link=link, verify=verify, progress=progress)
 
@@ -244,8 +247,8 @@ class Store:
         verify: bool = True,
         progress: Progress | None = None,
     ) -> BackupReport:
-        if isinstance(streams, str):
-            raise InputError(f"streams is the text {streams!r}; expected a list of names such as [{streams!r}]")
+        if isinstance(streams, str) or not isinstance(streams, Iterable | None):
+            raise InputError(f"streams is {streams!r}; expected a list of names such as ['x'], or None for all")
         if not self._read_only:
             self.flush()
         names = self.streams() if streams is None else list(dict.fromkeys(streams))

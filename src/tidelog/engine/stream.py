@@ -285,8 +285,7 @@ class Stream(Queries):
         left is for the next call. Files that were merged into others stay for the grace period.
         """
         self._check_writable()
-        if max_bytes is not None and max_bytes < 1:
-            raise InputError(f"found {max_bytes} bytes to compact at most; expected some, or None for no limit")
+        _check_bytes(max_bytes)
         done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
         drop_deleted(self._manifests, self._snapshots.newest().unlisted)
         return done
@@ -346,7 +345,7 @@ class Stream(Queries):
         schema: pa.Schema | Schema | None = None,
         *,
         add: pa.Schema | Mapping[str, pa.DataType] | Sequence[Any] = (),
-        widen: Mapping[str, pa.DataType] | None = None,
+        widen: Mapping[str, pa.DataType | str] | None = None,
         rename: Mapping[str, str] | None = None,
         loosen: Sequence[str] = (),
     ) -> Schema:
@@ -442,6 +441,7 @@ class Stream(Queries):
         period is over. Takes no lock. At most ``max_bytes`` of files are read for merging.
         """
         self._check_writable()
+        _check_bytes(max_bytes)
         with self._maintaining:
             return self._maintenance.run(max_bytes=max_bytes)
 
@@ -563,6 +563,12 @@ class Stream(Queries):
         self._check_open()
         if self._read_only:
             raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
+
+
+def _check_bytes(max_bytes: object) -> None:
+    """Raise :class:`InputError` for what is no limit of the bytes that merges read."""
+    if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 1):
+        raise InputError(f"found {max_bytes!r} bytes to read at most; expected an int from 1 on, or None for no limit")
 
 
 def _may_change(data: Any) -> bool:

@@ -75,7 +75,7 @@ def evolved(
     schema: Schema,
     *,
     add: pa.Schema | Mapping[str, pa.DataType] | Sequence[Any] = (),
-    widen: Mapping[str, pa.DataType] | None = None,
+    widen: Mapping[str, pa.DataType | str] | None = None,
     rename: Mapping[str, str] | None = None,
     loosen: Iterable[str] = (),
 ) -> tuple[Schema, Renames]:
@@ -85,10 +85,8 @@ def evolved(
     ``rename`` new names (also in a circle), ``loosen`` which columns may have nulls from now on. Names are those of
     ``schema``. Raises :class:`SchemaError` for what events written before cannot be read through.
     """
-    widen, moved, loose = dict(widen or {}), dict(rename or {}), list(loosen)
-    if isinstance(loosen, str):
-        raise SchemaError(f"loosen is the text {loosen!r}; expected a list of names such as [{loosen!r}]")
-    for what, names in (("widen", widen), ("rename", moved), ("loosen", loose)):
+    wider, moved, loose = _wider_types(widen), _new_names(rename), _names("loosen", loosen)
+    for what, names in (("widen", wider), ("rename", moved), ("loosen", loose)):
         for name in names:
             if name not in schema:
                 raise SchemaError(f"{what}: there is no column {name!r}; {did_you_mean(str(name), schema.names)}")
@@ -96,7 +94,7 @@ def evolved(
         raise SchemaError(f"loosen: every event has a time; column {schema.time!r} cannot have nulls")
     fields = []
     for field in schema:
-        changed = field.with_type(widen.get(field.name, field.type))
+        changed = field.with_type(wider.get(field.name, field.type))
         fields.append(changed.with_nullable(field.nullable or field.name in loose))
     try:
         new = list(pa.schema(add))
@@ -107,6 +105,36 @@ def evolved(
     result = Schema(pa.schema([*wanted, *new]), moved.get(schema.time, schema.time))
     check_evolution(schema.renamed(names), result)
     return result, tuple((old, name) for old, name in moved.items() if old != name)
+
+
+def _wider_types(widen: object) -> dict[str, pa.DataType]:
+    """Types by column; texts are read as ``pyarrow.schema`` reads them, which is what new columns go through."""
+    if not isinstance(widen, Mapping | None):
+        raise SchemaError(f"widen is {widen!r}; expected columns and types such as {{'x': pyarrow.int64()}}")
+    types = {}
+    for name, type_ in (widen or {}).items():
+        try:
+            types[name] = pa.schema([(str(name), type_)]).field(0).type
+        except (TypeError, ValueError) as error:
+            raise SchemaError(
+                f"widen: found {type_!r} as the type of column {name!r}; expected one such as pyarrow.int64() ({error})"
+            ) from error
+    return types
+
+
+def _new_names(rename: object) -> dict[str, str]:
+    if not isinstance(rename, Mapping | None):
+        raise SchemaError(f"rename is {rename!r}; expected old and new names such as {{'old': 'new'}}")
+    for old, new in (rename or {}).items():
+        if not isinstance(new, str):
+            raise SchemaError(f"rename: found {new!r} as the name of column {old!r}; expected a text")
+    return dict(rename or {})
+
+
+def _names(what: str, names: object) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise SchemaError(f"{what} is {names!r}; expected a list of names such as ['x']")
+    return list(names)
 
 
 def _check_added(field: pa.Field) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from tidelog.index.entries import empty
 from tidelog.index.node import HEAD_SIZE
+from tidelog.model.time import Clock
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, SplitPart, TreePart
 from tidelog.store.snapshot import Snapshot
@@ -62,12 +65,18 @@ def _statistics(part: TreePart) -> list[dict[str, Any]]:
         if whole is not None:
             known = whole.at(index)
             low, high = (known.minimum(), known.maximum()) if known.knows_bounds else (None, None)
-            values |= {"nulls": known.nulls, "min": _plain(low), "max": _plain(high)}
+            values |= {"nulls": known.nulls, "min": _plain(low, known.type), "max": _plain(high, known.type)}
         if measured is not None:
             values |= {"correlation": measured.correlation[index], "sampled": measured.sampled}
         found.append(values)
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, type: pa.DataType) -> Any:
+    """A bound of a column as a plain value; points in time, which entries count in ticks, as text."""
+    if value is not None and pa.types.is_timestamp(type):
+        return Clock(type).format(value)
+    if value is not None and pa.types.is_date(type):
+        ticks = pa.scalar(value, pa.int32() if type.bit_width == 32 else pa.int64())
+        return str(ticks.cast(type).cast(pa.string()).as_py())
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

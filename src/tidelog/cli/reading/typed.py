@@ -66,6 +66,8 @@ def parsed_types(texts: list[str]) -> dict[str, pa.DataType]:
         column, equals, name = text.rpartition("=")
         if not equals or not column:
             raise ValueError(f"found {text!r}; expected COLUMN=TYPE, such as price=float64")
+        if column in types:
+            raise ValueError(f"found column {column!r} twice; name it once")
         try:
             types[column] = _type(name.strip())
         except ValueError:
