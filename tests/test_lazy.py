@@ -129,6 +129,31 @@ def test_threads_wait_for_the_one_that_runs_it(made: Made, runs: list[str]) -> N
     assert runs == ["run"]
 
 
+def test_threads_that_need_different_ones() -> None:
+    """All of them import Numba, which does not bear to be imported by two threads at once."""
+    script = (
+        "import importlib, sys, threading; from tidelog import lazy; lazy.install()\n"
+        "sys.setswitchinterval(1e-5)\n"
+        "modules = [importlib.import_module(name) for name in sys.argv[1:]]\n"
+        "start = threading.Barrier(len(modules))\n"
+        "def use(module):\n"
+        "    start.wait()\n"
+        "    try:\n"
+        "        lazy._run(module)\n"
+        "    except BaseException as error:\n"
+        "        print(module.__name__, repr(error))\n"
+        "threads = [threading.Thread(target=use, args=[module]) for module in modules]\n"
+        "assert 'numba' not in sys.modules\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(sum(type(module) is lazy._Unloaded for module in modules))\n"
+    )
+    files = sorted(SOURCE.rglob("kernels.py"))
+    names = [".".join(("tidelog", *file.relative_to(SOURCE).with_suffix("").parts)) for file in files]
+    run = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=False)
+    assert run.stdout.splitlines() == ["0"], run.stderr
+
+
 def test_all_can_be_loaded_at_once() -> None:
     script = (
         "import sys, tidelog, tidelog.engine.store; from tidelog import lazy\n"

@@ -29,6 +29,14 @@ _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 _ASSIGNMENT: Final = re.compile(r"^(\w+(?:, \w+)*) = (.+)$", re.MULTILINE)
 
 
+_RUNNING: Final = threading.RLock()
+"""Held by the thread that runs a module of kernels, so that one of them runs at a time.
+
+They all import Numba, parts of which import one another in circles. Python lets a thread that would wait in such a
+circle for another one go on with what is there of a module, so of two threads that import Numba at once one may fail.
+"""
+
+
 class _Unloaded(ModuleType):
     """A module that has been imported and not yet been run."""
 
@@ -139,7 +147,7 @@ def _run(module: ModuleType) -> None:
     deferring = module.__spec__.loader
     if not isinstance(deferring, _Deferring):
         return  # somebody has
-    with deferring.lock:
+    with _RUNNING, deferring.lock:
         if type(module) is not _Unloaded or deferring.is_running:
             return
         deferring.is_running = True
