@@ -473,6 +473,12 @@ class TestDeleting:
             wanted = pytest.approx(expected(times, start, end))
             assert stream.aggregate(start, end, AGGREGATES) == wanted
             assert stream.aggregate_all([(start, end)], AGGREGATES) == [wanted]
+        for time in (48, 5000, 5100, 5101, 5250, 6000):
+            assert stream.rank(time) == sum(each < time for each in times)
+        for place in (ROWS, ROWS + 49, ROWS + 50, ROWS + 51, len(times) - 1, -1, -201):
+            assert stream.nth(place, ["ts"]) == {"ts": times[place]}
+        with pytest.raises(GrainError):
+            stream.nth(ROWS - 1)
 
     def test_a_part_is_not_overwritten(self, medium: RecordingMedium) -> None:
         stream = create(medium)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.counters import ReadCounters
@@ -17,8 +18,13 @@ from tidelog.store.snapshot import Snapshot
 def rank(snapshot: Snapshot, time: int | None, counters: ReadCounters | None = None) -> int:
     """How many rows have a time before ``time``, or any time for None; deleted rows do not count."""
     counters = counters or ReadCounters()
-    if snapshot.deletions(None, None):
-        return sum(batch.num_rows for batch in scan(snapshot, None, time, [snapshot.layout.schema.time]))
+    if snapshot.deletions(None, time):
+        # Counted as aggregates count them: of events only where rows are deleted.
+        living = snapshot.living
+        start = living.not_deleted(None)
+        if start is not None and time is not None and time <= start:
+            return 0
+        return int(living.index.aggregate(start, time, np.empty(0, np.int64), counters).rows)
     start, parts = snapshot.in_range(None, time)
     before = 0 if start is None else sum(part.rank(start, counters) for part in parts)
     return max(0, sum(part.rows if time is None else part.rank(time, counters) for part in parts) - before)
