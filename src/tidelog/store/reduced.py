@@ -9,7 +9,8 @@ The file, little-endian, is made whole and synced before a manifest names it, an
     32  notes: the layout of the tree (:meth:`Layout.to_notes`) as JSON, padded with spaces to a multiple of 8
     ..  the entries, in order of time, with the states of user-defined aggregates that the layout names
 
-An entry that has no room for states has none, whatever the layout says.
+An entry that has no room for states has none, whatever the layout says. Entries that were cut where those of other
+splits are (:mod:`tidelog.store.alignment`) have no child.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Reduced:
 
     layout: Layout
     level: int
-    """1: an entry stands for a leaf; 2: for a node of leaves; and so on."""
+    """1: an entry stands for a leaf; 2: for a node of leaves; and so on; or for a part of it, where it was cut."""
     entries: Entries
 
     @classmethod
