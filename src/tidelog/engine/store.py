@@ -129,7 +129,7 @@ class Store:
         """The stream for rows that are too late for another one; made if there is none.
 
         It has the same columns: where a change of these was interrupted it is completed. Raises :class:`SchemaError` if
-        there is a stream of that name with other columns.
+        there is a stream of that name with other columns, :class:`InputError` if it has a limit of its own.
         """
         late_for, name = self._late_for(stream_id)
         try:
@@ -137,6 +137,11 @@ class Store:
             return self.create_stream(name, late_for.schema, **aside.to_dict())
         except ExistsError:
             found = self.stream(name)
+        if found.options.too_late != "accept":  # itself, for example
+            raise InputError(
+                f"stream {name!r} is to take what is too late for {late_for.name!r}, but has a limit of its own "
+                f"(too_late={found.options.too_late!r}); rename or drop it"
+            )
         found.follow(late_for.manifests.load())
         return found
 

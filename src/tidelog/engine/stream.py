@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -52,6 +53,7 @@ from tidelog.store.rebuilding import rebuild
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rows import owned
 from tidelog.store.shape import describe
+from tidelog.store.shares import Share, Shares
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import Tail
@@ -163,8 +165,7 @@ class Stream(Queries):
                 if self._is_committed and tail is not None:
                     tail.commit()
                 return
-        if (producer is None) != (number is None):
-            raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
+        number = _checked(producer, number)
         batches: Iterable[pa.RecordBatch] = to_batches(data, site.layout.schema)
         if _may_change(data):
             batches = [owned(batch) for batch in batches]
@@ -190,9 +191,12 @@ class Stream(Queries):
                 assert gate is not None
                 if self._site is not site:  # another thread has changed the schema
                     batches, site = self._brought(batches, site), self._site
-                last = None if producer is None else tail.last_number(producer)
-                if last is not None and number is not None and number <= last:
-                    return tail
+                tail.check_open()  # before anything is set aside
+                if producer is not None and number is not None:
+                    last = tail.last_number(producer)
+                    if last is not None and number <= last:
+                        return tail
+                    batches = list(batches)  # all of it fits before any of it counts
                 is_reader = not isinstance(batches, list)
                 is_ready = gate.is_ready(is_reader=is_reader, is_numbered=producer is not None)
                 if is_ready:
@@ -202,6 +206,31 @@ class Stream(Queries):
                             gate.flush()
                         return tail
             gate.prepare(makes=is_ready or is_reader)
+
+    def append_share(self, data: pa.Table, producer: str, number: int, share: Share) -> int:
+        """Append rows that are too late for another stream, durably: a share of one of its appends.
+
+        Returns how many shares are known, those of before included.
+        """
+        with self._mutex:
+            tail = self._writer()
+            self._append_rows()
+            tail.append_share(list(to_batches(data, self.schema)), producer, number, share)
+            return len(tail.shares)
+
+    def taken_shares(self) -> Shares:
+        """What is here, durably, of appends to the stream that this one takes late rows of. Takes the tail lock."""
+        with self._mutex:
+            shares = Shares()
+            shares.update(self._writer().shares.saved())
+            return shares
+
+    def settle_shares(self, numbers: Mapping[str, int]) -> int:
+        """Forget shares of each producer's appends up to a number; returns how many are left."""
+        with self._mutex:
+            tail = self._writer()
+            tail.settle_shares(numbers)
+            return len(tail.shares)
 
     def _brought(self, batches: Iterable[pa.RecordBatch], site: Site) -> Iterable[pa.RecordBatch]:
         """Batches of the schema of a site as batches of the schema now."""
@@ -569,6 +598,25 @@ def _check_bytes(max_bytes: object) -> None:
     """Raise :class:`InputError` for what is no limit of the bytes that merges read."""
     if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 1):
         raise InputError(f"found {max_bytes!r} bytes to read at most; expected an int from 1 on, or None for no limit")
+
+
+def _checked(producer: str | None, number: int | None) -> int | None:
+    """The number of an append, as a plain int; raises :class:`InputError` for what cannot identify one."""
+    if (producer is None) != (number is None):
+        raise InputError("found one of producer and number; give both, to make an append repeatable, or none")
+    if producer is None or number is None:
+        return None
+    if not isinstance(producer, str):
+        raise InputError(f"found the producer {producer!r}, a {type(producer).__name__}; expected a text, its name")
+    try:
+        plain = operator.index(number)
+    except TypeError:
+        raise InputError(
+            f"found the number {number!r}, a {type(number).__name__}, for an append of {producer!r}; expected an int"
+        ) from None
+    if plain < 0:
+        raise InputError(f"found the number {plain} for an append of {producer!r}; numbers start at 0")
+    return plain
 
 
 def _may_change(data: Any) -> bool:

@@ -1,30 +1,33 @@
 """Rows that are later than a stream's ``lateness`` allows: refused, or set aside in a stream beside it.
 
-Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first. If a crash comes
-in between, a numbered append that is sent again is *half done*: some of its rows are beside already. Which ones cannot
-be told by their times, for the newest event may be another one by then; so they are looked up there, and left out.
-Rows that are the same in all values stay as many as were sent: each row beside stands for one that is sent again.
+Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first, and with it, if
+the append has a number, which rows of the append these are: its share (:mod:`tidelog.store.shares`). If a crash comes
+in between, the append is *half done*, and is sent again. Then it is not judged anew, for the newest event may be
+another one by now: the rows of the share are left out, and the others pass, as they did the first time. What was not
+half done is in neither stream, and is judged as if it had never been sent. So however often there is a crash, each row
+is in one of the streams, once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.schema import Schema
-from tidelog.model.time import INT64_MAX
 from tidelog.store.options import StreamOptions
 from tidelog.store.rows import Ints, times
-from tidelog.store.seqset import EMPTY
+from tidelog.store.shares import Mask, Share, Shares
 from tidelog.store.tail import Tail
 
 if TYPE_CHECKING:
     from tidelog.engine.stream import Stream
+
+_FEW_SHARES: Final = 64
+"""Fewer are not worth asking which of them are settled."""
 
 
 class AsideNeeded(Exception):
@@ -53,12 +56,10 @@ class Gate:
         self._open_aside = open_aside
         self._find_aside = find_aside
         self._aside: Stream | None = None
-        self._set_aside_before: Mapping[str, int] | None = None
-        """By producer, the last append of which rows were beside when this gate was made; None: not looked up yet."""
-        self._beside_before = EMPTY
-        """The sequence numbers of rows that were beside then. Rows set aside since are those of other appends."""
-        self._found_again = Counter[str]()
-        """Rows beside that stand for rows of appends which were sent again, by text."""
+        self._half_done: Shares | None = None
+        """What was beside already when this gate was made; None: not looked up yet."""
+        self._most_shares = 0
+        """When there are more of them, it is time to ask which ones are settled."""
         self._newest = tail.newest
 
     def sift(
@@ -70,21 +71,58 @@ class Gate:
         Raises :class:`InputError`, with the row, if there is one that is refused, and :class:`AsideNeeded` if rows are
         to be set aside and :meth:`prepare` was not told to make the stream for them; nothing has happened then.
         """
-        if producer is None and not isinstance(batches, list):
-            return self._sifted_one_by_one(batches)
-        kept, late, newest = [], [], self._newest
-        first = 0
-        if producer is not None and number is not None and self._is_half_done(producer, number):
-            batches = self._without_those_beside(list(batches))
-            producer = number = None  # whose number it has there already
+        if producer is None or number is None:
+            if not isinstance(batches, list):
+                return self._sifted_one_by_one(batches)
+            return self._sifted(batches, None)
+        batches = list(batches)
+        assert self._half_done is not None or self._rejects
+        share = None if self._half_done is None else self._half_done.find(producer, number)
+        if share is not None:
+            return self._without_share(batches, producer, number, share)
+        return self._sifted(batches, (producer, number))
+
+    def _sifted(self, batches: list[pa.RecordBatch], append: tuple[str, int] | None) -> list[pa.RecordBatch]:
+        """The rows of batches that pass; the others are set aside."""
+        masks, newest, first = [], self._newest, 0
         for batch in batches:
-            passing, rest, newest = self._part(batch, newest, first)
+            is_late, newest = self._judge(batch, newest, first)
+            masks.append(is_late)
             first += batch.num_rows
-            kept.append(passing)
-            late += [] if rest is None else [rest]
-        self._set_aside(late, producer, number)
+        if any(is_late is not None for is_late in masks):
+            if not self._is_open:
+                raise AsideNeeded
+            self._set_aside(batches, masks, append)
+            batches = [
+                _picked(batch, ~is_late) if is_late is not None else batch
+                for batch, is_late in zip(batches, masks, strict=True)
+            ]
         self._newest = newest
-        return kept
+        return batches
+
+    def _without_share(
+        self, batches: list[pa.RecordBatch], producer: str, number: int, share: Share
+    ) -> list[pa.RecordBatch]:
+        """The rows of an append that is half done which are not beside already.
+
+        Raises :class:`InputError` if it is another append.
+        """
+        at = [times(batch, self._schema) for batch in batches]
+        if difference := share.difference(at):
+            raise InputError(
+                f"found {difference} in append {number} of producer {producer!r}, of which some rows were set aside "
+                "before a crash; send the same rows in the same order again"
+            )
+        is_beside, left, first = share.mask(), [], 0
+        for batch, each in zip(batches, at, strict=True):
+            is_new = ~is_beside[first : first + batch.num_rows]
+            first += batch.num_rows
+            left.append(_picked(batch, is_new))
+            if is_new.any():
+                newest = int(each[is_new].max())
+                self._newest = newest if self._newest is None else max(self._newest, newest)
+        self._tail.count_too_late(aside=int(is_beside.sum()))  # the tail has forgotten them, like the append
+        return left
 
     def is_ready(self, *, is_reader: bool, is_numbered: bool) -> bool:
         """Whether :meth:`sift` can be tried; otherwise :meth:`prepare` comes first.
@@ -94,62 +132,35 @@ class Gate:
         """
         if self._rejects:
             return True
-        return not (is_reader and self._aside is None) and not (is_numbered and self._set_aside_before is None)
+        return not (is_reader and not self._is_open) and not (is_numbered and self._half_done is None)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether rows can be set aside; not if the stream for them was dropped, and another one is to be made."""
+        return self._aside is not None and not self._aside.is_closed
 
     def prepare(self, *, makes: bool) -> None:
-        """Open the stream for rows that are too late, if there is one, or if it ``makes`` one.
+        """Look up what is half done; open the stream for rows that are too late, and make it, if it ``makes`` one.
 
         Not with the stream's lock, for the store has one of its own.
         """
-        if self._aside is not None or self._rejects:
+        if self._rejects:
             return
-        found = self._find_aside()
-        if self._set_aside_before is None:
-            self._set_aside_before = {}
-            if found is not None:
-                snapshot = found.published()
-                self._beside_before = snapshot.visible
-                self._set_aside_before = {} if snapshot.head is None else snapshot.head.producers
-        if makes:
+        if self._half_done is None:
+            found = self._find_aside()
+            self._half_done = Shares() if found is None else self._shares_of(found)
+        if makes and not self._is_open:
             self._aside = self._open_aside()
 
-    def _is_half_done(self, producer: str, number: int) -> bool:
-        """Whether rows of an append that is not in the stream are beside it already."""
-        before = self._set_aside_before
-        if before is None or number > before.get(producer, -1):
-            return False
-        if self._aside is None:
-            raise AsideNeeded
-        return True
-
-    def _without_those_beside(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """The rows of batches but for those that the stream beside has, each as often as it has them.
-
-        Those that it has because of other appends that were sent again do not count. (That is known to this gate alone:
-        if there is another crash before all of them were sent again, rows that are the same in all values, one of which
-        was set aside, can become one.)
-        """
-        assert self._aside is not None
-        at = [times(batch, self._schema) for batch in batches if batch.num_rows]
-        if not at:
-            return batches
-        names = self._schema.names
-        first, last = min(int(each.min()) for each in at), max(int(each.max()) for each in at)
-        there = Counter[str]()
-        for found in self._aside.scan(first, min(last + 1, INT64_MAX), names, as_of=self._beside_before):
-            there.update(_texts(found))
-        there -= self._found_again
-        left = []
-        for batch in batches:
-            is_new = []
-            for text in _texts(batch):
-                is_there = there[text] > 0
-                is_new.append(not is_there)
-                if is_there:
-                    there[text] -= 1
-                    self._found_again[text] += 1
-            left.append(batch.filter(pa.array(is_new, pa.bool_())))
-        return left
+    def _shares_of(self, aside: Stream) -> Shares:
+        """What is beside of appends that are half done, durably."""
+        head, shares = aside.published().head, Shares()
+        if head is not None:
+            shares.update(head.shares)
+            shares.settle(self._tail.flushed_numbers)
+        # What a writer that was killed has left may not be durable. It is when another one has taken it over, and then
+        # it can be left out here.
+        return aside.taken_shares() if len(shares) else shares
 
     def flush(self) -> None:
         """Make rows durable that were set aside."""
@@ -165,17 +176,18 @@ class Gate:
     def _sifted_one_by_one(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = 0
         for batch in batches:
-            passing, rest, self._newest = self._part(batch, self._newest, first)
+            is_late, newest = self._judge(batch, self._newest, first)
             first += batch.num_rows
-            self._set_aside([] if rest is None else [rest], None, None)
-            yield passing
+            if is_late is not None:
+                self._set_aside([batch], [is_late], None)
+                batch = _picked(batch, ~is_late)
+            self._newest = newest
+            yield batch
 
-    def _part(
-        self, batch: pa.RecordBatch, newest: int | None, first: int
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch | None, int | None]:
-        """The rows of a batch that pass, those that are too late, and the newest time with them."""
+    def _judge(self, batch: pa.RecordBatch, newest: int | None, first: int) -> tuple[Mask | None, int | None]:
+        """Which rows of a batch are too late, None if none is, and the newest time with them."""
         if not batch.num_rows:
-            return batch, None, newest
+            return None, newest
         at = times(batch, self._schema)
         before = np.maximum.accumulate(at)
         if newest is not None:
@@ -183,7 +195,7 @@ class Gate:
         newest = int(before[-1])
         is_late = _is_beyond(before, at, self._ticks)
         if not is_late.any():
-            return batch, None, newest
+            return None, newest
         if self._rejects:
             self._tail.count_too_late(rejected=int(is_late.sum()))
             row = int(np.argmax(is_late))
@@ -195,25 +207,34 @@ class Gate:
                 row=first + row,
                 column=self._schema.time,
             )
-        return batch.filter(pa.array(~is_late)), batch.filter(pa.array(is_late)), newest
+        return is_late, newest
 
-    def _set_aside(self, late: list[pa.RecordBatch], producer: str | None, number: int | None) -> None:
-        if not late:
-            return
-        if self._aside is None:
-            raise AsideNeeded
-        self._aside.append(pa.Table.from_batches(late), producer=producer, number=number)
-        if producer is not None:
+    def _set_aside(
+        self, batches: list[pa.RecordBatch], masks: Sequence[Mask | None], append: tuple[str, int] | None
+    ) -> None:
+        """Give rows of an append to the stream beside; those of one with a number are durable then."""
+        aside = self._aside
+        assert aside is not None  # see is_ready
+        late = [_picked(batch, mask) for batch, mask in zip(batches, masks, strict=True) if mask is not None]
+        if append is None:
+            aside.append(pa.Table.from_batches(late))
+        else:
             # At once: the tail flushes by itself now and then, and must not count an append of which a part is missing.
-            self._aside.flush()
+            at = [times(batch, self._schema) for batch in batches]
+            taken = [
+                np.zeros(len(each), np.bool_) if mask is None else mask for each, mask in zip(at, masks, strict=True)
+            ]
+            known = aside.append_share(pa.Table.from_batches(late), *append, Share.of(at, taken))
+            if known > self._most_shares:
+                left = aside.settle_shares(self._tail.flushed_numbers)
+                self._most_shares = max(_FEW_SHARES, 2 * left)
         self._tail.count_too_late(aside=sum(batch.num_rows for batch in late))
 
 
-def _texts(batch: pa.RecordBatch) -> list[str]:
-    """Rows as texts that are the same for the same values, NaN included. For the few rows after a crash."""
-    return [repr(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+def _picked(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
+    return batch.filter(pa.array(mask))
 
 
-def _is_beyond(before: Ints, at: Ints, ticks: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _is_beyond(before: Ints, at: Ints, ticks: int) -> Mask:
     """Which times are more than so many ticks before others, none of which are earlier; differences may be 65 bits."""
     return (before.view(np.uint64) - at.view(np.uint64)) > np.uint64(ticks)

@@ -189,7 +189,7 @@ class Snapshots:
         for name, at in splits.items():
             if is_closed(name, manifest):  # by the manifest's newer account; what was overwritten has left it
                 continue
-            exact = at if record is not None or state.producers else None
+            exact = at if record is not None or state.is_exact else None
             reader = ContainerReader.open(site.medium, site.path(name), at=exact)
             reader.measure(site.meter)
             tree = TreeReader(reader, site.read_layout(reader))
@@ -222,7 +222,12 @@ class Snapshots:
         if state.entries:
             last = state.entries[-1].head
             head = last._replace(
-                splits={}, next_seq=next_seq, producers=dict(state.producers), base=True, late=state.late
+                splits={},
+                next_seq=next_seq,
+                producers=dict(state.producers),
+                base=True,
+                late=state.late,
+                shares=state.shares.saved(),
             )
         snapshot = self._snapshot(site, manifest, open_parts, memory, next_seq, unseen)
         return replace(snapshot, journaled=journaled, head=head, late=state.late)

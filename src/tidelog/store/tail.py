@@ -7,7 +7,7 @@ What it does is done by its parts: :class:`TailRows` places rows, :class:`TailSp
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +25,7 @@ from tidelog.store.lateness import LateCounters
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.rows import seqs
+from tidelog.store.shares import Share, Shares
 from tidelog.store.taillog import TailLog
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailrows import TailRows
@@ -86,14 +87,14 @@ class Tail:
             raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._site, manifest)
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
-        self._splits.take_over(state.splits, manifest, exactly=bool(state.producers))
+        self._splits.take_over(state.splits, manifest, exactly=state.is_exact)
         rows = self._new_rows(state, manifest)
         self._rows.take_over(rows, LateCounters.read(state.late))
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in self._splits.readers())]
         if rows.num_rows:
             numbers.append(int(np.max(seqs(rows))) + 1)
         self._numbers.go_on_from(max(numbers), manifest)
-        self._log.begin(state.number + 1, state.producers)
+        self._log.begin(state.number + 1, state.producers, state.shares)
         self._close_finished()
 
     def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
@@ -134,7 +135,7 @@ class Tail:
         newest. Raises, with nothing changed, if the change does not fit.
         """
         with self._mutex:
-            self._check_open()
+            self.check_open()
             manifest = self._manifests.load()
             manifest.changed(change(manifest), manifest.number, manifest.at)
             with self._failing:
@@ -167,7 +168,7 @@ class Tail:
         appended before. The rows of such an append survive a crash together or not at all.
         """
         with self._mutex:
-            self._check_open()
+            self.check_open()
             self._view = None
             if producer is not None and number is not None:
                 if number < 0:
@@ -193,10 +194,36 @@ class Tail:
                         self._flush()
             self._settle_late()
 
+    def append_share(self, batches: list[pa.RecordBatch], producer: str, number: int, share: Share) -> None:
+        """Append rows that are a part of an append to another stream, and flush: they are durable with the share.
+
+        Whether there is one of that append already is for the caller to know (:attr:`shares`).
+        """
+        with self._mutex:
+            self.check_open()
+            self._view = None
+            self._make_room(sum(batch.num_rows for batch in batches))
+            with self._failing:
+                self._log.announce_share(producer)
+                self._log.add_share(producer, number, share)
+                for batch in batches:
+                    self._rows.accept(batch)
+                self._flush()
+
+    @property
+    def shares(self) -> Shares:
+        """Which durable rows are of appends to another stream, and of which; not to be changed."""
+        return self._log.shares
+
+    def settle_shares(self, numbers: Mapping[str, int]) -> None:
+        """Forget shares of each producer's appends up to a number, which the other stream has durably."""
+        with self._mutex:
+            self._log.shares.settle(numbers)
+
     def append_row(self, row: Row) -> None:
         """Append one event, given by its canonical values (:class:`tidelog.model.rows.RowReader`)."""
         with self._mutex:
-            self._check_open()
+            self.check_open()
             self._append_row(row)
             self._settle_late()
 
@@ -221,8 +248,15 @@ class Tail:
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, flushed or not; None if it has made none."""
         with self._mutex:
-            self._check_open()
+            self.check_open()
             return self._log.last_number(producer)
+
+    @property
+    def flushed_numbers(self) -> Mapping[str, int]:
+        """The number of each producer's last append that is durable."""
+        with self._mutex:
+            self.check_open()
+            return dict(self._log.producers)
 
     # -- splits ---------------------------------------------------------------------------------------------------
 
@@ -234,13 +268,13 @@ class Tail:
 
         Not while they may hold a part of an append that must survive whole or not at all: then the next flush does it.
         """
-        if not self._log.unacknowledged and self._splits.close_finished():
+        if not self._log.is_half_way and self._splits.close_finished():
             self._log.publish()  # without them: when their events are deleted, their files will go
 
     def new_split(self) -> None:
         """Flush, and close the open split: rows from now on, and those of the open leaf, go to another one."""
         with self._mutex:
-            self._check_open()
+            self.check_open()
             with self._failing:
                 self._flush()
                 self._view = None
@@ -256,7 +290,7 @@ class Tail:
 
     def _spill_late(self) -> None:
         """Make a split of the late rows."""
-        if self._late.rows and not self._log.unacknowledged:
+        if self._late.rows and not self._log.is_half_way:
             rows = self._late.take()
             self._splits.add_late(rows)
             self._rows.counters.spilled += rows.num_rows
@@ -269,7 +303,7 @@ class Tail:
         With a ``row``, :meth:`append_row` first: who waits for single events wants no step too many.
         """
         with self._mutex:
-            self._check_open()
+            self.check_open()
             if row is not None:
                 self._append_row(row)
             with self._failing:
@@ -283,7 +317,7 @@ class Tail:
         with self._mutex:
             if self._closed and self._failing.error is None:
                 return  # which has made everything durable
-            self._check_open()
+            self.check_open()
             with self._failing:
                 if not self._is_for_journal_alone():
                     self._flush()
@@ -298,8 +332,8 @@ class Tail:
     def _is_for_journal_alone(self) -> bool:
         """Whether a flush would do nothing but write to the journal."""
         return not (
-            self._log.unacknowledged
-            or self._log.producers
+            self._log.is_half_way
+            or self._log.is_exact
             or self._late.exceeds(1)
             or self._rows.has_new_leaf()
             or self._log.is_long
@@ -329,7 +363,7 @@ class Tail:
     def view(self) -> TailView:
         """The tail as it is now, with what is not durable yet; the same object until something changes."""
         with self._mutex:
-            self._check_open()
+            self.check_open()
             if self._view is None:
                 rows = tuple(self._rows.sorted())  # first: it may seal some
                 self._view = TailView(tuple(self._splits.readers()), rows, self._numbers.next)
@@ -352,7 +386,8 @@ class Tail:
         with self._mutex:
             return self._rows.counters.to_dict(self._late.rows)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise unless rows can be appended."""
         if self._closed:
             raise ClosedError("the stream was closed; open it again")
         if not self._lock.held:

@@ -25,6 +25,7 @@ from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundErr
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
 from tidelog.store.published import splits_text
+from tidelog.store.shares import Shares
 
 Message: TypeAlias = bytes | pa.Buffer
 """An Arrow IPC message."""
@@ -55,6 +56,9 @@ class Head(NamedTuple):
     """The version of the stream's schema that the rows have."""
     late: Mapping[str, float] = _NOTHING
     """What has become of late rows (:class:`~tidelog.store.lateness.LateCounters`), in a base and when it changed."""
+    shares: Mapping[str, Any] = _NOTHING
+    """Which rows of appends to another stream these are (:class:`~tidelog.store.shares.Shares`); in a base all that is
+    known of such rows."""
 
 
 _HEAD: Final = frozenset(Head._fields)
@@ -74,14 +78,14 @@ def pack(head: Head, message: Message | None) -> bytes:
     text = (
         f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
         f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
-        f'"base": {"true" if head.base else "false"}{version}{_late_text(head.late)}}}'
+        f'"base": {"true" if head.base else "false"}{version}{_text("late", head.late)}{_text("shares", head.shares)}}}'
     ).encode()
     text += b" " * (-len(text) % 8)
     return b"".join((_LENGTH.pack(len(text), 0), text, message or b""))
 
 
-def _late_text(late: Mapping[str, float]) -> str:
-    return f', "late": {json.dumps(dict(late))}' if late else ""
+def _text(name: str, values: Mapping[str, Any]) -> str:
+    return f', "{name}": {json.dumps(dict(values))}' if values else ""
 
 
 def message_of(rows: pa.RecordBatch | None) -> pa.Buffer | None:
@@ -260,6 +264,14 @@ def late_of(entries: Iterable[Entry]) -> Mapping[str, float]:
     for entry in entries:
         found = entry.head.late or found
     return found
+
+
+def shares_of(entries: Iterable[Entry]) -> Shares:
+    """What is known of rows of appends to another stream."""
+    shares = Shares()
+    for entry in entries:
+        shares.update(entry.head.shares)
+    return shares
 
 
 def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:

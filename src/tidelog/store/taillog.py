@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from tidelog.storage.journal import Journal
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publisher, TailRecord
+from tidelog.store.shares import Share, Shares
 from tidelog.store.tailjournal import Head, TailJournal
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailrows import TailRows
@@ -45,6 +46,10 @@ class TailLog:
         """The last append of each producer that a flush has made durable."""
         self.unacknowledged: dict[str, int] = {}
         """Appends by producers that no flush has made durable yet."""
+        self.shares = Shares()
+        """Which durable rows are of appends to another stream."""
+        self._new_shares = Shares()
+        """Which rows are that no flush has made durable yet."""
         self._saved_counters = replace(rows.counters)
         """Counters as the journal has them."""
         self._journaled = 0
@@ -55,9 +60,10 @@ class TailLog:
         # What was published before says less than what is durable, if the machine has failed since.
         self._publisher.withdraw()
 
-    def begin(self, number: int, producers: Mapping[str, int]) -> None:
+    def begin(self, number: int, producers: Mapping[str, int], shares: Shares) -> None:
         """Start the journal with a number, with everything that is in memory, in place of those before it."""
         self.producers = dict(producers)
+        self.shares = shares
         self._journaled = self._numbers.next
         self._journal = TailJournal(
             self._site.medium, tail_path(self._site.directory), self._head(base=True), self._rows.all(), number
@@ -83,9 +89,29 @@ class TailLog:
 
         That must be durable before anything of the append is: splits commit on their own when they have grown enough.
         """
-        if not self.producers:
+        if not self.is_exact:
             self.producers[producer] = _NO_APPEND
             self._journal.append_durably(self._head(producers=self.producers))
+
+    def announce_share(self, producer: str) -> None:
+        """The same for the first rows that are a share of an append to another stream."""
+        if not self.is_exact:
+            self.shares.expect(producer)
+            self._journal.append_durably(self._head(shares=self.shares))
+
+    def add_share(self, producer: str, number: int, share: Share) -> None:
+        """The rows that are appended until the next flush are a share of an append to another stream."""
+        self._new_shares.add(producer, number, share)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a crash leads back to exactly what was flushed."""
+        return bool(self.producers or self.shares)
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether there are rows of appends that must survive whole or not at all, and no flush yet."""
+        return bool(self.unacknowledged or self._new_shares)
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -106,22 +132,25 @@ class TailLog:
         commits = self._splits.commits()
         message = self._rows.since(self._journaled)
         is_changed = commits != self._splits.committed
-        if not (is_changed or message is not None or self.unacknowledged):
+        if not (is_changed or message is not None or self.is_half_way):
             if self._journal.records > self._published:  # a commit that is not through
                 self._journal.sync()
                 self.publish()
             return False
         self.producers.update(self.unacknowledged)
-        if message is not None or self.unacknowledged or self.producers:
+        if message is not None or self.is_half_way or self.is_exact:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._splits.committed = commits
-            self._journal.append_durably(self._head(producers=self.unacknowledged), message)
+            self._journal.append_durably(self._head(producers=self.unacknowledged, shares=self._new_shares), message)
         else:
             self._journal.sync()
         if is_changed:
             self._splits.flush()
         self._splits.committed = commits
         self.unacknowledged = {}
+        if self._new_shares:
+            self.shares.update(self._new_shares.saved())
+            self._new_shares = Shares()
         self._journaled = self._numbers.next
         self._rows.note_saved()
         self.publish()
@@ -156,13 +185,24 @@ class TailLog:
         self.publish()
         self._journal.remove_older()
 
-    def _head(self, *, base: bool = False, producers: dict[str, int] | None = None) -> Head:
+    def _head(
+        self, *, base: bool = False, producers: dict[str, int] | None = None, shares: Shares | None = None
+    ) -> Head:
         known = self.producers if base else producers or {}
+        shares = self.shares if base else shares
         late, counters = {}, self._rows.counters
         if base or (counters.is_any and counters != self._saved_counters):
             self._saved_counters = replace(counters)
             late = counters.saved()
-        return Head(self._splits.committed, self._numbers.next, known, base, self._site.version, late)
+        return Head(
+            self._splits.committed,
+            self._numbers.next,
+            known,
+            base,
+            self._site.version,
+            late,
+            shares.saved() if shares else {},
+        )
 
     def publish(self, records: int | None = None, next_seq: int | None = None) -> None:
         """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""

@@ -22,6 +22,7 @@ from tidelog.store.manifest import TAIL, Manifest, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.rows import Ints, concatenated, seqs, without
 from tidelog.store.seqset import SeqSet
+from tidelog.store.shares import Shares
 from tidelog.store.tailjournal import (
     Entry,
     counted,
@@ -32,6 +33,7 @@ from tidelog.store.tailjournal import (
     producers_of,
     read_heads,
     rows_of,
+    shares_of,
 )
 
 
@@ -62,8 +64,15 @@ class TailState:
     producers: Mapping[str, int] = field(default_factory=dict)
     late: Mapping[str, float] = field(default_factory=dict)
     """What has become of late rows."""
+    shares: Shares = field(default_factory=Shares)
+    """Which of its rows are of appends to another stream."""
     next_seq: int = 0
     """No row in the journal or in a split that the tail has closed has this number, or a greater one of the tail's."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing may be left of what was not flushed: a part of an append could be sent again."""
+        return bool(self.producers or self.shares)
 
     def rows(self, stored: pa.Schema) -> pa.RecordBatch:
         """The rows in the journal, of which splits may have some too."""
@@ -75,7 +84,7 @@ def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState
     head = entries[-1].head
     splits = {name: at for name, at in head.splits.items() if not is_closed(name, manifest)}
     next_seq = max(head.next_seq, _reached(manifest))
-    return TailState(number, entries, splits, producers_of(entries), late_of(entries), next_seq)
+    return TailState(number, entries, splits, producers_of(entries), late_of(entries), shares_of(entries), next_seq)
 
 
 def _reached(manifest: Manifest) -> int:
