@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from support.crash_medium import RecordingMedium, kills, random_power_losses
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError
+from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError
 
 ASIDE = f"{NAME}.late"
 
@@ -347,3 +348,161 @@ def test_an_append_that_the_tail_flushes_by_itself_is_whole() -> None:
             assert left.stream(NAME).last_number("p") == 2, "the append was not flushed, so this tests nothing"
             assert ids(left.stream(ASIDE)) == [21, 23]
     store.close()
+
+
+def half_done(appends: list[list[tuple[int, int]]], before: list[tuple[int, int]]) -> RecordingMedium:
+    """What a kill leaves of numbered appends whose late rows are beside, and which are not in the stream."""
+    medium, store, stream = created("aside")
+    stream.append(table(before))
+    stream.flush()
+    for number, rows in enumerate(appends):
+        stream.append(table(rows), producer="p", number=number)
+    crash = next(kills(medium, [len(medium.log)]))
+    store.close()
+    return crash.medium()
+
+
+class TestHalfDone:
+    """What is sent again after a crash is told by its place in the append, whatever has become of it meanwhile."""
+
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            ([(101, 1), (50, 2)], "2 rows instead of 3"),
+            ([(101, 1), (51, 3), (50, 2)], "in another order"),
+        ],
+    )
+    def test_another_append_of_the_same_number_is_refused(self, rows: list[tuple[int, int]], message: str) -> None:
+        sent = [(101, 1), (50, 2), (51, 3)]
+        with Store(half_done([sent], [(100, 0)])) as store:
+            stream = store.stream(NAME)
+            with pytest.raises(InputError, match=message):
+                stream.append(table(rows), producer="p", number=0)
+            assert ids(stream) == [0]
+            stream.append(table(sent), producer="p", number=0)
+            assert (ids(stream), ids(store.stream(ASIDE))) == ([0, 1], [2, 3])
+
+    def test_rows_that_passed_the_first_time_pass_again(self) -> None:
+        with Store(half_done([[(99, 1), (50, 2)]], [(100, 0)])) as store:
+            stream = store.stream(NAME)
+            stream.append(table([(1000, 9)]))
+            stream.append(table([(99, 1), (50, 2)]), producer="p", number=0)
+            stream.append(table([(99, 3)]), producer="p", number=1)
+            assert (ids(stream), ids(store.stream(ASIDE))) == ([1, 0, 9], [2, 3])
+            assert stream.stats()["late"]["aside"] == 2
+
+    def test_rows_that_were_deleted_beside_do_not_come_back(self) -> None:
+        sent = [(101, 1), (50, 2)]
+        with Store(half_done([sent], [(100, 0)])) as store:
+            store.stream(ASIDE).delete_before(60)
+            store.stream(NAME).append(table(sent), producer="p", number=0)
+            assert (ids(store.stream(NAME)), ids(store.stream(ASIDE))) == ([0, 1], [])
+
+    def test_values_that_are_read_otherwise_after_a_change_of_the_schema(self) -> None:
+        medium = RecordingMedium()
+        store = Store(medium)
+        schema = pa.schema([pa.field("ts", pa.timestamp("ns"), nullable=False), ("x", pa.float32())])
+        stream = store.create_stream(NAME, schema, "ts", lateness="10ns", too_late="aside")
+        stream.append({"ts": [100], "x": [0.5]})
+        stream.flush()
+        sent = {"ts": [101, 50, 51], "x": [0.1, 0.1, None]}
+        stream.append(sent, producer="p", number=0)
+        crash = next(kills(medium, [len(medium.log)]))
+        store.close()
+        with Store(crash.medium()) as left:
+            left.stream(NAME).evolve(widen={"x": pa.float64()}, rename={"ts": "at"})
+            left.stream(NAME).append({"at": sent["ts"], "x": sent["x"]}, producer="p", number=0)
+            assert (len(left.stream(NAME)), len(left.stream(ASIDE))) == (2, 2)
+
+    def test_what_is_settled_is_forgotten(self) -> None:
+        medium, store, stream = created("aside", journal_bytes=300)
+        for number in range(200):
+            producer = f"p{number % 7}"
+            stream.append(table([(1000 + number, number), (50, number)]), producer=producer, number=number)
+            if number % 3 == 0:
+                stream.flush()
+        assert len(store.stream(ASIDE).taken_shares()) <= 64 + 1
+        store.close()
+        with Store(medium) as store:
+            assert len(store.stream(ASIDE)) == 200
+            store.stream(NAME).append(table([(51, 0)]), producer="p0", number=1000)
+            assert len(store.stream(ASIDE).taken_shares()) == 1
+
+
+def test_a_producer_may_append_to_the_stream_beside_too() -> None:
+    """Its numbers there have nothing to do with those of appends of which rows are set aside."""
+    _, store, stream = created("aside")
+    stream.append(table([(100, 0), (50, 1)]), producer="p", number=0)
+    store.stream(ASIDE).append(table([(1, 2)]), producer="p", number=99)
+    stream.append(table([(51, 3)]), producer="p", number=1)
+    store.stream(ASIDE).append(table([(1, 4)]), producer="p", number=100)
+    assert ids(store.stream(ASIDE)) == [2, 4, 1, 3]
+    store.close()
+
+
+@pytest.mark.parametrize("name", [ASIDE, NAME])
+@pytest.mark.parametrize("too_late", ["reject", "aside"])
+def test_a_stream_with_a_limit_of_its_own_takes_nothing(name: str, too_late: str) -> None:
+    """Itself, for example."""
+    _, store, stream = created("aside", aside=name)
+    if name != NAME:
+        store.create_stream(name, SCHEMA, "ts", lateness=5, too_late=too_late)
+    for numbering in ({}, {"producer": "p", "number": 0}):
+        with pytest.raises(InputError, match="a limit of its own"):
+            stream.append(table([(100, 0), (50, 1)]), **numbering)
+        assert ids(stream) == []
+    stream.append(table([(100, 0)]))
+    store.close()
+
+
+def test_a_stream_beside_that_is_dropped_is_made_again() -> None:
+    _, store, stream = created("aside")
+    stream.append(table([(100, 0), (50, 1)]))
+    store.drop_stream(ASIDE)
+    stream.append(table([(51, 2)]))
+    store.drop_stream(ASIDE)
+    stream.append(table([(52, 3)]), producer="p", number=0)
+    stream.flush()
+    store.drop_stream(ASIDE)
+    stream.append(pa.RecordBatchReader.from_batches(SCHEMA, table([(53, 4), (101, 5)]).to_batches()))
+    assert (ids(stream), ids(store.stream(ASIDE))) == ([0, 5], [4])
+    store.close()
+
+
+@pytest.mark.parametrize("too_late", ["accept", "reject", "aside"])
+@pytest.mark.parametrize(
+    ("producer", "number", "message"),
+    [
+        ("p", -1, "numbers start at 0"),
+        ("p", "1", "found the number '1', a str"),
+        ("p", 1.0, "found the number 1.0, a float"),
+        (5, 1, "found the producer 5, a int"),
+        ("p", None, "one of producer and number"),
+        (None, 1, "one of producer and number"),
+    ],
+)
+def test_what_numbers_no_append_is_refused_before_anything_happens(
+    too_late: str, producer: Any, number: Any, message: str
+) -> None:
+    _, store, stream = created(too_late)
+    with pytest.raises(InputError, match=message):
+        stream.append(table([(1000, 0), (1, 1)]), producer=producer, number=number)
+    stream.append(table([(100, 2)]), producer="p", number=np.int64(1))  # not too late: nothing came before it
+    stream.flush()
+    assert (ids(stream), stream.last_number("p"), store.streams()) == ([2], 1, [NAME])
+    store.close()
+
+
+def test_nothing_is_set_aside_when_the_stream_has_failed() -> None:
+    medium, store, stream = created("aside")
+    stream.append(table([(100, 0), (50, 1)]))
+    stream.flush()
+    fault = medium.inject("sync", lasting=True)
+    stream.append(table([(101, 2)]))
+    with pytest.raises(StorageError, match="sync"):
+        stream.flush()
+    assert fault.fired
+    for numbering in ({}, {"producer": "p", "number": 0}):
+        with pytest.raises(StorageError):
+            stream.append(table([(51, 3)]), **numbering)
+    assert ids(store.stream(ASIDE)) == [1]

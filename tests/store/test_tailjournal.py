@@ -45,7 +45,15 @@ def medium() -> RecordingMedium:
     return made
 
 
-HEAD = Head({"ä.tide": (3, 17)}, 12, {"producer ü": 5}, True)
+HEAD = Head(
+    {"ä.tide": (3, 17)},
+    12,
+    {"producer ü": 5},
+    True,
+    schema=2,
+    late={"rows": 3, "total": 4.5},
+    shares={"producer ü": [4, {"5": [12, 99, "eJw="]}]},
+)
 
 
 @pytest.mark.parametrize("batch", [None, rows(), rows(1), rows(*range(100)), rows(*range(50)).slice(7, 20)])

@@ -141,7 +141,8 @@ class TailLog:
         if message is not None or self.is_half_way or self.is_exact:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._splits.committed = commits
-            self._journal.append_durably(self._head(producers=self.unacknowledged, shares=self._new_shares), message)
+            head = self._head(producers=self.unacknowledged, shares=self._new_shares, counts=True)
+            self._journal.append_durably(head, message)
         else:
             self._journal.sync()
         if is_changed:
@@ -161,7 +162,7 @@ class TailLog:
         journal, next_seq = self._journal, self._numbers.next
         message = self._rows.since(self._journaled)
         if message is not None:
-            journal.append(self._head(), message)
+            journal.append(self._head(counts=True), message)
             self._journaled = next_seq
             self._rows.note_saved()
         return Written(journal.file, journal.records, next_seq)
@@ -186,12 +187,18 @@ class TailLog:
         self._journal.remove_older()
 
     def _head(
-        self, *, base: bool = False, producers: dict[str, int] | None = None, shares: Shares | None = None
+        self,
+        *,
+        base: bool = False,
+        producers: dict[str, int] | None = None,
+        shares: Shares | None = None,
+        counts: bool = False,
     ) -> Head:
+        """What a record says. With ``counts`` also what was counted: not while rows of an append are yet to be written."""
         known = self.producers if base else producers or {}
         shares = self.shares if base else shares
         late, counters = {}, self._rows.counters
-        if base or (counters.is_any and counters != self._saved_counters):
+        if base or (counts and counters.is_any and counters != self._saved_counters):
             self._saved_counters = replace(counters)
             late = counters.saved()
         return Head(
