@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.crash_medium import RecordingMedium, kills, random_power_losses
-from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
+from support.stream_history import NAME, SCHEMA, SMALL, Append, load, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError
@@ -100,6 +100,45 @@ def test_a_writer_that_comes_later_knows_the_newest_row() -> None:
         with pytest.raises(InputError):
             store.stream(NAME).append(table([(89, 1)]))
         store.stream(NAME).append(table([(90, 2)]))
+
+
+@pytest.mark.parametrize("how", ["reduced", "deleted", "merged with others"])
+def test_a_writer_that_comes_later_knows_the_newest_row_whatever_became_of_it(how: str) -> None:
+    medium, store, stream = created("reject", split=None, split_bytes=1)
+    stream.append(table([(100 + index, index) for index in range(64)]))
+    stream.append(table([(163, 64)]), producer="p", number=0)
+    stream.flush()
+    stream.attach("last(id)", "new_split")
+    if how == "reduced":
+        assert stream.coarsen(10_000).splits
+    elif how == "deleted":
+        stream.delete_before(10_000)
+    else:
+        load(stream, Append(tuple((100 + index, -index) for index in range(64)), job=0))
+        stream.compact()
+    assert "regular" not in {info.kind for info in stream.manifests.load().splits.values()}
+    store.close()
+    for _ in range(2):
+        with Store(medium) as store:
+            with pytest.raises(InputError, match="older than one of 163"):
+                store.stream(NAME).append(table([(152, 99)]))
+            store.stream(NAME).evolve(add={f"more{_}": pa.int8()})
+            with pytest.raises(InputError, match="older than one of 163"):
+                store.stream(NAME).append(table([(152, 99)]))
+            store._back_up(copy := RecordingMedium())
+        medium = copy
+
+
+def test_rows_that_a_crash_takes_do_not_count_as_the_newest() -> None:
+    medium, store, stream = created("reject")
+    stream.append(table([(100, 0)]))
+    stream.flush()
+    stream.append(table([(1000, 1)]), producer="p", number=0)
+    crash = next(kills(medium, [len(medium.log)]))
+    store.close()
+    with Store(crash.medium()) as store:
+        store.stream(NAME).append(table([(95, 2)]))
+        assert ids(store.stream(NAME)) == [2, 0]
 
 
 def test_an_append_that_is_sent_again_is_set_aside_once() -> None:

@@ -53,6 +53,7 @@ HEAD = Head(
     schema=2,
     late={"rows": 3, "total": 4.5},
     shares={"producer ü": [4, {"5": [12, 99, "eJw="]}]},
+    newest=-7,
 )
 
 

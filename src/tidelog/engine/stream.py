@@ -202,6 +202,7 @@ class Stream(Queries):
                 if is_ready:
                     with suppress(AsideNeeded):
                         tail.append(gate.sift(batches, producer, number), producer=producer, number=number)
+                        gate.keep_newest()
                         if self._is_committed:
                             gate.flush()
                         return tail

@@ -124,6 +124,13 @@ class Gate:
         self._tail.count_too_late(aside=int(is_beside.sum()))  # the tail has forgotten them, like the append
         return left
 
+    def keep_newest(self) -> None:
+        """Remember the newest event for those who come later: when what :meth:`sift` has let pass is appended.
+
+        The event itself may be reduced to an aggregate by then, merged with others that do not count, or deleted.
+        """
+        self._tail.keep_newest(self._newest)
+
     def is_ready(self, *, is_reader: bool, is_numbered: bool) -> bool:
         """Whether :meth:`sift` can be tried; otherwise :meth:`prepare` comes first.
 

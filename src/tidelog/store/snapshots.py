@@ -228,6 +228,7 @@ class Snapshots:
                 base=True,
                 late=state.late,
                 shares=state.shares.saved(),
+                newest=state.newest,
             )
         snapshot = self._snapshot(site, manifest, open_parts, memory, next_seq, unseen)
         return replace(snapshot, journaled=journaled, head=head, late=state.late)

@@ -94,7 +94,7 @@ class Tail:
         if rows.num_rows:
             numbers.append(int(np.max(seqs(rows))) + 1)
         self._numbers.go_on_from(max(numbers), manifest)
-        self._log.begin(state.number + 1, state.producers, state.shares)
+        self._log.begin(state)
         self._close_finished()
 
     def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
@@ -371,9 +371,16 @@ class Tail:
 
     @property
     def newest(self) -> int | None:
-        """The latest time of all rows in the tail, and of those that it has sealed; None if there are none."""
+        """The latest time of all rows in the tail, of those that it has sealed, and of those that were told it
+        (:meth:`keep_newest`); None if there are none."""
         with self._mutex:
-            return self._rows.newest
+            known = [time for time in (self._rows.newest, self._log.newest) if time is not None]
+            return max(known, default=None)
+
+    def keep_newest(self, time: int | None) -> None:
+        """Remember, from the next flush on, the latest time of all rows that were appended, whatever becomes of them."""
+        with self._mutex:
+            self._log.newest = time
 
     def count_too_late(self, *, aside: int = 0, rejected: int = 0) -> None:
         """Count rows that were later than allowed and are not taken."""

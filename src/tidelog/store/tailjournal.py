@@ -59,6 +59,8 @@ class Head(NamedTuple):
     shares: Mapping[str, Any] = _NOTHING
     """Which rows of appends to another stream these are (:class:`~tidelog.store.shares.Shares`); in a base all that is
     known of such rows."""
+    newest: int | None = None
+    """The latest time of all rows that were ever appended, where it matters: in streams that take none too late."""
 
 
 _HEAD: Final = frozenset(Head._fields)
@@ -75,10 +77,12 @@ class Entry:
 def pack(head: Head, message: Message | None) -> bytes:
     """The payload of a record; ``message`` is the Arrow IPC message of its rows."""
     version = f', "schema": {head.schema}' if head.schema else ""
+    newest = "" if head.newest is None else f', "newest": {head.newest}'
     text = (
         f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
         f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
-        f'"base": {"true" if head.base else "false"}{version}{_text("late", head.late)}{_text("shares", head.shares)}}}'
+        f'"base": {"true" if head.base else "false"}{version}{newest}'
+        f"{_text('late', head.late)}{_text('shares', head.shares)}}}"
     ).encode()
     text += b" " * (-len(text) % 8)
     return b"".join((_LENGTH.pack(len(text), 0), text, message or b""))
@@ -264,6 +268,11 @@ def late_of(entries: Iterable[Entry]) -> Mapping[str, float]:
     for entry in entries:
         found = entry.head.late or found
     return found
+
+
+def newest_of(entries: Iterable[Entry]) -> int | None:
+    """The latest time that entries know of; None if they know of none."""
+    return max((entry.head.newest for entry in entries if entry.head.newest is not None), default=None)
 
 
 def shares_of(entries: Iterable[Entry]) -> Shares:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -15,7 +14,7 @@ from tidelog.store.tailjournal import Head, TailJournal
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailrows import TailRows
 from tidelog.store.tailsplits import TailSplits
-from tidelog.store.tailstate import published_path, tail_path
+from tidelog.store.tailstate import TailState, published_path, tail_path
 
 _NO_APPEND: Final = -1
 """The number of a producer whose first append is not flushed yet."""
@@ -50,6 +49,8 @@ class TailLog:
         """Which durable rows are of appends to another stream."""
         self._new_shares = Shares()
         """Which rows are that no flush has made durable yet."""
+        self.newest: int | None = None
+        """The latest time of all rows that were ever appended, if somebody keeps it; None if nobody does."""
         self._saved_counters = replace(rows.counters)
         """Counters as the journal has them."""
         self._journaled = 0
@@ -60,13 +61,18 @@ class TailLog:
         # What was published before says less than what is durable, if the machine has failed since.
         self._publisher.withdraw()
 
-    def begin(self, number: int, producers: Mapping[str, int], shares: Shares) -> None:
-        """Start the journal with a number, with everything that is in memory, in place of those before it."""
-        self.producers = dict(producers)
-        self.shares = shares
+    def begin(self, state: TailState) -> None:
+        """Start the next journal, with everything that is in memory, in place of those before, which have the state."""
+        self.producers = dict(state.producers)
+        self.shares = state.shares
+        self.newest = state.newest
         self._journaled = self._numbers.next
         self._journal = TailJournal(
-            self._site.medium, tail_path(self._site.directory), self._head(base=True), self._rows.all(), number
+            self._site.medium,
+            tail_path(self._site.directory),
+            self._head(base=True),
+            self._rows.all(),
+            state.number + 1,
         )
         self.publish()
         self._journal.remove_older()
@@ -194,7 +200,7 @@ class TailLog:
         shares: Shares | None = None,
         counts: bool = False,
     ) -> Head:
-        """What a record says. With ``counts`` also what was counted: not while rows of an append are yet to be written."""
+        """What a record says; with ``counts``, of the rows too: not if rows of an append are yet to be written."""
         known = self.producers if base else producers or {}
         shares = self.shares if base else shares
         late, counters = {}, self._rows.counters
@@ -209,6 +215,7 @@ class TailLog:
             self._site.version,
             late,
             shares.saved() if shares else {},
+            self.newest if base or counts else None,
         )
 
     def publish(self, records: int | None = None, next_seq: int | None = None) -> None:

@@ -30,6 +30,7 @@ from tidelog.store.tailjournal import (
     journal_numbers,
     late_of,
     newest_entries,
+    newest_of,
     producers_of,
     read_heads,
     rows_of,
@@ -66,6 +67,8 @@ class TailState:
     """What has become of late rows."""
     shares: Shares = field(default_factory=Shares)
     """Which of its rows are of appends to another stream."""
+    newest: int | None = None
+    """The latest time of all rows that were ever appended; None where it does not matter."""
     next_seq: int = 0
     """No row in the journal or in a split that the tail has closed has this number, or a greater one of the tail's."""
 
@@ -84,7 +87,16 @@ def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState
     head = entries[-1].head
     splits = {name: at for name, at in head.splits.items() if not is_closed(name, manifest)}
     next_seq = max(head.next_seq, _reached(manifest))
-    return TailState(number, entries, splits, producers_of(entries), late_of(entries), shares_of(entries), next_seq)
+    return TailState(
+        number,
+        entries,
+        splits,
+        producers_of(entries),
+        late_of(entries),
+        shares_of(entries),
+        newest_of(entries),
+        next_seq,
+    )
 
 
 def _reached(manifest: Manifest) -> int:
