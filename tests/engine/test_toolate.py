@@ -468,6 +468,25 @@ class TestHalfDone:
             assert len(store.stream(ASIDE).taken_shares()) == 1
 
 
+def test_two_streams_may_have_one_beside_them() -> None:
+    medium, store, stream = created("aside", aside="both")
+    other = store.create_stream("t", SCHEMA, "ts", **{**SMALL, "lateness": 10, "too_late": "aside", "aside": "both"})
+    sent = {NAME: [(101, 1), (50, 2), (50, 2)], "t": [(50, 3), (101, 4), (50, 2), (102, 5)]}
+    for each in (stream, other):
+        each.append(table([(100, 0)]))
+        each.flush()
+        each.append(table(sent[each.name]), producer="p", number=0)
+    crash = next(kills(medium, [len(medium.log)]))
+    store.close()
+    with Store(crash.medium()) as left:
+        for name, rows in sent.items():
+            left.stream(name).append(table([(1000, 9)]))
+            left.stream(name).append(table(rows), producer="p", number=0)
+        assert ids(left.stream(NAME)) == [0, 1, 9]
+        assert ids(left.stream("t")) == [0, 4, 5, 9]
+        assert sorted(ids(left.stream("both"))) == [2, 2, 2, 3]
+
+
 def test_a_producer_may_append_to_the_stream_beside_too() -> None:
     """Its numbers there have nothing to do with those of appends of which rows are set aside."""
     _, store, stream = created("aside")

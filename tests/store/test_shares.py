@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model.errors import CorruptionError
-from tidelog.store.shares import Share, Shares
+from tidelog.store.shares import Share, Shares, sender
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.booleans()), max_size=30), max_size=4))
@@ -71,8 +71,19 @@ def test_shares_are_saved_and_added_up() -> None:
     later.add("p", 3, share(3))
     second.update(later.saved())
     assert (second.find("p", 3), second.find("ü", 2)) == (share(3), share(2))
-    assert not second.precede({"ü": 5}), "one of p was forgotten"
-    assert second.precede({"p": 1})
+
+
+def test_shares_that_were_forgotten_are_those_of_one_stream() -> None:
+    shares = Shares()
+    for directory, number in (("streams/a~1", 4), ("streams/a~12", 7)):
+        shares.add(sender(directory, "p"), number, share(number))
+    assert shares.serve("streams/a~1", {})
+    shares.settle({sender("streams/a~1", "p"): 5, "p": 9})
+    assert len(shares) == 1
+    assert not shares.serve("streams/a~1", {"q": 9})
+    assert not shares.serve("streams/a~1", {"p": 3})
+    assert shares.serve("streams/a~1", {"p": 4})
+    assert shares.serve("streams/a~12", {})
 
 
 def test_a_producer_of_whom_shares_are_expected_is_known() -> None:
@@ -81,4 +92,4 @@ def test_a_producer_of_whom_shares_are_expected_is_known() -> None:
     other.update(shares.saved())
     assert other
     assert len(other) == 0
-    assert other.precede({})
+    assert other.serve("p", {})

@@ -208,7 +208,7 @@ class Stream(Queries):
                         return tail
             gate.prepare(makes=is_ready or is_reader)
 
-    def append_share(self, data: pa.Table, producer: str, number: int, share: Share) -> int:
+    def append_share(self, data: pa.Table, sent_by: str, number: int, share: Share) -> int:
         """Append rows that are too late for another stream, durably: a share of one of its appends.
 
         Returns how many shares are known, those of before included.
@@ -216,7 +216,7 @@ class Stream(Queries):
         with self._mutex:
             tail = self._writer()
             self._append_rows()
-            tail.append_share(list(to_batches(data, self.schema)), producer, number, share)
+            tail.append_share(list(to_batches(data, self.schema)), sent_by, number, share)
             return len(tail.shares)
 
     def taken_shares(self) -> Shares:
@@ -227,7 +227,7 @@ class Stream(Queries):
             return shares
 
     def settle_shares(self, numbers: Mapping[str, int]) -> int:
-        """Forget shares of each producer's appends up to a number; returns how many are left."""
+        """Forget shares of each sender's appends up to a number; returns how many are left."""
         with self._mutex:
             tail = self._writer()
             tail.settle_shares(numbers)
@@ -462,7 +462,7 @@ class Stream(Queries):
             self._adopt(self._site.at(self._manifests.load()))
             self._tail = Tail(self._site, self._manifests, lock)
             if self._is_gated:
-                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside, self._find_aside)
+                self._gate = Gate(self._site, self._tail, self._open_aside, self._find_aside)
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.
@@ -493,7 +493,7 @@ class Stream(Queries):
                     raise
                 continue  # somebody has changed the schema just now
             if self._is_gated:
-                self._gate = Gate(self.schema, self.options, self._tail, self._open_aside, self._find_aside)
+                self._gate = Gate(self._site, self._tail, self._open_aside, self._find_aside)
             self._on_writing()
             self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail

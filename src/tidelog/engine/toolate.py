@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
-from tidelog.model.schema import Schema
-from tidelog.store.options import StreamOptions
+from tidelog.store.opensplit import Site
 from tidelog.store.rows import Ints, times
-from tidelog.store.shares import Mask, Share, Shares
+from tidelog.store.shares import Mask, Share, Shares, sender
 from tidelog.store.tail import Tail
 
 if TYPE_CHECKING:
@@ -39,16 +38,17 @@ class Gate:
 
     def __init__(
         self,
-        schema: Schema,
-        options: StreamOptions,
+        site: Site,
         tail: Tail,
         open_aside: Callable[[], Stream],
         find_aside: Callable[[], Stream | None],
     ) -> None:
         """``open_aside`` gives the stream for rows that are too late, and makes it if there is none."""
+        schema, options = site.layout.schema, site.options
         ticks = options.lateness_ticks(schema.clock)
         assert ticks is not None  # options see to that
         self._schema = schema
+        self._directory = site.directory
         self._ticks = ticks
         self._lateness = options.lateness
         self._rejects = options.too_late == "reject"
@@ -77,7 +77,7 @@ class Gate:
             return self._sifted(batches, None)
         batches = list(batches)
         assert self._half_done is not None or self._rejects
-        share = None if self._half_done is None else self._half_done.find(producer, number)
+        share = None if self._half_done is None else self._half_done.find(sender(self._directory, producer), number)
         if share is not None:
             return self._without_share(batches, producer, number, share)
         return self._sifted(batches, (producer, number))
@@ -164,10 +164,15 @@ class Gate:
         head, shares = aside.published().head, Shares()
         if head is not None:
             shares.update(head.shares)
-            shares.settle(self._tail.flushed_numbers)
+            shares.settle(self._settled())
         # What a writer that was killed has left may not be durable. It is when another one has taken it over, and then
         # it can be left out here.
         return aside.taken_shares() if len(shares) else shares
+
+    def _settled(self) -> dict[str, int]:
+        """By sender, the last append that the stream has durably."""
+        numbers = self._tail.flushed_numbers
+        return {sender(self._directory, producer): number for producer, number in numbers.items()}
 
     def flush(self) -> None:
         """Make rows durable that were set aside."""
@@ -231,9 +236,11 @@ class Gate:
             taken = [
                 np.zeros(len(each), np.bool_) if mask is None else mask for each, mask in zip(at, masks, strict=True)
             ]
-            known = aside.append_share(pa.Table.from_batches(late), *append, Share.of(at, taken))
+            known = aside.append_share(
+                pa.Table.from_batches(late), sender(self._directory, append[0]), append[1], Share.of(at, taken)
+            )
             if known > self._most_shares:
-                left = aside.settle_shares(self._tail.flushed_numbers)
+                left = aside.settle_shares(self._settled())
                 self._most_shares = max(_FEW_SHARES, 2 * left)
         self._tail.count_too_late(aside=sum(batch.num_rows for batch in late))
 

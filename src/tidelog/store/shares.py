@@ -2,8 +2,9 @@
 
 An append whose rows go to two streams is durable in one of them first. If a crash comes in between, it is sent again,
 and the rows that were taken are to be left out. So the stream that takes a part of an append keeps, with the rows and
-in the same record of its journal, which ones they are: its *share* of the append, by producer and number. It is needed
-until the other stream has the rest durably; then it is *settled*, and the next journal begins without it.
+in the same record of its journal, which ones they are: its *share* of the append, by the other stream, producer and
+number. It is needed until the other stream has the rest durably; then it is *settled*, and the next journal begins
+without it.
 """
 
 from __future__ import annotations
@@ -69,13 +70,18 @@ def _check(at: Iterable[Ints]) -> int:
     return value
 
 
+def sender(directory: str, producer: str) -> str:
+    """A producer of the stream in a directory, in one text: several streams may have one beside them in common."""
+    return f"{directory} {producer}"
+
+
 class Shares:
-    """The shares of appends that are not settled, by producer and number. False if there was never any."""
+    """The shares of appends that are not settled, by :func:`sender` and number. False if there was never any."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[int, Share]] = {}
         self._settled: dict[str, int] = {}
-        """By producer, the greatest number of those that were forgotten. Has all producers that ever had a share."""
+        """By sender, the greatest number of those that were forgotten. Has all senders that ever had a share."""
 
     def __bool__(self) -> bool:
         return bool(self._settled)
@@ -83,47 +89,50 @@ class Shares:
     def __len__(self) -> int:
         return sum(map(len, self._known.values()))
 
-    def expect(self, producer: str) -> None:
-        """There will be shares of a producer's appends."""
-        self._settled.setdefault(producer, _NONE)
+    def expect(self, sent_by: str) -> None:
+        """There will be shares of a sender's appends."""
+        self._settled.setdefault(sent_by, _NONE)
 
-    def add(self, producer: str, number: int, share: Share) -> None:
+    def add(self, sent_by: str, number: int, share: Share) -> None:
         """Keep a share."""
-        self.expect(producer)
-        self._known.setdefault(producer, {})[number] = share
+        self.expect(sent_by)
+        self._known.setdefault(sent_by, {})[number] = share
 
-    def find(self, producer: str, number: int) -> Share | None:
+    def find(self, sent_by: str, number: int) -> Share | None:
         """The share of an append; None if there is none, or it is settled."""
-        return self._known.get(producer, {}).get(number)
+        return self._known.get(sent_by, {}).get(number)
 
     def settle(self, numbers: Mapping[str, int]) -> None:
-        """Forget the shares of each producer's appends up to a number: nobody will ask for them again."""
-        for producer in [each for each in self._known if each in numbers]:
-            shares, last = self._known[producer], numbers[producer]
+        """Forget the shares of each sender's appends up to a number: nobody will ask for them again."""
+        for sent_by in [each for each in self._known if each in numbers]:
+            shares, last = self._known[sent_by], numbers[sent_by]
             done = [number for number in shares if number <= last]
             if done:
-                self._settled[producer] = max(self._settled[producer], *done)
-                self._known[producer] = {number: share for number, share in shares.items() if number > last}
-                if not self._known[producer]:
-                    del self._known[producer]
+                self._settled[sent_by] = max(self._settled[sent_by], *done)
+                self._known[sent_by] = {number: share for number, share in shares.items() if number > last}
+                if not self._known[sent_by]:
+                    del self._known[sent_by]
 
-    def precede(self, numbers: Mapping[str, int]) -> bool:
-        """Whether none was forgotten that a stream with these last numbers of producers would ask for."""
-        return all(last <= numbers.get(producer, _NONE) for producer, last in self._settled.items())
+    def serve(self, directory: str, producers: Mapping[str, int]) -> bool:
+        """Whether none was forgotten that a stream with these last appends of its producers could ask for."""
+        numbers = {sender(directory, producer): number for producer, number in producers.items()}
+        start = sender(directory, "")
+        mine = {each: last for each, last in self._settled.items() if each.startswith(start)}
+        return all(last <= numbers.get(each, _NONE) for each, last in mine.items())
 
     # -- JSON -----------------------------------------------------------------------------------------------------
 
     def saved(self) -> dict[str, Any]:
-        """By producer, the greatest number of shares that were forgotten, and those that are known, by number."""
+        """By sender, the greatest number of shares that were forgotten, and those that are known, by number."""
         return {
-            producer: [last, {str(number): list(share) for number, share in self._known.get(producer, {}).items()}]
-            for producer, last in self._settled.items()
+            sent_by: [last, {str(number): list(share) for number, share in self._known.get(sent_by, {}).items()}]
+            for sent_by, last in self._settled.items()
         }
 
     def update(self, saved: Mapping[str, Any]) -> None:
         """Add what others have :meth:`saved`."""
-        for producer, (last, shares) in saved.items():
-            self.expect(producer)
-            self._settled[producer] = max(self._settled[producer], last)
+        for sent_by, (last, shares) in saved.items():
+            self.expect(sent_by)
+            self._settled[sent_by] = max(self._settled[sent_by], last)
             for number, (rows, check, taken) in shares.items():
-                self.add(producer, int(number), Share(rows, check, taken))
+                self.add(sent_by, int(number), Share(rows, check, taken))

@@ -194,7 +194,7 @@ class Tail:
                         self._flush()
             self._settle_late()
 
-    def append_share(self, batches: list[pa.RecordBatch], producer: str, number: int, share: Share) -> None:
+    def append_share(self, batches: list[pa.RecordBatch], sent_by: str, number: int, share: Share) -> None:
         """Append rows that are a part of an append to another stream, and flush: they are durable with the share.
 
         Whether there is one of that append already is for the caller to know (:attr:`shares`).
@@ -204,8 +204,8 @@ class Tail:
             self._view = None
             self._make_room(sum(batch.num_rows for batch in batches))
             with self._failing:
-                self._log.announce_share(producer)
-                self._log.add_share(producer, number, share)
+                self._log.announce_share(sent_by)
+                self._log.add_share(sent_by, number, share)
                 for batch in batches:
                     self._rows.accept(batch)
                 self._flush()
@@ -216,7 +216,7 @@ class Tail:
         return self._log.shares
 
     def settle_shares(self, numbers: Mapping[str, int]) -> None:
-        """Forget shares of each producer's appends up to a number, which the other stream has durably."""
+        """Forget shares of each sender's appends up to a number, which the other stream has durably."""
         with self._mutex:
             self._log.shares.settle(numbers)
 
@@ -378,7 +378,7 @@ class Tail:
             return max(known, default=None)
 
     def keep_newest(self, time: int | None) -> None:
-        """Remember, from the next flush on, the latest time of all rows that were appended, whatever becomes of them."""
+        """Remember, from the next flush on, the latest time of all rows ever appended, whatever becomes of them."""
         with self._mutex:
             self._log.newest = time
 

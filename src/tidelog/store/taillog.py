@@ -99,15 +99,15 @@ class TailLog:
             self.producers[producer] = _NO_APPEND
             self._journal.append_durably(self._head(producers=self.producers))
 
-    def announce_share(self, producer: str) -> None:
+    def announce_share(self, sent_by: str) -> None:
         """The same for the first rows that are a share of an append to another stream."""
         if not self.is_exact:
-            self.shares.expect(producer)
+            self.shares.expect(sent_by)
             self._journal.append_durably(self._head(shares=self.shares))
 
-    def add_share(self, producer: str, number: int, share: Share) -> None:
+    def add_share(self, sent_by: str, number: int, share: Share) -> None:
         """The rows that are appended until the next flush are a share of an append to another stream."""
-        self._new_shares.add(producer, number, share)
+        self._new_shares.add(sent_by, number, share)
 
     @property
     def is_exact(self) -> bool:
