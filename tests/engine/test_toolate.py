@@ -18,6 +18,10 @@ from support.stream_history import NAME, SCHEMA, SMALL, Append, load, rows_of, t
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError
+from tidelog.store import backup
+from tidelog.store.shares import sender
+from tidelog.store.snapshot import Snapshot
+from tidelog.store.snapshots import Snapshots
 
 ASIDE = f"{NAME}.late"
 
@@ -564,3 +568,46 @@ def test_nothing_is_set_aside_when_the_stream_has_failed() -> None:
         with pytest.raises(StorageError):
             stream.append(table([(51, 3)]), **numbering)
     assert ids(store.stream(ASIDE)) == [1]
+
+
+@pytest.mark.parametrize("aside", ["a", "z"])
+@pytest.mark.parametrize("settles", [False, True])
+def test_a_backup_is_as_after_a_crash(aside: str, settles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends come between any two looks at the streams; then the copy gets what it has not, and each row is once."""
+    _, store, stream = created("aside", aside=aside, journal_bytes=1)
+    sent: list[list[tuple[int, int]]] = []
+
+    def send() -> None:
+        number = len(sent)
+        sent.append([(1000 + number, number), (50, 0), (50, 0), (1000 + number, number)])
+        stream.append(table(sent[-1]), producer="p", number=number)
+        stream.flush()
+        if settles and number < 30:
+            store.stream(aside).settle_shares({sender(stream.site.directory, "p"): number})
+            store.stream(aside).append(table([(1, -1)]))
+            store.stream(aside).flush()  # and begins another journal, for any length is too long
+
+    class Looks(Snapshots):
+        looks = 0
+
+        def newest(self) -> Snapshot:
+            Looks.looks += 1
+            send()
+            found = super().newest()
+            send()
+            return found
+
+    for _ in range(5):
+        send()
+    monkeypatch.setattr(backup, "Snapshots", Looks)
+    target = RecordingMedium()
+    store._back_up(target)
+    assert Looks.looks > 2 if settles else Looks.looks == 2
+    with Store(target) as copy:
+        again = copy.stream(NAME)
+        for number, rows in enumerate(sent):
+            again.append(table(rows), producer="p", number=number)
+        found = [(row.time, row.id) for each in (again, copy.stream(aside)) for row in rows_of(each) if row.id >= 0]
+        assert sorted(found) == sorted(row for rows in sent for row in rows)
+        assert again.last_number("p") == len(sent) - 1
+    store.close()

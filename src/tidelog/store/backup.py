@@ -39,6 +39,7 @@ from tidelog.store.parts import Part, TreePart
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.rows import times
 from tidelog.store.schemas import SchemaHistory
+from tidelog.store.shares import Shares
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.split_info import SplitInfo, SplitKind
@@ -114,10 +115,11 @@ def back_up(
     target.make_directory("")
     begin_copy(target)
     copies = [_StreamCopy(catalogue.manifests(entry), entry, target, link) for entry in entries]
-    for copy in copies:
-        copy.pin()
+    pairs = _pairs(copies)
+    _pin(copies, pairs)
+    beside = {id(aside) for _, aside in pairs}
     done = 0
-    for copy in copies:
+    for copy in sorted(copies, key=lambda copy: id(copy) in beside):
         for copied in copy.run():
             done += copied
             if progress is not None:
@@ -143,6 +145,29 @@ def check_all(catalogue: Catalogue) -> list[Finding]:
     return findings
 
 
+def _pairs(copies: Sequence[_StreamCopy]) -> list[tuple[_StreamCopy, _StreamCopy]]:
+    """Streams that set late events aside, each with the one beside it, as far as both are copied."""
+    by_name = {copy.entry.name: copy for copy in copies}
+    found = [(copy, by_name.get(copy.aside)) for copy in copies if copy.aside is not None]
+    return [(copy, aside) for copy, aside in found if aside is not None and aside.aside is None]
+
+
+def _pin(copies: Sequence[_StreamCopy], pairs: Sequence[tuple[_StreamCopy, _StreamCopy]]) -> None:
+    """Take the snapshots that are copied.
+
+    Rows are durable beside a stream before the rest of their append is. So the stream is looked at first: what is
+    beside it is then like after a crash in between. Not if so much has come since that what it would ask for when
+    appends are sent again is forgotten; then both are looked at again.
+    """
+    beside = {id(aside) for _, aside in pairs}
+    for copy in copies:
+        if id(copy) not in beside:
+            copy.pin()
+    for copy in copies:
+        if id(copy) in beside:
+            copy.pin([stream for stream, aside in pairs if aside is copy])
+
+
 class _StreamCopy:
     """The copy of one stream."""
 
@@ -152,6 +177,15 @@ class _StreamCopy:
         self._target = target
         self._directory = entry.directory
         self._link = link
+        options = manifests.load().options
+        self.aside = (options.aside or f"{entry.name}.late") if options.too_late == "aside" else None
+        """The name of the stream beside it, if it sets late events aside."""
+        self._late_for: Sequence[_StreamCopy] = ()
+        """The copies of streams that this one is beside."""
+        self.is_renewed = False
+        """Whether another snapshot was taken while it was copied."""
+        self.is_copied = False
+        """Whether no other one can be taken any more."""
         self._copied: set[str] = set()
         """Names of closed splits that are in the target."""
 
@@ -160,22 +194,43 @@ class _StreamCopy:
         """What there is to be copied, as far as it is known."""
         return sum(info.bytes for info in self._snapshot.manifest.splits.values())
 
-    def pin(self) -> None:
-        """Take the snapshot that is copied."""
-        self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
+    def pin(self, late_for: Sequence[_StreamCopy] = ()) -> None:
+        """Take the snapshot that is copied, of a stream that is beside some others after theirs."""
+        self._late_for = late_for
         self._target.make_directory(*(join(self._directory, name) for name in (MANIFESTS, SPLITS)))
+        for _ in range(_ATTEMPTS):
+            self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
+            behind = [copy for copy in late_for if not self._serves(copy)]
+            if not behind:
+                return
+            for copy in behind:
+                if copy.is_copied:
+                    raise copy._too_fast()
+                copy.pin()
+        raise self._too_fast()
+
+    def _serves(self, stream: _StreamCopy) -> bool:
+        """Whether this one, beside a stream, still knows all that could be asked for when appends are sent again."""
+        mine, other = self._snapshot.head, stream._snapshot.head
+        shares = Shares()
+        shares.update({} if mine is None else mine.shares)
+        return shares.serve(stream._directory, {} if other is None else other.producers)
 
     def run(self) -> Iterator[int]:
         """Copy everything else; yields numbers of bytes as they are copied."""
+        if any(copy.is_renewed for copy in self._late_for):
+            self.pin(self._late_for)  # after those that are in the copy now
         for _ in range(_ATTEMPTS):
             try:
                 yield from self._copy_splits()
                 break
             except NotFoundError as error:
                 self._explain(error)
-                self.pin()
+                self.is_renewed = True
+                self.pin(self._late_for)
         else:
             raise self._too_fast()
+        self.is_copied = True
         self._drop_unlisted()
         infos = self._write_tail()
         self._target.sync_names(join(self._directory, SPLITS))
