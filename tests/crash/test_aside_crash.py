@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import pyarrow as pa
 import pytest
 
 from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
@@ -27,9 +28,9 @@ OPTIONS = {**SMALL, "late_rows": 3, "journal_bytes": 600, "lateness": LATENESS, 
 Rows: TypeAlias = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sent:
-    """An append with a number, or rows without one, which may be lost; or a flush, if there are no rows."""
+    """An append with a number, or rows without one, which may be lost."""
 
     rows: Rows = ()
     producer: str | None = None
@@ -37,6 +38,8 @@ class Sent:
 
 
 FLUSH = Sent()
+EVOLVE = Sent()
+"""Both streams get another column."""
 
 HISTORY = (
     Sent(((60, 1), (60, 1)), "p", 0),
@@ -74,6 +77,8 @@ def send(medium: RecordingMedium, history: Sequence[Sent], *, creates: bool = Fa
             medium.mark(index + 1)
         if sent is FLUSH:
             stream.flush()
+        elif sent is EVOLVE:
+            stream.evolve(add={f"column {len(stream.schema.names)}": pa.int8()})
         else:
             stream.append(table(sent.rows), producer=sent.producer, number=sent.number)
 
@@ -85,6 +90,8 @@ def again(history: Sequence[Sent], newest: Sequence[int | None], dice: random.Ra
     for sent in history:
         if sent.producer is not None:
             result += [sent, FLUSH] if dice.random() < 0.3 else [sent]
+    if dice.random() < 0.2:
+        result.insert(dice.randrange(len(result) + 1), EVOLVE)
     return result
 
 
@@ -180,7 +187,9 @@ def walk(seed: int) -> int:
         kind = dice.random()
         if kind < 0.2:
             history.append(FLUSH)
-        elif kind < 0.3:
+        elif kind < 0.25:
+            history.append(EVOLVE)
+        elif kind < 0.35:
             history.append(Sent(((now, -1 - len(history)),)))
         else:
             producer = dice.choice("pq")
