@@ -22,6 +22,7 @@ from tidelog.store import backup
 from tidelog.store.shares import sender
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
+from tidelog.store.tail import Tail
 
 ASIDE = f"{NAME}.late"
 
@@ -456,6 +457,24 @@ class TestHalfDone:
             left.stream(NAME).evolve(widen={"x": pa.float64()}, rename={"ts": "at"})
             left.stream(NAME).append({"at": sent["ts"], "x": sent["x"]}, producer="p", number=0)
             assert (len(left.stream(NAME)), len(left.stream(ASIDE))) == (2, 2)
+
+    def test_an_append_that_is_interrupted_is_made_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, store, stream = created("aside")
+        stream.append(table([(100, 0)]))
+        sent = [(101, 1), (50, 2), (50, 2)]
+
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patches:
+            patches.setattr(Tail, "append", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                stream.append(table(sent), producer="p", number=0)
+        assert ids(store.stream(ASIDE)) == [2, 2]
+        stream.append(table(sent), producer="p", number=0)
+        stream.append(table(sent), producer="p", number=1)
+        assert (ids(stream), ids(store.stream(ASIDE))) == ([0, 1, 1], [2, 2, 2, 2])
+        store.close()
 
     def test_what_is_settled_is_forgotten(self) -> None:
         medium, store, stream = created("aside", journal_bytes=300)

@@ -6,8 +6,11 @@ import base64
 import hashlib
 import json
 import random
+import struct
+import zlib
 from typing import Any
 
+from support.format_reader import read_journal
 from support.memory_medium import MemoryMedium
 from support.stream_history import SCHEMA, SMALL, table
 from tidelog.engine.store import Store
@@ -185,3 +188,34 @@ def test_the_catalogue_is_as_the_document_says() -> None:
     for name, entry in streams.items():
         assert store.stream(name).site.directory == f"streams/{entry['id']}"
     assert [(entry["name"], entry["grace"]) for entry in dropped.values()] == [("s3", 5)]
+
+
+def read_heads(medium: MemoryMedium, directory: str) -> list[State]:
+    """What the records of a tail's newest journal say besides their rows."""
+    name = max(name for name in medium.names(f"{directory}/tail/") if "journal-" in name)
+    with medium.open(name) as file:
+        payloads = read_journal(bytes(file.read(0, file.size())))
+    return [json.loads(payload[8 : 8 + struct.unpack_from("<I", payload)[0]]) for payload in payloads]
+
+
+def test_shares_and_the_newest_time_are_as_the_document_says() -> None:
+    medium = MemoryMedium()
+    stream = Store(medium).create_stream("s", SCHEMA, "ts", lateness=10, too_late="aside")
+    times = [[100, 50, 101, 51, 102, 52, 103, 53, 104, 54, 105], [-7], [106, 60]]
+    for number, each in enumerate(times):
+        stream.append(table([(time, index) for index, time in enumerate(each)]), producer="p q", number=number)
+    found: State = {}
+    for head in read_heads(medium, Store(medium).stream("s.late").site.directory):
+        assert "newest" not in head
+        for sender, (forgotten, shares) in head.get("shares", {}).items():
+            assert (sender, forgotten) == (f"{stream.site.directory} p q", -1)
+            found |= shares
+    assert list(found) == ["0", "1", "2"]
+    for share, each in zip(found.values(), times, strict=True):
+        rows, check, bits = share
+        assert (rows, check) == (len(each), zlib.crc32(struct.pack(f"<{rows}q", *each)))
+        taken = zlib.decompress(base64.b64decode(bits))
+        late = [time for index, time in enumerate(each) if taken[index // 8] >> index % 8 & 1]
+        assert late == [time for time in each if time < 90]
+    stream.flush()
+    assert read_heads(medium, stream.site.directory)[-1]["newest"] == 106

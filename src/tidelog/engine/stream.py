@@ -144,6 +144,7 @@ class Stream(Queries):
 
         A ``producer`` that numbers its appends may send one again without harm: an append whose ``number`` is not
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
+        One that sets rows aside (``too_late="aside"``) must have the same rows in the same order when it is sent again.
         """
         if self._tail is None:
             with self._mutex:

@@ -57,7 +57,7 @@ class Gate:
         self._find_aside = find_aside
         self._aside: Stream | None = None
         self._half_done: Shares | None = None
-        """What was beside already when this gate was made; None: not looked up yet."""
+        """What is beside of appends that the stream may not have; None: not looked up yet."""
         self._most_shares = 0
         """When there are more of them, it is time to ask which ones are settled."""
         self._newest = tail.newest
@@ -111,7 +111,7 @@ class Gate:
         if difference := share.difference(at):
             raise InputError(
                 f"found {difference} in append {number} of producer {producer!r}, of which some rows were set aside "
-                "before a crash; send the same rows in the same order again"
+                "when it was interrupted; send the same rows in the same order again"
             )
         is_beside, left, first = share.mask(), [], 0
         for batch, each in zip(batches, at, strict=True):
@@ -236,12 +236,14 @@ class Gate:
             taken = [
                 np.zeros(len(each), np.bool_) if mask is None else mask for each, mask in zip(at, masks, strict=True)
             ]
-            known = aside.append_share(
-                pa.Table.from_batches(late), sender(self._directory, append[0]), append[1], Share.of(at, taken)
-            )
+            share, sent_by = Share.of(at, taken), sender(self._directory, append[0])
+            known = aside.append_share(pa.Table.from_batches(late), sent_by, append[1], share)
+            assert self._half_done is not None  # see is_ready
+            self._half_done.add(sent_by, append[1], share)  # if the append is interrupted, and made once more
             if known > self._most_shares:
-                left = aside.settle_shares(self._settled())
-                self._most_shares = max(_FEW_SHARES, 2 * left)
+                settled = self._settled()
+                self._half_done.settle(settled)
+                self._most_shares = max(_FEW_SHARES, 2 * aside.settle_shares(settled))
         self._tail.count_too_late(aside=sum(batch.num_rows for batch in late))
 
 
