@@ -68,8 +68,9 @@ NEWEST: tuple[int | None, ...] = (None, 70, 130, 1000)
 """What else may come before the appends are sent again: nothing, or a row that makes more of them too late."""
 
 
-def send(medium: RecordingMedium, history: Sequence[Sent], *, creates: bool = False) -> None:
-    """Do what a history says, and leave it there as if there were a crash."""
+def send(medium: RecordingMedium, history: Sequence[Sent], *, creates: bool = False) -> range:
+    """Do what a history says; returns the positions of the medium's log at which there may be a crash meanwhile."""
+    start = len(medium.log)
     store = Store(medium, maintenance="manual")
     stream = store.create_stream(NAME, SCHEMA, "ts", **OPTIONS) if creates else store.stream(NAME)
     for index, sent in enumerate(history):
@@ -81,6 +82,9 @@ def send(medium: RecordingMedium, history: Sequence[Sent], *, creates: bool = Fa
             stream.evolve(add={f"column {len(stream.schema.names)}": pa.int8()})
         else:
             stream.append(table(sent.rows), producer=sent.producer, number=sent.number)
+    positions = range(start, len(medium.log) + 1)
+    store.close()  # which comes too late for what is looked at
+    return positions
 
 
 def again(history: Sequence[Sent], newest: Sequence[int | None], dice: random.Random) -> list[Sent]:
@@ -135,17 +139,14 @@ def nastily_powerless(medium: RecordingMedium, positions: range) -> Iterator[Cra
 def crash_twice(first: Crashes, second: Crashes, every: int, each: int) -> int:
     """Crash everywhere in the history, and in sending it again; returns how often."""
     medium = RecordingMedium()
-    send(medium, HISTORY, creates=True)
-    count = 0
-    for index, crash in enumerate(first(medium, range(len(medium.log) + 1))):
+    count, positions = 0, send(medium, HISTORY, creates=True)
+    for index, crash in enumerate(first(medium, positions)):
         if index % every or not crash.marks:
             continue
         begun = HISTORY[: crash.marks[-1]]
         survivor = crash.medium()
-        start = len(survivor.log)
         sent = again(begun, NEWEST, random.Random(index))
-        send(survivor, sent)
-        for number, next_crash in enumerate(second(survivor, range(start, len(survivor.log) + 1))):
+        for number, next_crash in enumerate(second(survivor, send(survivor, sent))):
             if (number + index) % each:
                 continue
             count += 1
@@ -196,20 +197,18 @@ def walk(seed: int) -> int:
             history.append(Sent(rows, producer, numbers[producer]))
             numbers[producer] += dice.choice([1, 1, 3])
     medium = RecordingMedium()
-    send(medium, history, creates=True)
-    start, begun = 0, history
+    positions, begun = send(medium, history, creates=True), history
     for depth in range(dice.randrange(2, 6)):
         if depth:
-            send(medium, again(begun, [None, now - 40, now, now + 100], dice))
+            positions = send(medium, again(begun, [None, now - 40, now, now + 100], dice))
         kind = dice.choice([killed, powerless])
-        at = dice.randrange(start, len(medium.log) + 1)
+        at = dice.choice(positions)
         crash = dice.choice(list(kind(medium, range(at, at + 1))))
         if not depth:
             if not crash.marks:
                 return 0
             begun = history[: crash.marks[-1]]
         medium = crash.medium()
-        start = len(medium.log)
     try:
         judge(medium, begun)
     except Exception as error:
