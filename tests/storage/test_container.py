@@ -32,7 +32,7 @@ from tidelog.model.errors import (
     SchemaError,
     StorageError,
 )
-from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, workers
+from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, source, workers
 from tidelog.storage.codec import Ints
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.encoding import RUNS_AHEAD
@@ -210,6 +210,26 @@ def test_wide_rows_make_smaller_leaves(container: Container) -> None:
     ids = container.extend(batch)
     assert 2 <= len(ids) < 10
     assert pa.Table.from_batches(container.scan()).equals(pa.Table.from_batches([batch]))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_scan_of_long_texts_decodes_a_few_blocks_at_a_time(
+    tmp_path: Path, mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many blocks a file has: nobody knows how long texts are, but that they are not shorter than stored."""
+    stored = 1 << 20
+    monkeypatch.setattr(source, "_TASK_STORED_BYTES", stored)
+    dice = np.random.default_rng(1)
+    texts = [dice.bytes(1 << 16).hex() for _ in range(64)]
+    with Container.create(FileMedium(tmp_path, mapped=mapped), NAME, SCHEMA, Options(leaf_rows=4)) as container:
+        for start in range(0, 64, 4):
+            few = rows(start, 4)
+            container.append(few.set_column(2, few.schema.field(2), pa.array(texts[start : start + 4])))
+        container.flush()
+        with container.snapshot() as reader:
+            batches = list(reader.scan())
+    assert max(batch.nbytes for batch in batches) < 4 * stored
+    assert [text for batch in batches for text in batch.column(2).to_pylist()] == texts
 
 
 def test_metadata_travels_with_the_commit(container: Container, medium: FileMedium) -> None:

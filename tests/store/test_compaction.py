@@ -16,11 +16,12 @@ from tidelog.engine.stream import Stream
 from tidelog.model import Schema
 from tidelog.model.errors import ConflictError, InputError, ReadOnlyError
 from tidelog.model.interval import Interval
-from tidelog.store import rewriting
+from tidelog.store import rewriting, splitinputs
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.compaction import compact
 from tidelog.store.compactionplan import AUTOMATIC, THOROUGH
 from tidelog.store.manifest import Change
+from tidelog.store.opensplit import OpenSplit
 from tidelog.store.reduced import Reduced, read_reduced
 from tidelog.store.retention import drop_deleted
 from tidelog.store.rewriting import Rewriting, rewrite, swap, write_anew
@@ -120,6 +121,66 @@ def test_large_results_are_cut(medium: RecordingMedium) -> None:
     assert len(found) > 1
     assert all(one.time_max < other.time_min for one, other in pairwise(found))
     assert content(stream).equals(before)
+
+
+def test_what_lies_over_a_large_split_is_merged_into_it_alone(medium: RecordingMedium) -> None:
+    """The automatic policy: splits of full size that are hardly covered stay as they are."""
+    stream = create(medium, split_bytes=256 << 10)
+    for index in range(4):
+        load(stream, list(range(index * 4000, index * 4000 + 3000)))
+    load(stream, [6500, 6501, *range(7500, 11_000, 3)])
+    full, before = splits(stream)[:4], content(stream)
+    assert all(each.bytes >= 128 << 10 for each in full)
+    done = compact(stream.site, stream.manifests, AUTOMATIC)
+    assert done.splits_before == 2
+    kept = {each.name for each in splits(stream)}
+    assert [each.name in kept for each in full] == [True, True, False, True]
+    made = sorted((each.time_min, each.time_max) for each in splits(stream) if each not in full)
+    assert made[0] == (6500, 6501)  # as before, over the second one
+    assert (made[1][0], made[-1][1]) == (7500, 10_999)
+    assert content(stream).equals(before)
+    assert stream.check() == []
+
+
+@pytest.mark.parametrize("edges", [(0,), (5, 7), (10, 10_000), (-(2**70), 3, 2**70)])
+def test_results_are_cut_at_edges(medium: RecordingMedium, edges: tuple[int, ...]) -> None:
+    stream = create(medium)
+    load(stream, [0, 3, 4, 5, 5, 6, 9])
+    load(stream, [1, 5, 7, 12])
+    before = content(stream)
+    names = [each.name for each in splits(stream)]
+    rewrite(stream.site, stream.manifests, names, edges=edges)
+    groups: dict[int, list[int]] = {}
+    for time in before["ts"].to_pylist():
+        groups.setdefault(sum(edge <= time for edge in edges), []).append(time)
+    found = sorted((each.time_min, each.time_max) for each in splits(stream))
+    assert found == [(group[0], group[-1]) for group in groups.values()]
+    assert content(stream).equals(before)
+
+
+def test_long_rows_are_written_a_few_at_a_time(medium: RecordingMedium, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that memory does not grow with the length of rows: sixteen leaves of them may be gigabytes."""
+    monkeypatch.setattr(splitinputs, "_TOGETHER_BYTES", 0)
+    monkeypatch.setattr(rewriting, "_GATHERED_BYTES", 30_000)
+    stream = Store(medium).create_stream("s", SCHEMA, "ts")
+    long = [f"{time:05d}" * 200 for time in range(200)]
+    for first in range(0, 200, 10):
+        writer = BulkWriter(stream.site)
+        batch = pa.record_batch([range(first, first + 10), range(10), long[first : first + 10]], schema=SCHEMA)
+        writer.append(batch)
+        commit_bulk(stream.manifests, writer.finish())
+    sizes: list[int] = []
+
+    def extend(split: OpenSplit, batch: pa.RecordBatch) -> None:
+        sizes.append(batch.nbytes)
+        original(split, batch)
+
+    original = OpenSplit.extend
+    monkeypatch.setattr(OpenSplit, "extend", extend)
+    assert stream.compact().splits_after == 1
+    assert sum(sizes) > 200_000
+    assert max(sizes) < 45_000
+    assert stream.scan().read_all()["word"].to_pylist() == long
 
 
 def test_deleted_rows_are_left_out_and_told_to_those_who_missed_them(medium: RecordingMedium) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations, count, pairwise
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,13 +45,11 @@ def merged(state: Manifest, merge: Merge) -> Manifest:
     splits = {name: info for name, info in state.splits.items() if info not in merge.inputs}
     first = min(each.time_min for each in merge.inputs)
     last = max(each.time_max for each in merge.inputs)
-    edges = [first, last]
+    cuts = {first, last + 1, *(edge for edge in merge.edges if first < edge <= last)}
     if merge.width is not None:
         inner = range(first // merge.width + 1, last // merge.width + 1)
-        edges = sorted({first, *(place * merge.width for place in inner), last + 1})
-        pieces = [(low, high - 1) for low, high in pairwise(edges)]
-    else:
-        pieces = [(first, last)]
+        cuts |= {place * merge.width for place in inner}
+    pieces = [(low, high - 1) for low, high in pairwise(sorted(cuts))]
     for low, high in pieces:
         made = split(low, high, max(merge.bytes // len(pieces), 1), kind="compacted")
         splits[made.name] = made
@@ -100,6 +100,62 @@ class TestAutomatic:
         merge = choose_merge(manifest(full, split(100, 200, 16 * MB)), AUTOMATIC)
         assert merge is not None
         assert full in merge.inputs
+
+    def test_a_few_rows_over_many_full_splits_have_none_of_them_written_again(self) -> None:
+        full = [split(i * 10, i * 10 + 9, 60 * MB) for i in range(10)]
+        assert choose_merge(manifest(*full, split(1, 98, 31 * MB)), AUTOMATIC) is None
+        assert choose_merge(manifest(*full, split(1, 98, 31 * MB)), THOROUGH) is not None
+
+    def test_what_reaches_beyond_a_full_split_stays_apart(self) -> None:
+        full = [split(i * 100, i * 100 + 90, 60 * MB) for i in range(4)]
+        late = split(150, 290, 31 * MB)
+        merge = choose_merge(manifest(*full, late), AUTOMATIC)
+        assert merge == Merge((late, full[2]), None, (191,))
+        # Where somebody else is between two of them, nothing new is put there.
+        merge = choose_merge(manifest(*full, late, split(193, 194)), AUTOMATIC)
+        assert merge == Merge((late, full[2]), None, (191, 200))
+
+    def test_neighbours_that_are_covered_are_merged_together_and_stay_apart(self) -> None:
+        full = [split(i * 100, i * 100 + 90, 60 * MB) for i in range(6)]
+        late = [split(150, 350, 31 * MB) for _ in range(2)]
+        merge = choose_merge(manifest(*full, *late), AUTOMATIC)
+        assert merge is not None
+        assert {*merge.inputs} == {*full[2:4], *late}
+        assert merge.edges == (191, 300)
+        merge = choose_merge(manifest(*full, *late, split=100), AUTOMATIC)
+        assert merge is not None
+        assert merge.edges == (191, 200, 300, 400)
+
+    @pytest.mark.parametrize("width", [None, 10])
+    def test_rows_all_over_full_splits_are_rewritten_a_few_times(self, width: int | None) -> None:
+        """Bytes at each of some times, late ones at all of them: they are read as often as levels above full splits."""
+        ticks, late, commits = 100, MB, 200
+        state = manifest(*(split(at, at + 9, 60 * MB) for at in range(0, ticks, 10)), split=width)
+        held = {each.name: np.zeros(ticks) for each in state.splits.values()}
+        for each in state.splits.values():
+            held[each.name][each.time_min : each.time_max + 1] = 6 * MB
+        read = 0
+        for _ in range(commits):
+            made = split(0, ticks - 1, late)
+            state = replace(state, splits={**state.splits, made.name: made})
+            held[made.name] = np.full(ticks, late / ticks)
+            while (merge := choose_merge(state, AUTOMATIC, 4 * 64 * MB)) is not None:
+                read += merge.bytes
+                rows = np.sum([held.pop(each.name) for each in merge.inputs], axis=0)
+                splits = {name: info for name, info in state.splits.items() if info not in merge.inputs}
+                start = 0
+                for at in range(1, ticks + 1):
+                    size = int(rows[start:at].sum())
+                    cut = at in merge.edges or (merge.width is not None and at % merge.width == 0)
+                    if size and (cut or size >= 64 * MB or at == ticks):
+                        there = np.flatnonzero(rows[start:at]) + start
+                        new = split(int(there[0]), int(there[-1]), size)
+                        held[new.name] = np.where((np.arange(ticks) >= start) & (np.arange(ticks) < at), rows, 0)
+                        splits[new.name] = new
+                        start = at
+                state = replace(state, splits=splits)
+        assert read < 12 * commits * late
+        assert len(state.splits) < 40
 
     def test_a_row_is_rewritten_a_few_times(self) -> None:
         """Commits of 64 KB, merged whenever that is due: bytes are read for as many tiers as they climb."""

@@ -33,7 +33,7 @@ _TASK_ROWS = 5 << 19
 """Rows of a task at the most, so that scans of few columns are many tasks too."""
 
 _TASK_STORED_BYTES = 24 << 20
-"""Stored bytes a scan copies in one task at the most, unless a single block has more."""
+"""Stored bytes a scan copies, or decodes texts of, in one task at the most, unless a single block has more."""
 
 _SMALLEST_TASK = 8
 """A scan of few blocks is cut into a task for each thread, but not into tasks of fewer blocks than this."""
@@ -171,7 +171,7 @@ class BlockSource:
         width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
-        if not self._is_mapped:
+        if not self._is_mapped or any(map(is_text, types)):  # how long texts are, only what is stored can tell
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
         share = -(-blocks // workers.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))

@@ -69,7 +69,8 @@ def compact(
             done = left is None or _choose(site, manifest, policy, max_step, dead) is None
             return Compacted(merges, before, after, read, written, conflicts, done)
         names = [split.name for split in merge.inputs]
-        anew = partial(rewrite, renewed(site, manifest), manifests, names, width=merge.width, is_over=is_over)
+        here = renewed(site, manifest)
+        anew = partial(rewrite, here, manifests, names, width=merge.width, edges=merge.edges, is_over=is_over)
         result = unless_overtaken(manifests, names, anew)
         if result is None:
             collisions += 1

@@ -3,7 +3,8 @@
 Two things make a stream slow to read: many small splits, each with a file and a tree of its own, and splits whose times
 overlap, which have to be merged by every reader. Against the first, splits that are neighbours in time and of similar
 size are merged, *tier* by tier, so that a row is written again about once for each tier and not with every commit.
-Against the second, what lies over a split of full size is merged into it once it has grown to a share of it.
+Against the second, what lies over a split of full size is merged into it once it has grown to a share of it; what of
+that reaches beyond it stays a split of its own, so that a few rows over many splits have none of these written again.
 
 Regular splits (the option ``split``) keep their boundaries (spec/event-store.md 5.1): splits that are inside of one
 interval are merged among themselves, and with one that spans several only if that makes no more files than there were.
@@ -12,7 +13,7 @@ interval are merged among themselves, and with one that spans several only if th
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,6 +73,8 @@ class Merge:
     inputs: tuple[SplitInfo, ...]
     width: int | None
     """The results are cut at multiples of this length of time; None if they are not."""
+    edges: tuple[int, ...] = ()
+    """They are cut at these times too, which rise."""
 
     @property
     def bytes(self) -> int:
@@ -225,7 +228,10 @@ def _overlap_merges(
     group: list[SplitInfo], policy: Policy, target: int, width: int | None, most_bytes: int | None
 ) -> Iterator[Merge]:
     """What to merge of a group of splits that overlap one another, then of those that are left."""
-    merge = _overlap_merge(group, policy, target, width, most_bytes)
+    if policy.share:
+        yield from _grown_merges(group, policy.share, target // 2, width, most_bytes)
+        return
+    merge = _overlap_merge(group, width, most_bytes)
     if merge is not None:
         yield merge
         chosen = {split.name for split in merge.inputs}
@@ -233,14 +239,8 @@ def _overlap_merges(
             yield from _overlap_merges(rest, policy, target, width, most_bytes)
 
 
-def _overlap_merge(
-    group: list[SplitInfo], policy: Policy, target: int, width: int | None, most_bytes: int | None
-) -> Merge | None:
-    """What to merge first of a group of splits that overlap one another."""
-    largest = max(split.bytes for split in group)
-    rest = sum(split.bytes for split in group) - largest
-    if policy.share and (largest < target // 2 or rest < policy.share * largest):
-        return None
+def _overlap_merge(group: list[SplitInfo], width: int | None, most_bytes: int | None) -> Merge | None:
+    """What to merge first of a group of splits that overlap one another, for none to overlap another in the end."""
     for start in range(len(group) - 1):
         chosen = group[start : start + max(_fitting(group[start:], most_bytes), 1)]
         chosen = next(iter(_overlapping(chosen)), [])
@@ -254,6 +254,126 @@ def _overlap_merge(
         if alike:
             return Merge(tuple(alike), cut_width(alike, width))
     return None
+
+
+def _grown_merges(
+    group: list[SplitInfo], share: float, full_bytes: int, width: int | None, most_bytes: int | None
+) -> Iterator[Merge]:
+    """What lies over splits of full size, and has grown to a share of them, is merged into them.
+
+    Then the same for what is left of that: splits of full size that lie over others may be covered themselves, and when
+    they are merged each of them is over fewer others.
+    """
+    pending = [group]
+    while pending:
+        covered = _Covered(pending.pop(), full_bytes, group)
+        taken: set[str] = set()
+        for merge in covered.merges(share, width, most_bytes):
+            yield merge
+            taken.update(split.name for split in merge.inputs)
+        if covered.full:
+            pending.extend(_overlapping([split for split in covered.others if split.name not in taken]))
+
+
+class _Covered:
+    """Splits of full size that do not overlap one another, in the order of their times, and what lies over them."""
+
+    def __init__(self, splits: Sequence[SplitInfo], full_bytes: int, group: Sequence[SplitInfo]) -> None:
+        """Of splits that overlap one another; those of so many bytes are of full size.
+
+        In the ``group`` are all that are at the same times.
+        """
+        self._group = group
+        self.full = _apart([split for split in splits if split.bytes >= full_bytes])
+        names = {split.name for split in self.full}
+        self.others = [split for split in splits if split.name not in names]
+        lows, highs = [each.time_min for each in self.full], [each.time_max for each in self.full]
+        self._over: list[list[SplitInfo]] = [[] for _ in self.full]
+        """What lies over each of them."""
+        for other in self.others:
+            for index in range(bisect_right(highs, other.time_min), bisect_left(lows, other.time_max)):
+                self._over[index].append(other)
+
+    def merges(self, share: float, width: int | None, most_bytes: int | None) -> Iterator[Merge]:
+        """Those that are covered by a share of their bytes, each with what covers it; neighbours together."""
+        taken: set[str] = set()
+        index = 0
+        while index < len(self.full):
+            first, inputs = index, dict[str, SplitInfo]()
+            while index < len(self.full):
+                more = inputs | {split.name: split for split in self._due(index, share, taken)}
+                ordered = sorted(more.values(), key=lambda split: (split.time_min, split.time_max, split.name))
+                if len(more) == len(inputs) or _fitting(ordered, most_bytes) < len(ordered):
+                    break
+                inputs, chosen = more, ordered
+                index += 1
+            if inputs:
+                taken |= inputs.keys()
+                yield Merge(
+                    tuple(chosen), cut_width(chosen, width), tuple(sorted(self._edges(first, index, inputs, width)))
+                )
+            else:
+                index += 1
+
+    def _due(self, index: int, share: float, taken: Collection[str]) -> list[SplitInfo]:
+        """A split with all that lies over it, if that is a share of its bytes; nothing if another merge has a part."""
+        full, over = self.full[index], self._over[index]
+        if any(split.name in taken for split in over):
+            return []
+        covering = sum(split.bytes * _part_within(split, full) for split in over)
+        return [full, *over] if over and covering >= share * full.bytes else []
+
+    def _edges(self, first: int, last: int, chosen: Collection[str], width: int | None) -> set[int]:
+        """Where to cut the results of a merge of some splits of full size, ``first`` to ``last``, and others.
+
+        Each stays for itself, with the rows between it and the next one, unless somebody else has such. What is over
+        other splits of full size stays over these.
+        """
+        edges: set[int] = set()
+        for index in range(first, last + 1):
+            before = self.full[index - 1].time_max if index else None
+            behind = self.full[index].time_min if index < len(self.full) else None
+            is_between = any(
+                (before is None or split.time_max > before) and (behind is None or split.time_min < behind)
+                for split in self._group
+                if split.name not in chosen
+            )
+            # Before the first one, these rows are the first one's own, behind the others the other one's.
+            if before is not None and (is_between or index == first):
+                edges.add(before + 1)
+            if behind is not None and (is_between or index > first):
+                edges.add(behind)
+        if width is not None:
+            for split in self.full[first:last]:
+                number = _interval(split, width)
+                whole = (split.time_min, split.time_max + 1)
+                edges.update(whole if number is None else (number * width, (number + 1) * width))
+        return edges
+
+
+def _apart(splits: Sequence[SplitInfo]) -> list[SplitInfo]:
+    """Splits, of those given, that do not overlap one another and have as many bytes as possible; in order of time."""
+    ordered = sorted(splits, key=lambda split: (split.time_max, split.time_min, split.name))
+    ends = [split.time_max for split in ordered]
+    # The most bytes among the first so many, and how many of them can stay if the last one of these does.
+    most, before = [0], list[int]()
+    for index, split in enumerate(ordered):
+        before.append(min(bisect_right(ends, split.time_min), index))
+        most.append(max(most[-1], most[before[-1]] + split.bytes))
+    chosen, count = list[SplitInfo](), len(ordered)
+    while count:
+        if most[count] == most[count - 1]:
+            count -= 1
+        else:
+            chosen.append(ordered[count - 1])
+            count = before[count - 1]
+    return chosen[::-1]
+
+
+def _part_within(split: SplitInfo, other: SplitInfo) -> float:
+    """Which part of its rows a split has within the times of another, if they are spread evenly."""
+    inside = min(split.time_max, other.time_max) - max(split.time_min, other.time_min) + 1
+    return max(inside, 0) / (split.time_max - split.time_min + 1)
 
 
 # Boundaries. ------------------------------------------------------------------------------------------

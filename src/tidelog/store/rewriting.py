@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +38,9 @@ from tidelog.store.splitinputs import SplitInput, inputs_of
 _LEAVES: Final = 16
 """Leaves of rows that are gathered before they are encoded together."""
 
+_GATHERED_BYTES: Final = 32 << 20
+"""The same limit in bytes, for rows that are long."""
+
 _MOST_SPANS: Final = 1000
 """Pieces of a set of numbers that a manifest is burdened with."""
 
@@ -52,16 +56,20 @@ class Rewriting:
     """What of the stream's manifest matters for that; of splits, only those to be written anew."""
     width: int | None = None
     """Results are cut at multiples of so many ticks of time, besides at the stream's ``split_bytes``."""
+    edges: tuple[int, ...] = ()
+    """And at these times, which rise."""
 
     @classmethod
-    def of(cls, manifests: ManifestLog, names: Sequence[str], width: int | None = None) -> Self:
+    def of(
+        cls, manifests: ManifestLog, names: Sequence[str], width: int | None = None, edges: tuple[int, ...] = ()
+    ) -> Self:
         """Some splits of the newest manifest. Raises :class:`ConflictError` if one of them is not in it any more."""
         manifest = manifests.load()
         missing = [name for name in names if name not in manifest.splits]
         if missing:
             raise ConflictError(f"cannot write {', '.join(missing)} anew: not in the manifest any more; choose again")
         splits = {name: manifest.splits[name] for name in names}
-        return cls(replace(manifest, splits=splits, transactions={}, removed=Removed()), width)
+        return cls(replace(manifest, splits=splits, transactions={}, removed=Removed()), width, edges)
 
     @property
     def inputs(self) -> tuple[SplitInfo, ...]:
@@ -99,16 +107,18 @@ def rewrite(
     *,
     layout: Layout | None = None,
     width: int | None = None,
+    edges: tuple[int, ...] = (),
     is_over: Callable[[], bool] = lambda: False,
 ) -> Rewritten:
     """Replace closed splits by new ones with the same rows, but for those that are deleted.
 
     The results have the layout given, else the stream's, and do not overlap; they are cut at the stream's
-    ``split_bytes``, and at multiples of ``width`` ticks of time if that is given. If no row is left there are
-    none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing has changed,
-    and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two batches.
+    ``split_bytes``, at multiples of ``width`` ticks of time if that is given, and at rising ``edges``. If no row is
+    left there are none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing
+    has changed, and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two
+    batches.
     """
-    rewriting = Rewriting.of(manifests, names, width)
+    rewriting = Rewriting.of(manifests, names, width, edges)
     return swap(manifests, rewriting, [write_anew(site, rewriting, layout=layout, is_over=is_over)])
 
 
@@ -130,7 +140,7 @@ def write_anew(
         site = replace(site, layout=layout)
     snapshot = Snapshot(manifest, site.layout, tuple(inputs_of(site, rewriting.inputs)), manifest.next_seq)
     expected = sum(info.bytes * _share(info, interval) for info in rewriting.inputs)
-    with _Results(site, rewriting.width, expected) as results:
+    with _Results(site, rewriting, expected) as results:
         for batch in scan(snapshot, interval.start, interval.end, site.layout.stored.names):
             results.append(batch)
             if is_over():  # behind each batch, for all rows of small splits may come as one
@@ -202,14 +212,17 @@ def unless_overtaken(manifests: ManifestLog, names: Iterable[str], work: Callabl
 class _Results:
     """Splits that take sorted rows, one after the other. As a context manager it removes them unless it is finished."""
 
-    def __init__(self, site: Site, width: int | None, bytes_read: float) -> None:
+    def __init__(self, site: Site, rewriting: Rewriting, bytes_read: float) -> None:
         self._site = site
-        self._width = width
+        self._width = rewriting.width
+        self._edges = rewriting.edges
+        self._end: int | None = None
+        """The edge at which the split that is being written ends."""
         limit = site.options.split_bytes
         # What was about as large as one split becomes one: a small rest would have to be merged again.
         self._limit = limit if bytes_read > limit + limit // _SLACK else 2 * limit
         self._pending: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._split: OpenSplit | None = None
         self._infos: list[SplitInfo] = []
         self._names: list[str] = []
@@ -219,33 +232,37 @@ class _Results:
         """Write rows, which follow those before."""
         self._pending.append(batch)
         self._rows += batch.num_rows
+        self._bytes += batch.nbytes
         leaf = self._site.options.leaf_rows
-        if self._rows >= _LEAVES * leaf:
-            self._write(self._rows // leaf * leaf)
+        if self._rows >= _LEAVES * leaf or self._bytes >= _GATHERED_BYTES:
+            self._write(self._rows // leaf * leaf or self._rows)
 
     def _write(self, count: int) -> None:
         """Write so many of the rows at hand."""
         rows = concatenated(self._pending, self._site.layout.stored)
         rest = rows.slice(count)
         self._pending = [rest] if rest.num_rows else []
-        self._rows = rest.num_rows
+        self._rows, self._bytes = rest.num_rows, rest.nbytes
         rows = rows.slice(0, count)
         while rows.num_rows:
             at = times(rows, self._site.layout.schema)
             split = self._split_for(int(at[0]))
             taken = min(len(at), _LEAVES * self._site.options.leaf_rows)
-            end = None if split.boundary is None else split.boundary.end
-            if end is not None and end <= INT64_MAX:  # a later one is beyond the last instant
-                taken = int(np.searchsorted(at[:taken], end))
+            for end in (self._end, None if split.boundary is None else split.boundary.end):
+                if end is not None and end <= INT64_MAX:  # a later one is beyond the last instant
+                    taken = int(np.searchsorted(at[:taken], end))
             split.extend(rows.slice(0, taken))
             if split.bytes >= self._limit:
                 self._close()
             rows = rows.slice(taken)
 
     def _split_for(self, time: int) -> OpenSplit:
-        if self._split is not None and not self._split.takes(time):
+        is_over = self._end is not None and time >= self._end
+        if self._split is not None and (is_over or not self._split.takes(time)):
             self._close()
         if self._split is None:
+            index = bisect_right(self._edges, time)
+            self._end = self._edges[index] if index < len(self._edges) else None
             boundary = None
             if self._width is not None:
                 start = time // self._width * self._width
