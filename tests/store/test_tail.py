@@ -439,3 +439,43 @@ class TestWaitingForLateRows:
         assert stream.stats()["rows_in_memory"] == 0
         assert stream.stats()["late"]["rows"] == 0
         store.close()
+
+
+class TestCountersOfLateRows:
+    """Every row that came late is somewhere, by the counters too, whoever looks and whenever."""
+
+    @staticmethod
+    def accounted(counters: dict[str, Any]) -> int:
+        return sum(counters[key] or 0 for key in ("placed", "queued", "merged", "spilled"))
+
+    @pytest.mark.parametrize("late_merge", ["dense", "plain", "never"])
+    @pytest.mark.parametrize("size", [1, 40, 2000])
+    def test_after_a_restart_and_after_a_crash(self, late_merge: str, size: int) -> None:
+        medium, store, stream = created(split=None, late_rows=100, late_merge=late_merge)
+        append_and_flush(stream, [(10 * number, number) for number in range(2000)])
+        late = [(7 * number % 19_000 + 3, 2000 + number) for number in range(2000)]
+        for first in range(0, len(late), size):
+            stream.append(table(late[first : first + size]))
+        stream.flush()
+        known = stream.stats()["late"]
+        assert (known["rows"], self.accounted(known)) == (2000, 2000)
+        with Store(durable(medium)) as crashed:
+            again = crashed.stream(NAME)
+            again.append(table([(20_000, 4000)]))
+            assert again.stats()["late"] == known
+        store.close()
+        with Store(medium) as store:
+            again = store.stream(NAME)
+            assert self.accounted(again.stats()["late"]) + known["queued"] >= 2000
+            again.append(table([(20_000, 4000)]))
+            assert self.accounted(again.stats()["late"]) == again.stats()["late"]["rows"] == 2000
+            assert again.scan().read_all().num_rows == 4001
+
+    def test_of_rows_that_were_refused(self) -> None:
+        medium, store, stream = created(split=None, lateness=5, too_late="reject")
+        append_and_flush(stream, numbered(0, 100))
+        with pytest.raises(InputError):
+            stream.append(table([(3, 100)]))
+        store.close()
+        with Store(medium, read_only=True) as other:
+            assert other.stream(NAME).stats()["late"]["rejected"] == 1

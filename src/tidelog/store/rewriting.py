@@ -114,9 +114,9 @@ def rewrite(
 
     The results have the layout given, else the stream's, and do not overlap; they are cut at the stream's
     ``split_bytes``, at multiples of ``width`` ticks of time if that is given, and at rising ``edges``. If no row is
-    left there are none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then nothing
-    has changed, and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so between two
-    batches.
+    left there are none. Raises :class:`ConflictError` if one of the splits is not in the manifest any more; then
+    nothing has changed, and no file is left. The same holds for :class:`ClosedError`, raised once ``is_over`` says so
+    between two batches.
     """
     rewriting = Rewriting.of(manifests, names, width, edges)
     return swap(manifests, rewriting, [write_anew(site, rewriting, layout=layout, is_over=is_over)])

@@ -122,6 +122,7 @@ class Tail:
                 resources.callback(self._close_files)
                 if self._failing.error is None:
                     self._flush()
+                    self._log.save_counters()
 
     def _close_files(self) -> None:
         with ExitStack() as resources:
@@ -355,6 +356,7 @@ class Tail:
         self._close_finished()
         if not (late.is_empty or late.is_merging) and late.exceeds(1):
             self._spill_late()
+            self._log.save_counters()
         if self._log.is_long:
             self._log.begin_anew()
 

@@ -144,7 +144,7 @@ class TailLog:
                 self.publish()
             return False
         self.producers.update(self.unacknowledged)
-        if message is not None or self.is_half_way or self.is_exact:
+        if message is not None or self.is_half_way or self.is_exact or self._has_counted:
             # The journal first: its record does not count without the commits, but they would count without it.
             self._splits.committed = commits
             head = self._head(producers=self.unacknowledged, shares=self._new_shares, counts=True)
@@ -162,6 +162,17 @@ class TailLog:
         self._rows.note_saved()
         self.publish()
         return True
+
+    def save_counters(self) -> None:
+        """Make durable what has become of late rows, if that is not so yet. All rows must be durable."""
+        if self._has_counted:
+            self._journal.append_durably(self._head(counts=True))
+            self.publish()
+
+    @property
+    def _has_counted(self) -> bool:
+        """Whether counters have changed since the journal was told."""
+        return self._rows.counters.is_any and self._rows.counters != self._saved_counters
 
     def write(self) -> Written:
         """Write rows to the journal, without a sync; for rows that are in no split."""
@@ -204,7 +215,7 @@ class TailLog:
         known = self.producers if base else producers or {}
         shares = self.shares if base else shares
         late, counters = {}, self._rows.counters
-        if base or (counts and counters.is_any and counters != self._saved_counters):
+        if base or (counts and self._has_counted):
             self._saved_counters = replace(counters)
             late = counters.saved()
         return Head(
