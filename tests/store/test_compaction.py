@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import threading
-from itertools import pairwise
+from contextlib import suppress
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium
+from support.crash_medium import RecordingMedium, durable
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import Schema
-from tidelog.model.errors import ConflictError, InputError, ReadOnlyError
+from tidelog.model.errors import ConflictError, InputError, ReadOnlyError, StorageError
 from tidelog.model.interval import Interval
 from tidelog.store import rewriting, splitinputs
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -283,6 +285,34 @@ def test_what_another_merged_or_deleted_is_passed_over(
     assert len(stream) == 6 * 15 - (15 + 15 + 10)
     assert len(splits(stream)) == 1
     assert stream.check() == []
+
+
+@pytest.mark.parametrize("kind", ["create", "write", "sync", "link", "sync_names"])
+@pytest.mark.parametrize(("code", "lasting"), [(errno.EIO, False), (errno.ENOSPC, False), (errno.ENOSPC, True)])
+def test_a_failure_changes_nothing_and_leaves_no_file(
+    medium: RecordingMedium, kind: str, code: int, lasting: bool
+) -> None:
+    """At any operation of a merge, once or for good, as on a disk that is full: it would be fuller with every try."""
+    stream = create(medium)
+    for index in range(6):
+        load(stream, list(range(index, 600, 7)))
+    before = content(stream)
+    for number in count(1):
+        disk = durable(medium)
+        stream = Store(disk).stream("s")
+        fault = disk.inject(kind, number, errno=code, lasting=lasting)
+        with suppress(StorageError):
+            stream.compact()
+        if not fault.fired:
+            break
+        fault.kind = "none any more"
+        store = Store(disk)
+        assert store.orphans() == []
+        assert content(store.stream("s")).equals(before)
+        store.stream("s").compact()
+        assert len(splits(store.stream("s"))) == 1
+        assert content(store.stream("s")).equals(before)
+    assert number > 1
 
 
 def test_nothing_is_left_of_splits_that_were_deleted_whole(medium: RecordingMedium) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -439,6 +442,36 @@ class TestWaitingForLateRows:
         assert stream.stats()["rows_in_memory"] == 0
         assert stream.stats()["late"]["rows"] == 0
         store.close()
+
+
+@pytest.mark.parametrize("kind", ["create", "write", "sync", "link", "sync_names"])
+def test_a_full_disk_is_not_filled_by_splits_of_late_rows(kind: str) -> None:
+    """Whatever fails while one is made: its rows are in the journal, and nothing else is left."""
+    medium, store, stream = created(split=None, late_rows=50, late_merge="never")
+    append_and_flush(stream, [(10 * number, number) for number in range(500)])
+    append_and_flush(stream, [(10 * number + 1, 500 + number) for number in range(40)])
+    store.close()
+    for number in count(1):
+        disk = durable(medium)
+        stream = Store(disk).stream(NAME)
+        stream.append(table([(6000, 540)]))
+        stream.flush()
+        fault = disk.inject(kind, number, errno=errno.ENOSPC, lasting=True)
+        with suppress(StorageError):
+            stream.append(table([(10 * number + 2, 541 + number) for number in range(40)]))
+            stream.flush()
+        if not fault.fired:
+            break
+        with suppress(StorageError):
+            stream.close()
+        fault.kind = "none any more"
+        with Store(disk) as store:
+            assert {*ids(disk)} >= {*range(541)}
+            store.stream(NAME).append(table([(6001, 600)]))
+            store.flush()
+            assert store.orphans() == []
+            assert store.check() == []
+    assert number > 2
 
 
 class TestCountersOfLateRows:

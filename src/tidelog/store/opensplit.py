@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from tidelog.storage.ordered import AnyRows, OrderedRows
 from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
+from tidelog.store.retention import remove_splits
 from tidelog.store.schemas import SchemaHistory, version_in, version_notes
 from tidelog.store.statistics import measure
 
@@ -125,7 +127,7 @@ class OpenSplit:
 
     @classmethod
     def create(cls, site: Site, boundary: Interval | None, *, unseen: bool = False) -> OpenSplit:
-        """A new split without rows, for times in ``boundary`` if given.
+        """A new split without rows, for times in ``boundary`` if given; nothing of it is left if that fails.
 
         An ``unseen`` one is told to nobody before it is closed, and durable only then.
         """
@@ -134,7 +136,13 @@ class OpenSplit:
         if boundary is not None:
             notes[_BOUNDARY] = [boundary.start, boundary.end]
         options = Options(leaf_rows=site.options.leaf_rows)
-        container = Container.create(site.medium, site.path(name), site.layout.stored, options, notes, unseen=unseen)
+        try:
+            container = Container.create(
+                site.medium, site.path(name), site.layout.stored, options, notes, unseen=unseen
+            )
+        except Exception:
+            _remove(site, name)
+            raise
         try:
             return cls(site, name, container, TreeWriter(container, site.layout), boundary, site.version)
         except BaseException:
@@ -264,6 +272,18 @@ class OpenSplit:
     def abandon(self) -> None:
         """Close the file; what was not flushed is flushed."""
         self._container.close()
+
+    def discard(self) -> None:
+        """Close and remove the file, of which nobody was told, after a failure; as far as that is possible."""
+        with suppress(Exception):
+            self._container.close()
+        _remove(self._site, self.name)
+
+
+def _remove(site: Site, name: str) -> None:
+    # What cannot be removed is an orphan, and goes with others. The error that led here is what matters.
+    with suppress(Exception):
+        remove_splits(site.medium, site.directory, [name])
 
 
 def closed_tree(site: Site, info: SplitInfo) -> tuple[TreeReader, ContainerReader]:

@@ -15,13 +15,14 @@ somebody holds, those in use by the tail, which the caller names, and all younge
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.model.errors import LockedError, NotFoundError
+from tidelog.model.errors import LockedError, NotFoundError, StorageError
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.media import Medium
 from tidelog.store.filenames import born_at, join, stem_of
@@ -31,6 +32,10 @@ from tidelog.store.split_info import SplitInfo
 
 ORPHAN_AGE: Final = 86_400.0
 """Seconds after which a file that was never committed is given up: more than any job takes from file to commit."""
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a system that has refused to do what it was asked for, and could not do more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,20 @@ def give_up(log: ManifestLog, names: Collection[str]) -> list[str]:
     if gone:
         log.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)))
     return gone
+
+
+def after_failed_commit(log: ManifestLog, names: Collection[str], error: StorageError) -> None:
+    """Remove files in ``splits`` whose commit ended with an error, unless it took effect all the same.
+
+    As far as that is possible: what is left is an orphan. It matters on a full disk, which such files keep full.
+    """
+    with suppress(StorageError, NotFoundError):
+        if error.errno not in _FULL:  # nobody knows what the medium has done: then a commit has to tell
+            give_up(log, names)
+            return
+        manifest = log.load()
+        known = {stem_of(name) for name in (*manifest.splits, *manifest.removed)}
+        remove_splits(log.medium, log.directory, [name for name in names if stem_of(name) not in known])
 
 
 def remove_splits(medium: Medium, directory: str, names: Collection[str]) -> list[str]:

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.layout import Layout
-from tidelog.model.errors import ClosedError, ConflictError, NotFoundError
+from tidelog.model.errors import ClosedError, ConflictError, NotFoundError, StorageError
 from tidelog.model.interval import ALL_TIME, Interval
 from tidelog.model.time import INT64_MAX
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifestvalues import Removed
 from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.retention import give_up, remove_splits
+from tidelog.store.retention import after_failed_commit, give_up, remove_splits
 from tidelog.store.rows import concatenated, times
 from tidelog.store.scan import scan
 from tidelog.store.seqset import EMPTY, SeqSet
@@ -161,7 +161,8 @@ def swap(manifests: ManifestLog, rewriting: Rewriting, written: Iterable[Written
     """Put new splits, for intervals that together are all time, in the place of the old ones, in one commit.
 
     Raises :class:`ConflictError` if one of the old ones has left the manifest; then the new files are removed. So they
-    are if a file among them was removed before, because it was not committed in time.
+    are if a file among them was removed before, because it was not committed in time, and after an error of the
+    storage if nothing was committed.
     """
     old, manifest = rewriting.inputs, rewriting.manifest
     kind: SplitKind = "regular" if all(info.kind in ("regular", "late") for info in old) else "compacted"
@@ -173,6 +174,9 @@ def swap(manifests: ManifestLog, rewriting: Rewriting, written: Iterable[Written
         committed = manifests.commit(lambda _: Change(remove=names, add=new, gone=gone))
     except ConflictError:
         give_up(manifests, [info.name for info in new])
+        raise
+    except StorageError as error:
+        after_failed_commit(manifests, [info.name for info in new], error)
         raise
     return Rewritten(old, new, committed)
 

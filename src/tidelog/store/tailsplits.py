@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import StorageError
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.ordered import AnyRows
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site, renewed
+from tidelog.store.retention import after_failed_commit
 from tidelog.store.rows import Ints, times
 
 MOST_FINISHED: Final = 64
@@ -184,10 +186,14 @@ class TailSplits:
         try:
             split.extend(rows)
             info = split.close("late")
-        except BaseException:
-            split.abandon()
+        except Exception:
+            split.discard()
             raise
-        self._hand_over(info)
+        try:
+            self._hand_over(info)
+        except StorageError as error:  # the rows are in the journal
+            after_failed_commit(self._manifests, [info.name], error)
+            raise
 
     def _hand_over(self, info: SplitInfo) -> None:
         self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
