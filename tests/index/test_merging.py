@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +17,14 @@ from hypothesis import strategies as st
 from support.crash_medium import RecordingMedium, kills, random_power_losses
 from support.trees import NAME, Tree, assert_aggregates, grown, in_range, rows, same
 from tidelog.index import TreeReader, TreeWriter, check_tree
+from tidelog.index.layout import Layout
+from tidelog.index.tabtree import merging
 from tidelog.index.tabtree.merging import GROWTH
+from tidelog.model import Schema
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.ordered import OrderedRows
+from tidelog.storage.updates import LeafUpdate
 
 
 def ordered(table: pa.Table) -> pa.Table:
@@ -123,6 +129,40 @@ def test_rows_that_are_there_already_are_dropped() -> None:
     both = ordered(pa.Table.from_batches([late, again])).combine_chunks().to_batches()[0]
     assert tree.writer.merge(both) == 0
     assert_right(tree, dice)
+
+
+def test_few_leaves_of_long_rows_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows they have: leaves are cut by bytes, so each may have megabytes."""
+    monkeypatch.setattr(merging, "_RUN_LEAVES", 3)
+    dice = random.Random(5)
+    tree = grown(dice, 400, fanout=4, leaf_rows=8)
+    seen: list[int] = []
+
+    def update_leaves(container: Container, updates: Sequence[LeafUpdate]) -> list[Any]:
+        seen.extend(len(update.ids) for update in updates)
+        return original(container, updates)
+
+    original = Container.update_leaves
+    monkeypatch.setattr(Container, "update_leaves", update_leaves)
+    bounds = tree.writer.leaf_bounds()
+    merged(tree, late_rows(tree, dice, 200, 1000, int(bounds.lows[0]), int(bounds.highs[-1])))
+    assert sum(seen) > 20
+    assert max(seen) == 3
+    assert_right(tree, dice)
+
+
+@pytest.mark.parametrize(("columns", "count"), [(1, 1), (8, 4)])
+def test_rows_of_many_columns_are_merged_a_few_at_a_time(
+    columns: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_RUN_BYTES", 8 * 100)
+    schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), *((f"c{i}", pa.int64()) for i in range(columns))])
+    layout = Layout(Schema(schema, "ts"))
+    width = 8 * (columns + 2)  # with the sequence number
+    runs = merging._runs(np.full(10, 4), layout)
+    assert [leaf for first, last in runs for leaf in range(first, last)] == list(range(10))
+    assert all((last - first - 1) * 4 * width <= 8 * 100 for first, last in runs)
+    assert len(runs) >= count
 
 
 def test_a_leaf_grows_up_to_a_limit() -> None:

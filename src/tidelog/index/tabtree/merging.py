@@ -23,6 +23,7 @@ from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
 from tidelog.storage.ordered import OrderedRows
+from tidelog.storage.rowsize import RowSize
 from tidelog.storage.updates import LeafUpdate
 
 GROWTH: Final = 4
@@ -35,6 +36,12 @@ times over; independent late rows of mean ``m`` to a leaf pass ``4 m`` with a pr
 
 _RUN_ROWS: Final = 1 << 18
 """Rows of leaves that are read, merged and encoded by one task."""
+
+_RUN_BYTES: Final = 64 << 20
+"""The same limit in bytes, for rows of many columns."""
+
+_RUN_LEAVES: Final = 32
+"""The same limit in leaves, for rows with values of no fixed width, of which leaves have fewer the longer they are."""
 
 
 class LeafBounds:
@@ -106,12 +113,15 @@ def shares_of(bounds: LeafBounds, times: Ints) -> Shares:
     return Shares(leaves, np.append(firsts[leaves], len(times)))
 
 
-def _runs(rows: Ints) -> list[tuple[int, int]]:
+def _runs(rows: Ints, layout: Layout) -> list[tuple[int, int]]:
     """Leaves of so many rows each, as runs ``[first, last)`` that are a good unit of work."""
+    size = RowSize(layout.stored)
+    most = min(_RUN_ROWS, _RUN_BYTES // max(1, size.fixed))
+    leaves = len(rows) if size.is_fixed else _RUN_LEAVES
     cuts = [0]
     total = 0
     for index, count in enumerate(rows.tolist()):
-        if total and total + count > _RUN_ROWS:
+        if total and (total + count > most or index - cuts[-1] >= leaves):
             cuts.append(index)
             total = 0
         total += count
@@ -222,7 +232,7 @@ def updates_of(layout: Layout, bounds: LeafBounds, shares: Shares, rows: Ordered
                 before[first:last],
             ),
         )
-        for first, last in _runs(bounds.rows[leaves] + shares.counts)
+        for first, last in _runs(bounds.rows[leaves] + shares.counts, layout)
     ]
 
 
