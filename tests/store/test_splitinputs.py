@@ -17,6 +17,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model import Schema
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.model.interval import Interval
+from tidelog.storage import container
 from tidelog.storage.images import Images, Wanted
 from tidelog.store import splitinputs
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -123,6 +124,27 @@ def test_the_more_overlap_the_fewer_are_read_together(monkeypatch: pytest.Monkey
     monkeypatch.setattr(splitinputs, "READING_BYTES", 32 * 8 * 4 * max(info.bytes for info in infos))
     assert {part.rows for part in inputs_of(Site.of(stream.manifests), infos)} == {8 * 2}
     assert read(stream) == expected([[0, 100]] * 32)
+
+
+def test_long_rows_that_compress_well_are_not_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their files are small, but there are as many leaves as it takes to hold them."""
+    monkeypatch.setattr(container, "_LEAF_BYTES", 1 << 14)
+    stream = Store(RecordingMedium()).create_stream("s", SCHEMA, "ts")
+    commits = [list(range(number * 50, number * 50 + 50)) for number in range(4)]
+    for number, times in enumerate(commits):
+        with BulkWriter(stream.site) as writer:
+            rows = [times, [number] * 50, ["x" * (1 << 12 if number in (1, 2) else 4)] * 50]
+            writer.append(pa.record_batch(rows, schema=SCHEMA))
+            commit_bulk(stream.manifests, writer.finish())
+    infos = list(stream.manifests.load().splits.values())
+    assert max(info.bytes for info in infos) < 1 << 17
+    parts = inputs_of(stream.site, [infos[0], *infos])
+    assert [(type(part), part.rows) for part in parts] == [
+        (SmallSplits, 100),
+        (SplitInput, 50),
+        (SplitInput, 50),
+        (SplitInput, 50),
+    ]
 
 
 def test_versions_of_the_schema_are_read_apart() -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.searching import Test
 from tidelog.model.arrays import integer_column, integers
 from tidelog.model.schema import SEQUENCE_COLUMN
@@ -48,6 +49,12 @@ _SMALL_SHARE: Final = 8
 _TEXT_BYTES: Final = 32
 """What a value that is no number is taken to have."""
 
+_LEAF_BYTES: Final = 8 << 20
+"""What a leaf has that was cut before it was full, because its rows are long."""
+
+_SHORT_LEAF: Final = 4
+"""Leaves of that kind have this part of a full one's rows, or fewer, on average."""
+
 
 def inputs_of(site: Site, infos: Sequence[SplitInfo]) -> list[TreePart]:
     """Splits as parts under the schema of a site, in no particular order; opens no file.
@@ -68,7 +75,7 @@ def inputs_of(site: Site, infos: Sequence[SplitInfo]) -> list[TreePart]:
 
     for info in sorted(infos, key=lambda info: (info.time_min, info.time_max, info.name)):
         # Some rows compress very well.
-        size = max(reading_memory(info), info.rows * width)
+        size = max(reading_memory(info), info.rows * width, _of_long_rows(info, site))
         is_small = size * _SMALL_SHARE <= most and info.kind != "reduced"
         # A larger one in between ends the group, which otherwise would have to be merged with it.
         if group and (not is_small or taken + size > most or info.schema != group[0].schema):
@@ -98,6 +105,15 @@ def _overlapping(infos: Sequence[SplitInfo]) -> int:
 def _width(layout: Layout) -> int:
     """What a row takes in memory, by estimate."""
     return sum(type.bit_width // 8 + 1 if pa.types.is_primitive(type) else _TEXT_BYTES for type in layout.types)
+
+
+def _of_long_rows(info: SplitInfo, site: Site) -> int:
+    """What the rows of a split take in memory if they are long, by the number of its leaves; else 0."""
+    if info.rows < 2 or not any(map(is_text, site.layout.types)) or info.kind == "reduced":
+        return 0
+    leaves = Root.from_bytes(info.root).leaves
+    is_long = leaves > 1 and info.rows * _SHORT_LEAF <= leaves * site.options.leaf_rows
+    return leaves * _LEAF_BYTES if is_long else 0
 
 
 @final
