@@ -13,7 +13,7 @@ from support.manifests import Hand
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import Schema
-from tidelog.model.errors import InputError
+from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.catalogue import Catalogue
@@ -22,6 +22,7 @@ from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.manifestvalues import Removed
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
+from tidelog.store.retention import orphans
 from tidelog.store.seqset import SeqSet
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
@@ -131,6 +132,19 @@ def test_everything_that_is_due_is_done(medium: RecordingMedium) -> None:
         stream.site.path(name) for name in stream.manifests.load().splits
     ]
     assert stream.check() == []
+
+
+def test_a_split_that_is_written_anew_to_be_reduced_is_given_up_when_all_is_over(medium: RecordingMedium) -> None:
+    """For it may be a large one, and who closes the store waits."""
+    stream = create(medium, coarse_after=500)
+    load(stream, range(300))
+    load(stream, range(2000, 2010))
+    stream.delete_before(100)
+    with pytest.raises(ClosedError):
+        Maintenance(stream.site, stream.manifests).run(is_over=lambda: True)
+    assert [split.kind for split in stream.manifests.load().splits.values()] == ["loaded", "loaded"]
+    assert orphans(medium, stream.manifests) == []
+    assert Maintenance(stream.site, stream.manifests).run().coarsened.splits == 1
 
 
 def test_retention_goes_by_what_was_flushed(medium: RecordingMedium) -> None:

@@ -118,12 +118,14 @@ def coarsen(
     look: Callable[[], Snapshot],
     *,
     may_go_on: Callable[[], bool] = lambda: True,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Coarsened:
     """Reduce the splits all of whose events are before a time; ``may_go_on`` is asked before each.
 
     Each keeps the entries of the highest level at which none is longer than ``grain`` ticks, else those of its leaves,
     as it does for None; where it lies over others, cut where theirs are. Splits that leave meanwhile are passed over.
-    ``look`` gives the newest snapshot of what was flushed.
+    ``look`` gives the newest snapshot of what was flushed. ``is_over`` is asked while a split is written anew, and
+    raises :class:`ClosedError` out of that.
     """
     splits = rows = size_before = size_after = 0
     manifest = manifests.load()
@@ -139,7 +141,7 @@ def coarsen(
     for split in to_coarsen(manifest, before, SeqSet(snapshot.journaled), open_splits):
         if not may_go_on():
             break
-        for old in _ready(site, manifests, split):
+        for old in _ready(site, manifests, split, is_over):
             new = _reduce(site, manifests, old, grain)
             if new is not None:
                 splits += 1
@@ -149,13 +151,13 @@ def coarsen(
     return Coarsened(splits, rows, size_before, size_after)
 
 
-def _ready(site: Site, manifests: ManifestLog, split: SplitInfo) -> Iterable[SplitInfo]:
+def _ready(site: Site, manifests: ManifestLog, split: SplitInfo, is_over: Callable[[], bool]) -> Iterable[SplitInfo]:
     """A split, or what is written in its place if rows of it are deleted, or its tree lacks states."""
     if not _is_touched(manifests.load(), split) and not lacks_states(site, split):
         return (split,)
     try:
         width = site.options.split_ticks(site.layout.schema.clock) if split.boundary is not None else None
-        return rewrite(site, manifests, [split.name], width=width).added
+        return rewrite(site, manifests, [split.name], width=width, is_over=is_over).added
     except (ConflictError, NotFoundError):
         if split.name in manifests.load().splits:
             raise

@@ -176,7 +176,7 @@ class Maintenance:
         due = self.due()
         deleted = self._delete(due.delete_before)
         dropped = self._drop() if due.has_dead or deleted is not None else 0
-        coarsened = self._coarsen(due.coarsen_before, may_go_on)
+        coarsened = self._coarsen(due.coarsen_before, may_go_on, is_over)
         done = Compacted()
         if due.merge is not None or due.has_cut:
             done = compact(
@@ -210,12 +210,13 @@ class Maintenance:
         after = self._manifests.commit(change).deleted_before
         return None if after == before else after
 
-    def _coarsen(self, before: int | None, may_go_on: Callable[[], bool]) -> Coarsened:
+    def _coarsen(self, before: int | None, may_go_on: Callable[[], bool], is_over: Callable[[], bool]) -> Coarsened:
         if before is None:
             return Coarsened()
         manifest = self._manifests.load()
         _, grain = manifest.options.coarse_ticks(manifest.schema.clock)
-        return coarsen(self._site, self._manifests, before, grain, self._snapshots.newest, may_go_on=may_go_on)
+        look = self._snapshots.newest
+        return coarsen(self._site, self._manifests, before, grain, look, may_go_on=may_go_on, is_over=is_over)
 
     def _drop(self) -> int:
         """Remove splits and marks that deletions have made superfluous; returns the number of splits."""
