@@ -504,6 +504,16 @@ class TestCountersOfLateRows:
             assert self.accounted(again.stats()["late"]) == again.stats()["late"]["rows"] == 2000
             assert again.scan().read_all().num_rows == 4001
 
+    def test_of_rows_that_waited_for_others(self) -> None:
+        medium, store, stream = created(split=None)
+        append_and_flush(stream, numbered(0, 2000))
+        append_and_flush(stream, [(5, 2000), (6, 2001)])
+        store.close()
+        with Store(medium) as store:
+            store.stream(NAME).append(table([(2000, 2002)]))
+            counters = store.stream(NAME).stats()["late"]
+            assert counters["rows"] == self.accounted(counters) == 2
+
     def test_of_rows_that_were_refused(self) -> None:
         medium, store, stream = created(split=None, lateness=5, too_late="reject")
         append_and_flush(stream, numbered(0, 100))

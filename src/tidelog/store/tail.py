@@ -121,6 +121,7 @@ class Tail:
                 resources.callback(self._lock.release)
                 resources.callback(self._close_files)
                 if self._failing.error is None:
+                    self._rows.take_waiting()  # which counts those that are late
                     self._flush()
                     self._log.save_counters()
 
