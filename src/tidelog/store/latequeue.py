@@ -185,14 +185,18 @@ class LateQueue:
         if not len(chosen):
             return 0
         firsts, lasts = offer.firsts[chosen], offer.lasts[chosen]
-        lengths = lasts - firsts
-        places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
-        if self._left_rows < len(self._left):
-            places = places[self._left[places]]
-        offer.taker.merge(replace(self._bulk, order=self._bulk.order[places], times=self._bulk.times[places]))
-        self._left[places] = False
-        self._left_rows -= len(places)
-        return len(places)
+        if self._left_rows == len(self._left) and (firsts[1:] == lasts[:-1]).all():  # as when all leaves get theirs
+            first, last = int(firsts[0]), int(lasts[-1])
+            rows, merged = self._bulk.slice(first, last - first), slice(first, last)
+        else:
+            lengths = lasts - firsts
+            places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
+            merged = places[self._left[places]]
+            rows = replace(self._bulk, order=self._bulk.order[merged], times=self._bulk.times[merged])
+        offer.taker.merge(rows)
+        self._left[merged] = False
+        self._left_rows -= rows.num_rows
+        return rows.num_rows
 
 
 @dataclass(frozen=True, slots=True)

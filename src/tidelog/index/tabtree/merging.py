@@ -21,6 +21,7 @@ from tidelog.index.entries import Entries, Words
 from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
+from tidelog.storage import workers
 from tidelog.storage.codec import Ints
 from tidelog.storage.ordered import OrderedRows
 from tidelog.storage.rowsize import RowSize
@@ -36,6 +37,9 @@ times over; independent late rows of mean ``m`` to a leaf pass ``4 m`` with a pr
 
 _RUN_ROWS: Final = 1 << 18
 """Rows of leaves that are read, merged and encoded by one task."""
+
+_LEAST_ROWS: Final = 1 << 15
+"""Rows that are worth a task of their own."""
 
 _RUN_BYTES: Final = 64 << 20
 """The same limit in bytes, for rows of many columns."""
@@ -76,17 +80,19 @@ class LeafBounds:
         """Forget all leaves but the first ones."""
         self._table = self._table[:, :count]
 
-    def add(self, *entries: Entries) -> None:
-        """The next leaves, by their entries."""
-        self._table = np.concatenate([self._table, *map(self._bounds, entries)], axis=1)
+    def add(self, *tables: Ints) -> None:
+        """The next leaves, by what :func:`bounds_in` tells of their entries."""
+        self._table = np.concatenate([self._table, *tables], axis=1)
 
     def replace(self, leaves: Ints, entries: Entries) -> None:
         """Some leaves have other rows now."""
-        self._table[:, leaves] = self._bounds(entries)
+        self._table[:, leaves] = bounds_in(self._layout, entries)
 
-    def _bounds(self, entries: Entries) -> Ints:
-        times = entries["columns"][:, self._layout.time]
-        return np.stack([times["min"].astype(np.int64), times["max"].astype(np.int64), entries["rows"]])
+
+def bounds_in(layout: Layout, entries: Entries) -> Ints:
+    """First times, last times and rows of leaves, a row each."""
+    times = entries["columns"][:, layout.time]
+    return np.stack([times["min"].astype(np.int64), times["max"].astype(np.int64), entries["rows"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +120,19 @@ def shares_of(bounds: LeafBounds, times: Ints) -> Shares:
 
 
 def _runs(rows: Ints, layout: Layout) -> list[tuple[int, int]]:
-    """Leaves of so many rows each, as runs ``[first, last)`` that are a good unit of work."""
+    """Leaves of so many rows each, as runs ``[first, last)`` that are a good unit of work.
+
+    All threads are to have the same share of it, since whoever merges waits for the last one.
+    """
     size = RowSize(layout.stored)
     most = min(_RUN_ROWS, _RUN_BYTES // max(1, size.fixed))
     leaves = len(rows) if size.is_fixed else _RUN_LEAVES
+    rounds = -(-int(rows.sum()) // (most * workers.THREADS))
+    enough = max(_LEAST_ROWS, int(rows.sum()) // (rounds * workers.THREADS))
     cuts = [0]
     total = 0
     for index, count in enumerate(rows.tolist()):
-        if total and (total + count > most or index - cuts[-1] >= leaves):
+        if total and (total >= enough or total + count > most or index - cuts[-1] >= leaves):
             cuts.append(index)
             total = 0
         total += count

@@ -21,6 +21,7 @@ from tidelog.index.tabtree.merging import (
     GROWTH,
     LeafBounds,
     Shares,
+    bounds_in,
     check_late,
     shares_of,
     updates_of,
@@ -105,7 +106,9 @@ class TreeWriter:
         self._flank: Flank | None = None
         self._bounds = LeafBounds(flank.layout)
         self._bounded = 0
-        """How many nodes over leaves the bounds were read from."""
+        """How many nodes over leaves these bounds are from."""
+        self._made_bounds: dict[int, Ints] = {}
+        """Bounds of the leaves of further such nodes that this writer has made, by ordinal: these need not be read."""
         container.on_leaves = self._take_leaves
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -234,12 +237,16 @@ class TreeWriter:
             full = self._placed_leaves // fanout
             known = self._bounds
             known.keep(min(len(known), self._bounded * fanout))
-            added = [self._read(1, ordinal).entries for ordinal in range(self._bounded, full)]
+            added = [self._bounds_of(ordinal) for ordinal in range(self._bounded, full)]
             self._bounded = full
-            known.add(
-                *added, *(entries[:count] for entries, count in zip(self._levels[:1], self._counts, strict=False))
-            )
+            rest = (entries[:count] for entries, count in zip(self._levels[:1], self._counts, strict=False))
+            known.add(*added, *(bounds_in(self.layout, entries) for entries in rest))
             return known
+
+    def _bounds_of(self, ordinal: int) -> Ints:
+        """The bounds of the leaves below a full node, which is read unless this writer has made it."""
+        found = self._made_bounds.pop(ordinal, None)
+        return bounds_in(self.layout, self._read(1, ordinal).entries) if found is None else found
 
     def _read(self, level: int, ordinal: int) -> Node:
         return read_full_node(self._container, self.layout, level, ordinal)
@@ -434,6 +441,8 @@ class TreeWriter:
         above = merge(self.layout, entries)
         above["child"] = id
         self._add(level, above)
+        if level == 1 and not closing:
+            self._made_bounds[ordinal] = bounds_in(self.layout, entries)
         return node
 
     def _add(self, level: int, entries: Entries) -> None:
