@@ -52,6 +52,23 @@ def test_an_empty_stream() -> None:
     store.close()
 
 
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_long_events_do_not_wait_for_many_others(is_batch: bool) -> None:
+    """Thousands of them would take gigabytes, and more than the two that texts of a batch can have."""
+    store, stream = created(leaf_rows=4)
+    words = [f"{index}" * (300_000 + index) for index in range(40)]
+    waiting = 0
+    for index, word in enumerate(words):
+        event = {"ts": index, "x": 0.5, "word": word}
+        stream.append(pa.RecordBatch.from_pylist([event], schema=SCHEMA) if is_batch else event)
+        tail = stream._tail
+        assert tail is not None
+        waiting = max(waiting, len(stream._rows), tail._rows._waiting.rows)
+    assert 1 < waiting < 20
+    assert stream.scan(columns=["word"]).read_all()["word"].to_pylist() == words
+    store.close()
+
+
 def test_one_row() -> None:
     store, stream = created()
     stream.append({"ts": 7, "x": 1.5, "word": None})

@@ -39,6 +39,8 @@ def test_rows_come_out_as_they_went_in(parts: list[list[Any]], first: int, data:
         expected += items(part)
     numbered = [{**row, "_seq": first + i} for i, row in enumerate(expected)]
     assert waiting.rows == len(expected)
+    texts = sum(len(row["text"]) for row in expected if row["text"] is not None)
+    assert texts <= waiting.long_bytes <= texts + 64 * len(expected)  # what is not there, and where texts end, counts
     assert len(waiting) == len(parts)
     for start in range(first + len(expected) + 2):
         message = waiting.message(start)
@@ -50,4 +52,4 @@ def test_rows_come_out_as_they_went_in(parts: list[list[Any]], first: int, data:
     taken = waiting.take()
     assert taken.schema.equals(STORED)
     assert repr(taken.to_pylist()) == repr(numbered)
-    assert (waiting.rows, len(waiting), waiting.message(0)) == (0, 0, None)
+    assert (waiting.rows, len(waiting), waiting.long_bytes, waiting.message(0)) == (0, 0, 0, None)

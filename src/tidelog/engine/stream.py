@@ -64,6 +64,9 @@ ATTACH_MODES: Final = ("next_split", "new_split", "rebuild")
 _GATHERED_ROWS: Final = 4096
 """Single events are gathered up to this number before they become a batch."""
 
+_GATHERED_BYTES: Final = 4 << 20
+"""The same limit in bytes of texts and other values of no fixed width."""
+
 
 _EVENT_TIMES: Final = frozenset(
     {int, str, datetime.datetime, datetime.date, np.int64, np.datetime64, np.int32, np.uint64, np.uint32}
@@ -114,6 +117,8 @@ class Stream(Queries):
         self._open_aside = open_aside
         self._find_aside = find_aside
         self._rows: list[Row] = []
+        self._long_bytes = 0
+        """About how many bytes values of these that have no fixed width take."""
         """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
         """How many of them are gathered: one as long as the tail is not open, so that the first one opens it."""
@@ -160,7 +165,9 @@ class Stream(Queries):
                         self.append(data)
                         return
                     self._rows.append(row)
-                    if len(self._rows) >= self._gathering:
+                    if self._row_reader.has_long:
+                        self._long_bytes += self._row_reader.long_bytes(row)
+                    if len(self._rows) >= self._gathering or self._long_bytes >= _GATHERED_BYTES:
                         self._append_rows()
                     tail = self._tail
                 if self._is_committed and tail is not None:
@@ -244,7 +251,7 @@ class Stream(Queries):
     def _append_rows(self) -> None:
         """Hand gathered events to the tail."""
         if self._rows:
-            rows, self._rows = self._rows, []
+            rows, self._rows, self._long_bytes = self._rows, [], 0
             if len(rows) == 1:
                 self._writer().append_row(rows[0])
             else:
@@ -266,6 +273,7 @@ class Stream(Queries):
             if tail is None:
                 return
             if self._gate is None and len(self._rows) == 1:
+                self._long_bytes = 0
                 tail.flush(self._rows.pop())
                 return
             self._append_rows()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,6 +22,10 @@ from tidelog.model.values import plain_shape, value_reader
 
 Row = tuple[Any, ...]
 """The canonical values (see :mod:`tidelog.model.values`) of one event, in the order of the schema."""
+
+
+_PLAIN: Final = 8
+"""Bytes that a number among others, or no value, is taken for."""
 
 
 class _NOTHING:
@@ -49,6 +53,13 @@ class RowReader:
         self._plain_types = tuple(shape.type if shape is not None else _NOTHING for shape in shapes)
         self._bounded = [(i, *shape.bounds) for i, shape in enumerate(shapes) if shape is not None and shape.bounds]
         self._texts = [i for i, shape in enumerate(shapes) if shape is not None and shape.type is str]
+        self._long = [i for i, field in enumerate(schema) if not _has_fixed_width(field.type)]
+        self.has_long = bool(self._long)
+        """Whether some values have no fixed width."""
+
+    def long_bytes(self, row: Row) -> int:
+        """About how many bytes the values of an event that have no fixed width take in a batch."""
+        return sum([_size_of(row[i]) for i in self._long])
 
     def read(self, row: Mapping[str, Any]) -> Row:
         """The canonical values of an event.
@@ -100,3 +111,15 @@ class RowReader:
             except Misfit as misfit:
                 raise InputError(f"column {name!r}: {misfit.reason}", column=name, row=0) from None
         return tuple(values)
+
+
+def _has_fixed_width(type: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(type) or pa.types.is_fixed_size_binary(type))
+
+
+def _size_of(value: Any) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_size_of, value.values()))
+    return sum(map(_size_of, value)) if isinstance(value, Sequence) else _PLAIN

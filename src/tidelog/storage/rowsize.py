@@ -32,10 +32,11 @@ class RowSize:
         if isinstance(rows, OrderedRows):
             assert self.is_fixed
             return size
-        batch = rows.batch if isinstance(rows, NumberedRows) else rows
-        for index in self._others:
-            size += batch.column(index).nbytes
-        return size
+        return size + self.of_long_values(rows.batch if isinstance(rows, NumberedRows) else rows)
+
+    def of_long_values(self, batch: pa.RecordBatch) -> int:
+        """The bytes of all values that have no fixed width."""
+        return sum(batch.column(index).nbytes for index in self._others)
 
 
 def _bits(type: pa.DataType) -> int | None:

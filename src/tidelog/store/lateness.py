@@ -121,7 +121,9 @@ class DelayStatistic:
         return Delays(len(delays), int(largest[0]), float(total))
 
     def _forget(self, next_seq: int) -> None:
-        rows = max(0, next_seq - self._seen)
+        rows = next_seq - self._seen
+        if rows <= 0:
+            return
         self._seen = next_seq
         factor = 0.5 ** (rows / _HALF_LIFE)
         self._classes *= factor

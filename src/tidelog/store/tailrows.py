@@ -41,6 +41,9 @@ _SMALL: Final = 1024
 
 _MOST_WAITING: Final = 256
 
+_LONG_WAITING: Final = 1 << 20
+"""The same limit in bytes of texts and other values of no fixed width."""
+
 
 class TailRows:
     """Numbers rows and places them: in the open splits, among the newest rows in memory, or in the late queue.
@@ -92,7 +95,7 @@ class TailRows:
         numbers, waiting = self._numbers, self._waiting
         waiting.add(item, rows, numbers.next)
         numbers.next += rows
-        if len(waiting) >= _MOST_WAITING or waiting.rows >= _SMALL:
+        if len(waiting) >= _MOST_WAITING or waiting.rows >= _SMALL or waiting.long_bytes >= _LONG_WAITING:
             self.take_waiting()
 
     def take_waiting(self) -> None:

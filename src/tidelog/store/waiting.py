@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidelog.model.packing import RowPacker
 from tidelog.model.rows import Row, row_reader
 from tidelog.model.schema import Schema
+from tidelog.storage.rowsize import RowSize
 from tidelog.store.rows import concatenated, with_seq
 
 
@@ -25,7 +26,10 @@ class WaitingRows:
         self._items: list[pa.RecordBatch | Row] = []
         self._first = 0
         """The number of the first row."""
+        self._size = RowSize(schema.arrow)
         self.rows = 0
+        self.long_bytes = 0
+        """About how many bytes values of no fixed width have."""
 
     def __len__(self) -> int:
         """How many rows and batches there are."""
@@ -37,11 +41,14 @@ class WaitingRows:
             self._first = first
         self._items.append(item)
         self.rows += rows
+        if self._reader.has_long:
+            is_row = isinstance(item, tuple)
+            self.long_bytes += self._reader.long_bytes(item) if is_row else self._size.of_long_values(item)
 
     def take(self) -> pa.RecordBatch:
         """Remove and return all rows, as one batch with their numbers."""
         rows = self._numbered(self._items, self._first)
-        self._items, self.rows = [], 0
+        self._items, self.rows, self.long_bytes = [], 0, 0
         return rows
 
     def message(self, seq: int) -> bytes | pa.Buffer | None:
