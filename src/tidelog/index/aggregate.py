@@ -62,6 +62,13 @@ class Aggregate:
         cuts = np.array([0, batch.num_rows], np.int64)
         return cls(layout, indexes, from_batch(layout, chosen, cuts, indexes))
 
+    def copied(self, columns: Ints) -> Aggregate:
+        """A copy that can be added to, of some columns that this one has; without states, which are not added."""
+        copy = Aggregate.__new__(Aggregate)
+        copy.layout, copy.columns = self.layout, columns
+        copy._words = self._words[: _words_before_states(len(self.layout.kinds))].copy()
+        return copy
+
     def add(self, words: Words, first: int, last: int) -> None:
         """Take in the entries ``first`` to ``last`` (exclusive) of a table of words."""
         kernels.merge_into(words, first, last, self.layout.kinds, self.columns, self._words)

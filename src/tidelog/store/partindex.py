@@ -90,17 +90,30 @@ class PartIndex:
         low, high = self._bounds(start, end)
         if high - low == 1:
             return self._parts[low].aggregate(start, end, columns, counters)
-        total = Aggregate(self._layout, columns)
-        run = low
+        total: Aggregate | None = None
+        is_own, run = False, low
         for place in range(low, high + 1):
             # Whole splits wait until one of the others comes, and are merged together.
             if place < high and self._is_whole(place, start, end):
                 continue
-            self._merge(run, place, total)
+            if run < place:
+                if total is None or not is_own:
+                    total = Aggregate(self._layout, columns) if total is None else total.copied(columns)
+                    is_own = True
+                self._merge(run, place, total)
             run = place + 1
-            if place < high and (start is None or self._parts[place].last >= start):
-                total.merge(self._parts[place].aggregate(start, end, columns, counters))
-        return total
+            if place == high or (start is not None and self._parts[place].last < start):
+                continue
+            found = self._parts[place].aggregate(start, end, columns, counters)
+            if not found.rows:
+                continue
+            if total is None:
+                total = found  # which may be all there is, and may belong to the part
+                continue
+            if not is_own:
+                total, is_own = total.copied(columns), True
+            total.merge(found)
+        return Aggregate(self._layout, columns) if total is None else total
 
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
         """:meth:`aggregate` of many time ranges ``[starts[i], ends[i])``, an entry for each.

@@ -19,6 +19,9 @@ from tidelog.store.rows import Ints
 _RUN: Final = 128
 """Rows of a run. Those at the ends of a range that are no whole run are looked at one by one."""
 
+_FEW: Final = 8 * _RUN
+"""Rows that are looked at sooner than runs are looked up; more have at least one whole run among them."""
+
 _GROUP: Final = 64
 """Runs that have one merged entry, so that a million rows are about as many groups as a group has runs."""
 
@@ -42,7 +45,7 @@ class RunSummaries:
         """The aggregates of some columns of rows ``first`` to ``last`` (exclusive, not before the first)."""
         total = Aggregate(self._layout, columns)
         low, high = -(-first // _RUN), last // _RUN
-        if low >= high:
+        if last - first <= _FEW:
             self._add_rows([slice(first, last)], total)
         else:
             self._add_rows([slice(first, low * _RUN), slice(high * _RUN, last)], total)
