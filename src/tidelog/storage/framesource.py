@@ -137,13 +137,12 @@ class FrameSource:
             addresses = np.concatenate([self._addresses(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)])
         positions = (addresses >> np.uint64(16)).astype(np.int64)
         slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
-        # Neighbours stand in the same macro block for the most part: the directories of all of them become one table.
-        turns = np.flatnonzero(np.diff(positions, prepend=-1))
-        directories = [self._directory(position) for position in positions[turns].tolist()]
+        # Many stand in the same macro block: the directories of all of these become one table.
+        blocks, owners = np.unique(positions, return_inverse=True)
+        directories = [self._directory(position) for position in blocks.tolist()]
         counts = np.array([len(directory.ids) for directory in directories], np.int64)
-        members = np.diff(turns, append=len(ids))
-        places = slots + np.repeat(np.cumsum(counts) - counts, members)
-        outside = slots >= np.repeat(counts, members)
+        places = slots + (np.cumsum(counts) - counts)[owners]
+        outside = slots >= counts[owners]
         if outside.any() or (np.concatenate([each.ids for each in directories])[places] != ids).any():
             raise CorruptionError(
                 f"{self._file.name}: the macro blocks at offsets {directories[0].offset} to {directories[-1].offset} "
@@ -152,11 +151,10 @@ class FrameSource:
         starts = np.concatenate([each.starts for each in directories])[places]
         sizes = np.concatenate([each.sizes for each in directories])[places]
         rests: dict[int, list[tuple[int, int]]] = {}
-        for directory, turn, count in zip(directories, turns.tolist(), members.tolist(), strict=True):
+        for owner, directory in enumerate(directories):
             if directory.next != NIL:
-                for index in range(turn, turn + count):
-                    if slots[index] == len(directory.ids) - 1:
-                        rests[index] = self._continuations(directory)
+                for index in np.flatnonzero((owners == owner) & (slots == len(directory.ids) - 1)).tolist():
+                    rests[index] = self._continuations(directory)
         return _Extents(starts, sizes, rests)
 
     def _extent(self, id: int) -> _Extents:
