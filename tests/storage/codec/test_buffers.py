@@ -19,11 +19,26 @@ def test_memory_is_handed_out_again() -> None:
     assert recycler.take(MEGABYTE) is not memory
 
 
-def test_another_size_is_other_memory() -> None:
+def test_memory_of_twice_the_size_is_kept_for_others() -> None:
     recycler = Recycler(4 * MEGABYTE)
     recycler.give(recycler.take(2 * MEGABYTE))
     assert len(recycler.take(MEGABYTE)) == MEGABYTE
     assert recycler.kept_bytes == 2 * MEGABYTE
+
+
+def test_the_smallest_memory_that_is_large_enough_is_handed_out() -> None:
+    recycler = Recycler(8 * MEGABYTE)
+    small, middle, large = (recycler.take(size * MEGABYTE // 4) for size in (4, 5, 7))
+    for memory in (large, small, middle):
+        recycler.give(memory)
+    assert recycler.take(MEGABYTE + 1) is middle
+    assert recycler.take(MEGABYTE + 1) is large
+    assert recycler.kept_bytes == MEGABYTE
+
+
+@pytest.mark.parametrize("size", [65_536, 65_537, 100_000, 131_071, 131_073, 3 * MEGABYTE, 5 * MEGABYTE + 1])
+def test_fresh_memory_is_at_most_a_quarter_larger_than_asked_for(size: int) -> None:
+    assert size <= len(Recycler(0).take(size)) <= 1.25 * size
 
 
 def test_sizes_that_nobody_asks_for_make_room() -> None:

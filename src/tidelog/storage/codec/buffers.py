@@ -18,7 +18,7 @@ _KEPT_BYTES = 256 << 20
 
 
 class Recycler:
-    """Idle memory by its size; when there is too much, sizes that nobody has asked for the longest go first.
+    """Idle memory by its size; when there is too much, sizes that were not used for the longest time go first.
 
     Otherwise what one kind of work has left behind would keep another kind from ever using memory again, and fresh
     memory takes as long as decoding into it.
@@ -29,17 +29,19 @@ class Recycler:
         self._lock = threading.RLock()
         self._most_bytes = most_bytes
         self._idle: dict[int, list[Memory]] = {}
-        """Sizes in the order in which they were asked for the last time."""
+        """Sizes in the order in which they were used the last time."""
         self.kept_bytes = 0
 
     def take(self, size: int) -> Memory:
-        """Memory of a size, not initialised."""
+        """Memory of at least a size, and less than twice as much; not initialised."""
         with self._lock:
-            shelf = self._idle[size] = self._idle.pop(size, [])
+            sizes = [each for each, shelf in list(self._idle.items()) if shelf and size <= each < 2 * size]
+            wanted = min(sizes, default=0) or _rounded(size)
+            shelf = self._idle[wanted] = self._idle.pop(wanted, [])
             if shelf:
-                self.kept_bytes -= size
+                self.kept_bytes -= wanted
                 return shelf.pop()
-        return np.empty(size, np.uint8)
+        return np.empty(wanted, np.uint8)
 
     def give(self, memory: Memory) -> None:
         """Take back memory that nobody uses any more."""
@@ -54,6 +56,12 @@ class Recycler:
                     self.kept_bytes -= other
             self.kept_bytes += size
             self._idle.setdefault(size, []).append(memory)
+
+
+def _rounded(size: int) -> int:
+    """A size that is not less, of which there are four from one power of two to the next."""
+    step = 1 << max(0, (size - 1).bit_length() - 3)
+    return -(-size // step) * step
 
 
 _recycler = Recycler(_KEPT_BYTES)
@@ -79,5 +87,5 @@ def allocate(size: int) -> tuple[Memory, pa.Buffer]:
     if size < _SMALLEST:
         memory = np.empty(max(size, 1), np.uint8)
         return memory[:size], pa.py_buffer(memory)[:size] if size else pa.py_buffer(b"")
-    memory = _recycler.take(1 << (size - 1).bit_length())
+    memory = _recycler.take(size)
     return memory[:size], pa.foreign_buffer(memory.ctypes.data, size, _Lease(memory))
