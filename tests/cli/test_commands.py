@@ -266,6 +266,17 @@ def test_removing_needs_orphans_and_an_age(cli: Cli, trades: list[Any]) -> None:
     assert "older_than" in run.err
 
 
+def test_configure(cli: Cli, trades: list[Any]) -> None:
+    run = cli("configure", "trades", "-s", "events", "--retention", "30d", "--coarse-after", "7d")
+    assert run.code == 0
+    assert "'trades' has retention 30d, coarse_after 7d, coarse_grain none, grace 600s" in run.out
+    assert "retention none, coarse_after 7d" in cli("configure", "trades", "-s", "events", "--retention", "none").out
+    assert cli("configure", "trades", "-s", "events").code == 2
+    assert "which is no duration" in cli("configure", "trades", "-s", "events", "--retention", "long").err
+    with tidelog.open("events", read_only=True) as store:
+        assert store.stream("trades").options.coarse_after == "7d"
+
+
 def test_alter(cli: Cli, trades: list[Any]) -> None:
     given = ["--add", "venue=string", "--add", "fee=float64", "--rename", "price=amount", "--widen", "volume=float64"]
     assert cli("alter", "trades", "-s", "events", "--widen", "volume=int8").code == 1

@@ -372,6 +372,34 @@ def delete(
 
 @app.command()
 @reported
+def configure(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    store: StorePath,
+    retention: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How much older than the newest event others are kept.")
+    ] = None,
+    coarse_after: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How much older they are reduced to aggregates.")
+    ] = None,
+    coarse_grain: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long an entry of these may be.")
+    ] = None,
+    grace: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long files stay that nobody needs any more.")
+    ] = None,
+) -> None:
+    """Change how long what is kept of a stream, such as --retention 30d; none: for ever."""
+    from tidelog.cli import manage
+
+    given = {"retention": retention, "coarse_after": coarse_after, "coarse_grain": coarse_grain, "grace": grace}
+    options = {name: None if text == "none" else text for name, text in given.items() if text is not None}
+    if not options:
+        raise typer.BadParameter("nothing is to be changed; say what, such as --retention 30d or --retention none")
+    manage.configure(store, stream, options)
+
+
+@app.command()
+@reported
 def alter(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     store: StorePath,

@@ -1,4 +1,4 @@
-"""The streams of a store: what ``alter``, ``streams``, ``stats``, ``check``, ``drop`` and ``rename`` do."""
+"""The streams of a store: ``alter``, ``configure``, ``streams``, ``stats``, ``check``, ``drop`` and ``rename``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 import tidelog
 from tidelog.cli.writing.table import Column, print_table, printable
+from tidelog.engine.altering import CHANGEABLE
 from tidelog.model.types import type_name
 
 
@@ -64,6 +65,19 @@ def alter(
         schema = store.stream(stream).evolve(add=add, widen=widen, rename=rename, loosen=loosen)
     columns = (f"{field.name} {type_name(field.type)}" for field in schema)
     typer.echo(f"{stream!r} has the columns {', '.join(columns)}")
+
+
+def configure(store_path: Path, stream: str, options: Mapping[str, str | None]) -> None:
+    """Change how long what is kept of a stream, and print what holds now."""
+    with existing(store_path, read_only=False) as store:
+        found = store.stream(stream)
+        found.configure(**options)
+        values = {name: getattr(found.options, name) for name in CHANGEABLE}
+    typer.echo(f"{stream!r} has {', '.join(f'{name} {_option(value)}' for name, value in values.items())}")
+
+
+def _option(value: Any) -> str:
+    return "none" if value is None else f"{value:g}s" if isinstance(value, float) else str(value)
 
 
 def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:

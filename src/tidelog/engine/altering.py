@@ -1,9 +1,10 @@
-"""What changes of a manifest when aggregates are attached or detached, or the schema evolves."""
+"""What changes of a manifest when options change, aggregates are attached or detached, or the schema evolves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,6 +14,26 @@ from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.schema import Schema
 from tidelog.store.manifest import Change, Manifest
 from tidelog.store.options import read_bindings
+
+CHANGEABLE: Final = ("retention", "coarse_after", "coarse_grain", "grace")
+"""Options that say how long what is kept; all that look after a stream look them up each time."""
+
+
+def configuration(options: Mapping[str, Any], manifest: Manifest) -> Change | None:
+    """Options have other values from now on; None if they have them already.
+
+    Raises :class:`InputError` for options that cannot change, and for values that are none.
+    """
+    for name in options:
+        if name in CHANGEABLE:
+            continue
+        if name in {each.name for each in fields(manifest.options)}:
+            raise InputError(
+                f"the option {name!r} is fixed when a stream is created; {', '.join(CHANGEABLE)} can be changed"
+            )
+        raise InputError(f"there is no option {name!r}; {did_you_mean(name, CHANGEABLE)}")
+    changed = manifest.options.replace(**options)
+    return None if changed == manifest.options else Change(options=changed)
 
 
 def several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | Binding]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidelog.aggregates import Binding
 from tidelog.engine.altering import (
     attachment,
+    configuration,
     detachment,
     evolution,
     next_version,
@@ -374,8 +375,19 @@ class Stream(Queries):
         with self._mutex:
             self._renew(self._manifests.commit(partial(detachment, several(aggregates), self.name)))
 
+    def configure(self, **options: Any) -> None:
+        """Change ``retention``, ``coarse_after``, ``coarse_grain`` or ``grace``, durably, for all processes.
+
+        They take effect when the stream is looked after the next time (:meth:`maintain`), by whomever. What was deleted
+        or reduced stays so. Other options are fixed when a stream is created. Raises :class:`InputError`, and has
+        changed nothing, for these, and for values that make no sense.
+        """
+        self._check_writable()
+        with self._mutex:
+            self._renew(self._manifests.commit(partial(configuration, options)))
+
     def _renew(self, manifest: Manifest) -> None:
-        """Take over aggregates that were attached or detached."""
+        """Take over options that were changed, and aggregates that were attached or detached."""
         self._adopt(renewed(self._site, manifest))
         self._snapshots.renew(self._site)
 

@@ -67,7 +67,7 @@ class Site:
         wanted = len(manifest.schemas) - 1 if version is None else version
         history = self.history
         is_same = history is not None and len(history.schemas) == len(manifest.schemas) and self.version == wanted
-        if is_same and self.options.user_aggregates == manifest.options.user_aggregates:
+        if is_same and self.options == manifest.options:
             return self
         history = SchemaHistory(manifest, version)
         return replace(self, layout=history.layout, options=manifest.options, history=history)
@@ -103,7 +103,7 @@ class Site:
 
 
 def renewed(site: Site, manifest: Manifest) -> Site:
-    """The place of a stream after its schema has changed, or aggregates were attached: new splits follow."""
+    """The place of a stream after its schema or options have changed, or aggregates were attached: splits follow."""
     return site.at(manifest)
 
 
