@@ -11,6 +11,7 @@ from tidelog.jit import array_in, array_out, f64, i64, inline, kernel, u32, u64
 STRETCH = 32
 """Values that are looked at together, for what holds for most of them."""
 
+HIGHEST = np.int64(2**63 - 1)
 FARTHEST = np.uint64(2**63 - 1)
 """The longest delay that is told."""
 
@@ -117,9 +118,9 @@ def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> Any:
     count = u64(len(rising))
     ties = u64(0)
     last = ~min(values[u64(late[0])], values[u64(rising[0])])  # not the first value: no tie
-    for j in range(len(late)):
-        place = late[u64(j)]
-        value = values[u64(place)]
+    for j in range(len(late) + 1):
+        place = late[u64(j)] if j < len(late) else i64(0)
+        value = values[u64(place)] if j < len(late) else HIGHEST  # behind the last one comes the rest that rises
         while i < count:
             other = rising[i]
             risen = values[u64(other)]
@@ -131,20 +132,12 @@ def weave(values: Any, rising: Any, late: Any, order: Any, woven: Any) -> Any:
             last = risen
             i += u64(1)
             k += u64(1)
-        order[k] = place
-        woven[k] = value
-        ties |= u64(value == last)
-        last = value
-        k += u64(1)
-    while i < count:
-        other = rising[i]
-        risen = values[u64(other)]
-        order[k] = other
-        woven[k] = risen
-        ties |= u64(risen == last)
-        last = risen
-        i += u64(1)
-        k += u64(1)
+        if j < len(late):
+            order[k] = place
+            woven[k] = value
+            ties |= u64(value == last)
+            last = value
+            k += u64(1)
     return i64(ties)
 
 
