@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from support.memory_medium import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError, InputError, ReadOnlyError, TimeError
+from tidelog.store import coarsening
+from tidelog.store.maintenance import Due, Maintenance
+from tidelog.store.manifest import Manifest
+from tidelog.store.reduced import write_reduced
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 SMALL: dict[str, Any] = {"leaf_rows": 8, "fanout": 3, "split": 100}
@@ -63,6 +68,49 @@ def test_old_events_can_be_reduced_from_now_on() -> None:
         with pytest.raises(GrainError):
             stream.scan(0, 100).read_all()
         assert stream.scan(700).read_all()["n"].to_pylist() == list(range(700, 1000))
+
+
+@pytest.mark.parametrize("options", [{"retention": 100}, {"coarse_after": 100}])
+def test_what_was_due_by_options_of_before_is_not_done_any_more(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last moment at which that can be told is the commit; until then somebody may have changed his mind."""
+    with Store(MemoryMedium(), maintenance="manual") as store:
+        stream = filled(store, **options)
+        due = Maintenance._due
+
+        def changed_meanwhile(self: Maintenance, manifest: Manifest) -> Due:
+            found = due(self, manifest)
+            assert found.delete_before is not None or found.coarsen_before is not None
+            stream.configure(**dict.fromkeys(options))
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Maintenance, "_due", changed_meanwhile)
+            stream.maintain()
+        assert stream.scan().read_all()["n"].to_pylist() == list(range(1000))
+        stream.configure(**options)
+        stream.maintain()
+        with pytest.raises(GrainError) if "coarse_after" in options else nullcontext():
+            assert stream.scan().read_all().num_rows < 200
+
+
+def test_splits_are_not_reduced_once_that_is_not_wanted_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(MemoryMedium(), maintenance="manual") as store:
+        stream = filled(store, coarse_after=100)
+        written: list[str] = []
+
+        def write(medium: Any, path: str, reduced: Any) -> int:
+            written.append(path)
+            if len(written) == 3:
+                stream.configure(coarse_after=None)
+            return write_reduced(medium, path, reduced)
+
+        monkeypatch.setattr(coarsening, "write_reduced", write)
+        stream.maintain()
+        kinds = [split.kind for split in stream.manifests.load().splits.values()]
+        assert (len(written), kinds.count("reduced")) == (3, 2)
+        assert store.check() == []
 
 
 def test_a_writer_elsewhere_goes_on_and_looks_after_the_stream_as_it_is_told_now(tmp_path: Path) -> None:

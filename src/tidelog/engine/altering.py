@@ -22,7 +22,7 @@ CHANGEABLE: Final = ("retention", "coarse_after", "coarse_grain", "grace")
 def configuration(options: Mapping[str, Any], manifest: Manifest) -> Change | None:
     """Options have other values from now on; None if they have them already.
 
-    Raises :class:`InputError` for options that cannot change, and for values that are none.
+    Raises :class:`InputError` for options that cannot change, and :class:`TimeError` for values that are none.
     """
     for name in options:
         if name in CHANGEABLE:

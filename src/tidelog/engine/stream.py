@@ -379,8 +379,9 @@ class Stream(Queries):
         """Change ``retention``, ``coarse_after``, ``coarse_grain`` or ``grace``, durably, for all processes.
 
         They take effect when the stream is looked after the next time (:meth:`maintain`), by whomever. What was deleted
-        or reduced stays so. Other options are fixed when a stream is created. Raises :class:`InputError`, and has
-        changed nothing, for these, and for values that make no sense.
+        or reduced stays so; what is under way by the old ones ends. Other options are fixed when a stream is created.
+        Raises :class:`InputError` for these, and :class:`TimeError` for values that make no sense, and has changed
+        nothing.
         """
         self._check_writable()
         with self._mutex:

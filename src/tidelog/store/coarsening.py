@@ -119,13 +119,15 @@ def coarsen(
     *,
     may_go_on: Callable[[], bool] = lambda: True,
     is_over: Callable[[], bool] = lambda: False,
+    is_wanted: Callable[[Manifest], bool] = lambda _: True,
 ) -> Coarsened:
     """Reduce the splits all of whose events are before a time; ``may_go_on`` is asked before each.
 
     Each keeps the entries of the highest level at which none is longer than ``grain`` ticks, else those of its leaves,
     as it does for None; where it lies over others, cut where theirs are. Splits that leave meanwhile are passed over.
     ``look`` gives the newest snapshot of what was flushed. ``is_over`` is asked while a split is written anew, and
-    raises :class:`ClosedError` out of that.
+    raises :class:`ClosedError` out of that. A split is reduced only if the manifest that this becomes part of says that
+    it ``is_wanted``, for it cannot be taken back.
     """
     splits = rows = size_before = size_after = 0
     manifest = manifests.load()
@@ -139,10 +141,10 @@ def coarsen(
         if isinstance(part, TreePart) and part.info is None
     ]
     for split in to_coarsen(manifest, before, SeqSet(snapshot.journaled), open_splits):
-        if not may_go_on():
+        if not (may_go_on() and is_wanted(manifests.load())):
             break
         for old in _ready(site, manifests, split, is_over):
-            new = _reduce(site, manifests, old, grain)
+            new = _reduce(site, manifests, old, grain, is_wanted)
             if new is not None:
                 splits += 1
                 rows += new.rows
@@ -170,8 +172,10 @@ def _is_touched(manifest: Manifest, split: SplitInfo) -> bool:
     return (bound is not None and split.time_min < bound) or any(mark.concerns(split) for mark in manifest.deletions)
 
 
-def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | None) -> SplitInfo | None:
-    """Put the entries of a split in its place; None if it has left."""
+def _reduce(
+    site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | None, is_wanted: Callable[[Manifest], bool]
+) -> SplitInfo | None:
+    """Put the entries of a split in its place; None if it has left, or nobody wants that any more."""
     manifest = manifests.load()
     site = site.at(manifest)  # which knows the version of the schema that the split has
     bounds = bounds_over(site, manifest, old)
@@ -195,7 +199,7 @@ def _reduce(site: Site, manifests: ManifestLog, old: SplitInfo, grain: int | Non
     new = replace(old, name=name, kind="reduced", bytes=size, root=b"", clean_at=max(number, 1), created_at=site.now())
 
     def swap(manifest: Manifest) -> Change:
-        if old.name not in manifest.splits or _is_touched(manifest, old):
+        if old.name not in manifest.splits or _is_touched(manifest, old) or not is_wanted(manifest):
             raise ConflictError(f"split {old.name} has changed while it was reduced; try again")
         return Change(remove=(old.name,), add=(replace(new, clean_at=manifest.number),))
 

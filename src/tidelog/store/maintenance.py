@@ -20,6 +20,7 @@ from tidelog.store.compactionplan import AUTOMATIC, Merge, Policy, choose_merge
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.maskedpart import MaskedPart
 from tidelog.store.opensplit import Site
+from tidelog.store.options import StreamOptions
 from tidelog.store.reclaiming import DeadRows, cut_splits
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
 from tidelog.store.seqset import EMPTY
@@ -152,7 +153,9 @@ class Maintenance:
 
     def due(self) -> Due:
         """What is to be done now."""
-        manifest = self._manifests.load()
+        return self._due(self._manifests.load())
+
+    def _due(self, manifest: Manifest) -> Due:
         options = manifest.options
         # Only these go by what the tail has, too.
         goes_by_time = options.retention is not None or options.coarse_after is not None
@@ -173,10 +176,11 @@ class Maintenance:
         is_over: Callable[[], bool] = lambda: False,
     ) -> Maintained:
         """Do what is due; the arguments limit merges as they do for :func:`~tidelog.store.compaction.compact`."""
-        due = self.due()
-        deleted = self._delete(due.delete_before)
+        manifest = self._manifests.load()
+        due, options = self._due(manifest), manifest.options
+        deleted = self._delete(due.delete_before, options)
         dropped = self._drop() if due.has_dead or deleted is not None else 0
-        coarsened = self._coarsen(due.coarsen_before, may_go_on, is_over)
+        coarsened = self._coarsen(due.coarsen_before, options, may_go_on, is_over)
         done = Compacted()
         if due.merge is not None or due.has_cut:
             done = compact(
@@ -194,7 +198,8 @@ class Maintenance:
         removed = self._sweep() if due.has_expired else 0
         return Maintained(deleted, dropped, coarsened, done, removed)
 
-    def _delete(self, bound: int | None) -> int | None:
+    def _delete(self, bound: int | None, options: StreamOptions) -> int | None:
+        """Delete what is before a time, unless somebody has changed the retention that these options have."""
         if bound is None:
             return None
         seen = self._snapshots.newest().visible
@@ -202,6 +207,8 @@ class Maintenance:
         before = self._manifests.load().deleted_before
 
         def change(manifest: Manifest) -> Change | None:
+            if manifest.options.retention != options.retention:
+                return None
             # Entries of reduced events go when all of what they stand for does; until then the bound may stay.
             whole = whole_bound(self._site, manifest, bound)
             is_later = manifest.deleted_before is None or whole > manifest.deleted_before
@@ -210,13 +217,33 @@ class Maintenance:
         after = self._manifests.commit(change).deleted_before
         return None if after == before else after
 
-    def _coarsen(self, before: int | None, may_go_on: Callable[[], bool], is_over: Callable[[], bool]) -> Coarsened:
+    def _coarsen(
+        self,
+        before: int | None,
+        options: StreamOptions,
+        may_go_on: Callable[[], bool],
+        is_over: Callable[[], bool],
+    ) -> Coarsened:
+        """Reduce what is before a time, as long as nobody changes what these options say about it."""
         if before is None:
             return Coarsened()
         manifest = self._manifests.load()
-        _, grain = manifest.options.coarse_ticks(manifest.schema.clock)
-        look = self._snapshots.newest
-        return coarsen(self._site, self._manifests, before, grain, look, may_go_on=may_go_on, is_over=is_over)
+        _, grain = options.coarse_ticks(manifest.schema.clock)
+
+        def is_wanted(manifest: Manifest) -> bool:
+            now = manifest.options
+            return (now.coarse_after, now.coarse_grain) == (options.coarse_after, options.coarse_grain)
+
+        return coarsen(
+            self._site,
+            self._manifests,
+            before,
+            grain,
+            self._snapshots.newest,
+            may_go_on=may_go_on,
+            is_over=is_over,
+            is_wanted=is_wanted,
+        )
 
     def _drop(self) -> int:
         """Remove splits and marks that deletions have made superfluous; returns the number of splits."""

@@ -22,7 +22,7 @@ _PINNED: Final = 3
 """Rows that may stay in memory, at most, for each one that is still to be stored, for it not to be copied; others may
 if there are few of them:"""
 
-_PINNED_BYTES: Final = 16 << 20
+_PINNED_BYTES: Final = 8 << 20
 
 
 class MemoryRows:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -68,6 +71,30 @@ def test_more_than_is_ever_kept_is_given_up() -> None:
     recycler.give(np.empty(MEGABYTE, np.uint8))
     recycler.give(np.empty(2 * MEGABYTE, np.uint8))
     assert recycler.kept_bytes == MEGABYTE
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    script = """
+import os, threading
+from tidelog.storage.codec import buffers
+holding, forked = threading.Event(), threading.Event()
+def hold():
+    with buffers._recycler._lock:
+        holding.set()
+        forked.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+holding.wait()
+child = os.fork()
+if not child:
+    buffers.allocate(1 << 20)
+    os._exit(7)
+forked.set()
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "7"
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 3 * MEGABYTE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -29,7 +30,9 @@ class Recycler:
         self._lock = threading.RLock()
         self._most_bytes = most_bytes
         self._idle: dict[int, list[Memory]] = {}
-        """Sizes in the order in which they were used the last time."""
+        self._used: dict[int, int] = {}
+        """When each size was used the last time, as the number of the call."""
+        self._calls = 0
         self.kept_bytes = 0
 
     def take(self, size: int) -> Memory:
@@ -37,7 +40,9 @@ class Recycler:
         with self._lock:
             sizes = [each for each, shelf in list(self._idle.items()) if shelf and size <= each < 2 * size]
             wanted = min(sizes, default=0) or _rounded(size)
-            shelf = self._idle[wanted] = self._idle.pop(wanted, [])
+            self._calls += 1
+            self._used[wanted] = self._calls
+            shelf = self._idle.setdefault(wanted, [])
             if shelf:
                 self.kept_bytes -= wanted
                 return shelf.pop()
@@ -50,10 +55,12 @@ class Recycler:
             return
         dropped = []  # freed without the lock
         with self._lock:
-            for other, shelf in list(self._idle.items()):
-                while shelf and self.kept_bytes + size > self._most_bytes:
-                    dropped.append(shelf.pop())
-                    self.kept_bytes -= other
+            if self.kept_bytes + size > self._most_bytes:
+                for other in sorted(self._idle, key=lambda each: self._used.get(each, 0)):
+                    shelf = self._idle[other]
+                    while shelf and self.kept_bytes + size > self._most_bytes:
+                        dropped.append(shelf.pop())
+                        self.kept_bytes -= other
             self.kept_bytes += size
             self._idle.setdefault(size, []).append(memory)
 
@@ -65,6 +72,15 @@ def _rounded(size: int) -> int:
 
 
 _recycler = Recycler(_KEPT_BYTES)
+
+
+def _begin_anew() -> None:
+    """In a forked child: another thread may have been in the middle of something."""
+    global _recycler
+    _recycler = Recycler(_KEPT_BYTES)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 class _Lease:
