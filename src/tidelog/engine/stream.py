@@ -298,7 +298,7 @@ class Stream(Queries):
             refuse_cut(self._site, manifest, bound)
             return Change(deleted_before=bound, deleted_seen=seen)
 
-        self._manifests.commit(change)
+        self._manifests.commit(change, frees=True)
         drop_deleted(self._manifests)
 
     def coarsen(self, before: Any, grain: Any = None) -> Coarsened:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, StorageError
+from tidelog.storage import reserve
 from tidelog.storage.files import Content, DiskFile, File, Readable, Writable
 from tidelog.storage.lock import Lock, is_lock_held, lock_file, refuse_held_file
 from tidelog.storage.oserrors import storage_error
@@ -81,6 +82,14 @@ class Medium(ABC):
     @abstractmethod
     def is_locked(self, name: str) -> bool:
         """Whether someone, this process included, holds the lock called ``name``; takes and creates nothing."""
+
+    def set_aside(self) -> None:
+        """Set a little space aside for :meth:`give_back`, if the medium can be full; raises nothing if it is."""
+        return
+
+    def give_back(self) -> bool:
+        """Give a piece of what was set aside back, because there is no space left; False if nothing was given."""
+        return False
 
     def unsynced(self) -> Medium:
         """The same files for somebody who does not need them to survive a crash of the machine.
@@ -258,6 +267,14 @@ class FileMedium(Medium):
                 grown[os.path.dirname(path)] = None
         for path in grown:
             _sync_directory(path)
+
+    def set_aside(self) -> None:
+        """Set a little space of the disk aside, in a file of its own."""
+        reserve.fill(self)
+
+    def give_back(self) -> bool:
+        """Give a piece of that file back to the disk."""
+        return reserve.give_back(self)
 
     def lock(self, name: str) -> Lock:
         """Take the lock called ``name`` or raise :class:`LockedError` at once."""

@@ -3,6 +3,7 @@
 .. code-block:: text
 
     tidelog.json                the marker, made last: where it is, the rest is complete
+    reserve                     space for what is committed on a full disk, see tidelog.storage.reserve
     catalogue/                  a delta log (tidelog.store.deltalog) that maps names to the ids of streams
     streams/<id>/manifest/      a stream, see tidelog.store.manifest; its id never changes
     streams/<id>/splits/
@@ -162,6 +163,7 @@ class Catalogue:
                 medium.sync_names(CATALOGUE)  # the first commit is somebody else's, and may not be durable yet
             write_marker(medium, clock())
         check_marker(medium)
+        medium.set_aside()
         return catalogue
 
     @classmethod
@@ -263,7 +265,7 @@ class Catalogue:
             found[:] = [state.find(name)]
             return CatalogueChange(drop=((name, self._grace(found[0])),))
 
-        self._log.commit(change)
+        self._log.commit(change, frees=True)
         return found[0]
 
     def rename_stream(self, old: str, new: str) -> StreamEntry:
@@ -304,7 +306,7 @@ class Catalogue:
             done = tuple(id for id in forget if id in newest.dropped)
             return CatalogueChange(condemn=condemn, forget=done) if condemn or done else None
 
-        self._log.commit(change)
+        self._log.commit(change, frees=True)
         removed += sweep_markers(self.medium, now - GRACE_SECONDS)
         return removed + self._log.prune(GRACE_SECONDS, now)
 

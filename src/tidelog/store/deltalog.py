@@ -37,6 +37,7 @@ from tidelog.model.errors import (
 )
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
+from tidelog.storage.reserve import FULL
 from tidelog.store.documents import Document, decode, encode
 from tidelog.store.filenames import born_at, join, new_file_name
 
@@ -148,6 +149,10 @@ class _Read:
     document: Document
     digest: str
     size: int
+
+
+class _UndecidedError(StorageError):
+    """A commit that others can see, and that a crash may undo."""
 
 
 class DeltaLog(Generic[S, C]):
@@ -320,31 +325,43 @@ class DeltaLog(Generic[S, C]):
                 raise ExistsError(f"there is a {self._ledger.kind} in {self._place()} already; choose another place")
             self._newest = _Known(state, digest, state.number, len(content))
 
-    def commit(self, change: Callable[[S], C | None]) -> S:
+    def commit(self, change: Callable[[S], C | None], *, frees: bool = False) -> S:
         """Let ``change`` say what to change of the newest state, and commit it durably; returns the new state.
 
         ``change`` is called again with a newer state whenever somebody else was faster, so it must decide by its
         argument. It returns None to change nothing, and raises to give up: nothing is committed then. Raises
         :class:`NotFoundError` if there is no log. After an error of the medium nothing is committed either, unless its
         message says otherwise.
+
+        A change that ``frees`` space, now or in time, is made on a full disk too: with what was set aside for it, and
+        without a checkpoint.
         """
         with self._turn:
+            is_short = False
             while True:
                 known = self._load()
                 wanted = change(known.state)
                 if wanted is None:
                     return known.state
-                made = self._attempt(known, wanted)
+                try:
+                    made = self._attempt(known, wanted, is_short=is_short)
+                except StorageError as error:
+                    is_full = error.errno in FULL and not isinstance(error, _UndecidedError)
+                    if not (frees and is_full and self.medium.give_back()):
+                        raise
+                    is_short = True
+                    continue
                 if made is not None:
                     return made.state
 
-    def _attempt(self, known: _Known[S], change: C) -> _Known[S] | None:
-        """Commit behind a known state; None if somebody else did."""
+    def _attempt(self, known: _Known[S], change: C, *, is_short: bool = False) -> _Known[S] | None:
+        """Commit behind a known state; None if somebody else did. With ``is_short``, in no more bytes than needed."""
         number = known.state.number + 1
         at = self.clock()
         state = self._ledger.apply(known.state, change, number, at)
         delta = self._ledger.change_to_dict(change)
-        whole = self._ledger.state_to_dict(state) if known.wants_checkpoint else None
+        is_whole = known.checkpoint is None or (known.wants_checkpoint and not is_short)
+        whole = self._ledger.state_to_dict(state) if is_whole else None
         document = Document(number, at, secrets.token_hex(8), known.digest, known.checkpoint, delta, whole)
         content, digest = encode(self._ledger.kind, document)
         if not self._publish(document, content, digest):
@@ -373,7 +390,7 @@ class DeltaLog(Generic[S, C]):
         try:
             self.medium.sync_names(self.directory)
         except StorageError as error:
-            failure = StorageError(
+            failure = _UndecidedError(
                 f"{error}; {target} is committed for all who read it now, but a crash of the machine may undo it"
             )
             failure.errno = error.errno

@@ -214,7 +214,7 @@ class Maintenance:
             is_later = manifest.deleted_before is None or whole > manifest.deleted_before
             return Change(deleted_before=whole, deleted_seen=seen) if is_later else None
 
-        after = self._manifests.commit(change).deleted_before
+        after = self._manifests.commit(change, frees=True).deleted_before
         return None if after == before else after
 
     def _coarsen(

@@ -67,14 +67,15 @@ class ManifestLog:
         """
         return self._log.load()
 
-    def commit(self, change: Callable[[Manifest], Change | None]) -> Manifest:
+    def commit(self, change: Callable[[Manifest], Change | None], *, frees: bool = False) -> Manifest:
         """Let ``change`` say what to change of the newest manifest and commit it durably; returns the new manifest.
 
         Called again with a newer manifest whenever another commit came first. It returns None, or an empty change, to
         change nothing, and raises to refuse. Raises :class:`ConflictError` if the change does not fit the manifest, and
-        :class:`NotFoundError` if the file of an added split is not there.
+        :class:`NotFoundError` if the file of an added split is not there. A change that ``frees`` space is made on a
+        full disk too, see :meth:`DeltaLog.commit`.
         """
-        return self._log.commit(lambda manifest: self._checked(manifest, change(manifest)))
+        return self._log.commit(lambda manifest: self._checked(manifest, change(manifest)), frees=frees)
 
     def _checked(self, manifest: Manifest, change: Change | None) -> Change | None:
         if change is None or change.is_empty:

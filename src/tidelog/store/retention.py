@@ -15,7 +15,6 @@ somebody holds, those in use by the tail, which the caller names, and all younge
 
 from __future__ import annotations
 
-import errno
 from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Final
 from tidelog.model.errors import LockedError, NotFoundError, StorageError
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.media import Medium
+from tidelog.storage.reserve import FULL
 from tidelog.store.filenames import born_at, join, stem_of
 from tidelog.store.manifest import SPLITS, Change, Deletion, Manifest, ManifestLog, split_path
 from tidelog.store.seqset import EMPTY, SeqSet
@@ -32,10 +32,6 @@ from tidelog.store.split_info import SplitInfo
 
 ORPHAN_AGE: Final = 86_400.0
 """Seconds after which a file that was never committed is given up: more than any job takes from file to commit."""
-
-
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a system that has refused to do what it was asked for, and could not do more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ def drop_deleted(log: ManifestLog, unlisted: SeqSet | None = None) -> Manifest:
             undelete=tuple(mark for mark in rest.deletions if is_spent(rest, mark, rest_of_rows)),
         )
 
-    return log.commit(change)
+    return log.commit(change, frees=True)
 
 
 def _numbers_gone(manifest: Manifest, names: Collection[str]) -> SeqSet:
@@ -181,7 +177,7 @@ def sweep(
         condemned[:] = [name for stem, name in lost if stem not in known]
         return Change(condemn=tuple(condemned), forget=tuple(name for name in forget if name in newest.removed))
 
-    log.commit(change)
+    log.commit(change, frees=True)
     return Swept(
         deleted=tuple(deleted),
         condemned=tuple(split_path(log.directory, name) for name in condemned),
@@ -221,10 +217,10 @@ def give_up(log: ManifestLog, names: Collection[str]) -> list[str]:
         given_up[:] = [name for name in names if stem_of(name) not in known]
         return Change(condemn=tuple(given_up))
 
-    log.commit(condemn)
+    log.commit(condemn, frees=True)
     gone = remove_splits(log.medium, log.directory, given_up)
     if gone:
-        log.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)))
+        log.commit(lambda manifest: Change(forget=tuple(name for name in gone if name in manifest.removed)), frees=True)
     return gone
 
 
@@ -234,7 +230,7 @@ def after_failed_commit(log: ManifestLog, names: Collection[str], error: Storage
     As far as that is possible: what is left is an orphan. It matters on a full disk, which such files keep full.
     """
     with suppress(StorageError, NotFoundError):
-        if error.errno not in _FULL:  # nobody knows what the medium has done: then a commit has to tell
+        if error.errno not in FULL:  # nobody knows what the medium has done: then a commit has to tell
             give_up(log, names)
             return
         manifest = log.load()
