@@ -316,7 +316,10 @@ class TestDropping:
         assert names(catalogue) == ["b"]
         assert catalogue.manifests(entry).load().schema == SCHEMA  # for those who are reading it
         assert catalogue.sweep(clock.now + 49) == []
-        assert catalogue.sweep(clock.now + 50) == [f"{entry.directory}/manifest/00000000000000000001.json"]
+        assert catalogue.sweep(clock.now + 50) == [
+            f"{entry.directory}/manifest/00000000000000000001.json",
+            f"{entry.directory}/tail/lock",  # of the drop, which nobody could begin to write under
+        ]
         assert catalogue.load().dropped == {}
         assert medium.names("streams/") == [f"{kept.directory}/manifest/00000000000000000001.json"]
         with pytest.raises(NotFoundError):
@@ -342,14 +345,14 @@ class TestDropping:
         assert len(catalogue.check()) == 1
         catalogue.drop_stream("a")
         assert catalogue.check() == []
-        assert len(catalogue.sweep(clock.now + GRACE_SECONDS)) == 1
+        assert len(catalogue.sweep(clock.now + GRACE_SECONDS)) == 2  # and the lock
 
     def test_a_stream_with_a_writer_stays_on_disk(
         self, medium: RecordingMedium, catalogue: Catalogue, clock: Hand
     ) -> None:
         entry = catalogue.create_stream("a", SCHEMA)
         catalogue.drop_stream("a")
-        with medium.lock(f"{entry.directory}/tail.lock"):
+        with medium.lock(f"{entry.directory}/tail/lock"):
             assert catalogue.sweep(clock.now + GRACE_SECONDS) == []
             assert list(catalogue.load().dropped) == [entry.id]
         assert len(catalogue.sweep(clock.now + GRACE_SECONDS)) == 2

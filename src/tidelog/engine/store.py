@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from tidelog.model.errors import (
     InputError,
     ReadOnlyError,
     SchemaError,
+    StorageError,
 )
 from tidelog.model.schema import Schema
 from tidelog.storage import FileMedium
@@ -111,6 +113,7 @@ class Store:
                     read_only=self._read_only,
                     open_aside=functools.partial(self._aside, entry.id),
                     find_aside=functools.partial(self._find_aside, entry.id),
+                    is_dropped=functools.partial(self._is_dropped, entry),
                     on_writing=self._start_maintainer,
                 )
                 self._streams[entry.id] = stream
@@ -165,14 +168,25 @@ class Store:
         return isinstance(name, str) and self._catalogue.exists(name)
 
     def drop_stream(self, name: str) -> None:
-        """Delete a stream with all its events. Its files stay for a grace period, so readers under way go on."""
+        """Delete a stream with all its events. Its files stay for a grace period, so readers under way go on.
+
+        Raises :class:`LockedError` while another process, or another store of this one, is writing it.
+        """
         self._check_writable()
         with self._mutex:
             entry = self._catalogue.find(name)
-            opened = self._streams.pop(entry.id, None)
-            if opened is not None:
-                opened.close()
+            opened = self._streams.get(entry.id)
+            if opened is not None and opened.is_written:
+                with suppress(StorageError):  # events that go need not be stored, on a full disk for example
+                    opened.close()
+                del self._streams[entry.id]
             self._catalogue.drop_stream(name)
+            if opened is not None:
+                self._streams.pop(entry.id, None)
+                opened.close()
+
+    def _is_dropped(self, entry: StreamEntry) -> bool:
+        return not self._catalogue.is_current(entry)
 
     def rename_stream(self, old: str, new: str) -> None:
         """Give a stream another name; those who are using it do not notice."""

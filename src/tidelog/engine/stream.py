@@ -35,6 +35,7 @@ from tidelog.model.errors import (
     ConflictError,
     InputError,
     LockedError,
+    NotFoundError,
     ReadOnlyError,
 )
 from tidelog.model.evolution import Renames
@@ -90,12 +91,13 @@ class Stream(Queries):
         read_only: bool,
         open_aside: Callable[[], Stream],
         find_aside: Callable[[], Stream | None],
+        is_dropped: Callable[[], bool] = lambda: False,
         on_writing: Callable[[], None] = lambda: None,
     ) -> None:
         """Use ``Store.stream``.
 
-        ``open_aside`` gives the stream for rows that are too late, ``find_aside`` only if there is one; ``on_writing``
-        is called when the stream is about to be written.
+        ``open_aside`` gives the stream for rows that are too late, ``find_aside`` only if there is one; ``is_dropped``
+        tells whether the store has it no more; ``on_writing`` is called when the stream is about to be written.
         """
         self.name = name
         self._manifests = manifests
@@ -105,6 +107,7 @@ class Stream(Queries):
         site = Site.of(manifests)
         self._snapshots = Snapshots(site, manifests)
         self._tail: Tail | None = None
+        self._is_dropped = is_dropped
         self._on_writing = on_writing
         self._maintaining = threading.Lock()
         self.account = Account()
@@ -156,7 +159,7 @@ class Stream(Queries):
             with self._mutex:
                 self._writer()  # with the newest schema, which then stays
         site = self._site
-        if type(data) is dict and producer is None and not self._is_gated:
+        if type(data) is dict and producer is None and number is None and not self._is_gated:
             row = self._read_plain(data)
             if row is None and type(data.get(self._time)) in _EVENT_TIMES:
                 row = self._row_reader.read(data)
@@ -507,6 +510,7 @@ class Stream(Queries):
     def _writer(self) -> Tail:
         self._check_writable()
         while self._tail is None:
+            self._refuse_dropped()
             self._adopt_newest()
             try:
                 self._tail = Tail(self._site, self._manifests)
@@ -514,6 +518,10 @@ class Stream(Queries):
                 if self._site.at(self._manifests.load()) is self._site:
                     raise
                 continue  # somebody has changed the schema just now
+            if self._is_dropped():  # before the lock was ours; from now on nobody can
+                tail, self._tail = self._tail, None
+                tail.close()
+                continue
             if self._is_gated:
                 self._gate = Gate(self._site, self._tail, self._open_aside, self._find_aside)
             self._on_writing()
@@ -548,6 +556,7 @@ class Stream(Queries):
                             self._gate.flush()
                     finally:
                         self._tail.close()
+                    self._refuse_dropped()
             finally:
                 self._closed = True
                 self._gathering = 1
@@ -606,6 +615,13 @@ class Stream(Queries):
         """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""
         self.flush()
         return check_stream(self._site, self._manifests)
+
+    def _refuse_dropped(self) -> None:
+        if self._is_dropped():
+            raise NotFoundError(
+                f"stream {self.name!r} was dropped, so nothing that is appended to it is kept; open the stream of that "
+                "name again, or create it"
+            )
 
     def _check_open(self) -> None:
         if self._closed:

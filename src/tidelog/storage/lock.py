@@ -45,6 +45,11 @@ class Lock(ABC):
     def held(self) -> bool:
         """Whether this process holds the lock through this object."""
 
+    @property
+    def excludes(self) -> bool:
+        """Whether others who want the lock find it: not if its file was removed, for example with its directory."""
+        return self.held
+
     @abstractmethod
     def release(self) -> None:
         """Give the lock up; does nothing when it is not held."""
@@ -71,6 +76,11 @@ class FileLock(Lock):
     def held(self) -> bool:
         """Whether this process holds the lock through this object."""
         return bool(self._descriptors) and self._owner == os.getpid()
+
+    @property
+    def excludes(self) -> bool:
+        """Whether others who want the lock find it: not if its file was removed, for example with its directory."""
+        return self.held and os.fstat(self._descriptors[0]).st_nlink > 0
 
     def release(self) -> None:
         """Give the lock up; does nothing when it is not held."""

@@ -17,8 +17,8 @@ the sake of those who are reading it, and its name is free at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
@@ -33,7 +33,7 @@ from tidelog.model.errors import (
 )
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
-from tidelog.storage.media import Medium
+from tidelog.storage.media import Lock, Medium
 from tidelog.store.atonce import at_once
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.documents import refuse_unknown
@@ -42,6 +42,7 @@ from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.retention import ORPHAN_AGE
 from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at
+from tidelog.store.tailstate import lock_path, tail_path
 
 CATALOGUE: Final = "catalogue"
 STREAMS: Final = "streams"
@@ -257,16 +258,51 @@ class Catalogue:
     def drop_stream(self, name: str) -> StreamEntry:
         """Take a stream out of the catalogue; its files stay for its grace period. The name is free at once.
 
-        Returns what was dropped; raises :class:`NotFoundError` if there is no stream of that name.
+        Holds the tail lock meanwhile, so that whoever takes it afterwards finds the stream gone. Returns what was
+        dropped; raises :class:`NotFoundError` if there is no stream of that name, :class:`LockedError` if somebody is
+        writing it.
         """
-        found: list[StreamEntry] = []
+        entry = self.find(name)
 
         def change(state: CatalogueState) -> CatalogueChange:
-            found[:] = [state.find(name)]
-            return CatalogueChange(drop=((name, self._grace(found[0])),))
+            if state.find(name) != entry:
+                raise ConflictError(
+                    f"stream {name!r} is another one than a moment ago; drop it again if that one is meant"
+                )
+            return CatalogueChange(drop=((name, self._grace(entry)),))
 
-        self._log.commit(change, frees=True)
-        return found[0]
+        with self._unwritten(entry):
+            self._log.commit(change, frees=True)
+        return entry
+
+    @contextmanager
+    def _unwritten(self, entry: StreamEntry) -> Iterator[None]:
+        """Keep everybody from writing a stream; raises :class:`LockedError` if somebody is writing it."""
+        lock: Lock | None = None
+        try:
+            self.medium.make_directory(tail_path(entry.directory))
+            lock = self.medium.lock(lock_path(entry.directory))
+        except LockedError as error:
+            raise LockedError(
+                f"stream {entry.name!r} cannot be dropped while it is written ({error}); close it there first"
+            ) from error
+        except StorageError:
+            # On a full or damaged disk a stream that was never written has no place for a lock, nor for a writer.
+            if self.medium.exists(lock_path(entry.directory)):
+                raise
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def is_current(self, entry: StreamEntry) -> bool:
+        """Whether a stream is in the catalogue, under whatever name."""
+        state = self.load()
+        known = state.streams.get(entry.name)
+        return (known is not None and known.id == entry.id) or any(
+            each.id == entry.id for each in state.streams.values()
+        )
 
     def rename_stream(self, old: str, new: str) -> StreamEntry:
         """Give a stream another name; those who are using it do not notice.
@@ -344,7 +380,7 @@ class Catalogue:
     def _remove_files(self, id: str) -> tuple[list[str], bool]:
         """Remove the files of a stream, none if it has a writer; returns which, and whether that was all."""
         names = self.medium.names(f"{STREAMS}/{id}/")
-        if any(name.endswith(".lock") and self.medium.is_locked(name) for name in names):
+        if any(name.endswith((".lock", "/lock")) and self.medium.is_locked(name) for name in names):
             return [], False
         removed = []
         for name in names:

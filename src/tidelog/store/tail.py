@@ -124,6 +124,7 @@ class Tail:
                     self._rows.take_waiting()  # which counts those that are late
                     self._flush()
                     self._log.save_counters()
+                    self._refuse_removed()
 
     def _close_files(self) -> None:
         with ExitStack() as resources:
@@ -330,6 +331,9 @@ class Tail:
         with self._mutex:
             if self._failing.error is None:
                 self._log.publish_written(written)
+            if not self._closed:
+                with self._failing:
+                    self._refuse_removed()
 
     def _is_for_journal_alone(self) -> bool:
         """Whether a flush would do nothing but write to the journal."""
@@ -354,12 +358,24 @@ class Tail:
             rows.counters.merged += merge_late(late, self._splits, self._site.options)
         if not self._log.flush():
             return
+        self._refuse_removed()
         self._close_finished()
         if not (late.is_empty or late.is_merging) and late.exceeds(1):
             self._spill_late()
             self._log.save_counters()
         if self._log.is_long:
             self._log.begin_anew()
+
+    def _refuse_removed(self) -> None:
+        """Raise :class:`StorageError` if the stream's directory was removed by others: what is written goes with it.
+
+        The lock's file tells, in a microsecond; that of the journal, which was written just now, takes longer.
+        """
+        if not self._lock.excludes:
+            raise StorageError(
+                f"{lock_path(self._site.directory)} of a stream that is being written was removed, perhaps with the "
+                "whole stream; events appended here are not kept: restore the stream, or create it again"
+            )
 
     # -- reading --------------------------------------------------------------------------------------------------
 
