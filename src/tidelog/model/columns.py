@@ -90,7 +90,7 @@ class ColumnReader:
             result = self._dispatch(column, validate)
         except Misfit as misfit:
             raise misfit.located(self.name) from None
-        self.check_nulls(result, 0)
+        self.check_nulls(result, 0, "a missing value of pandas" if _is_pandas_column(column) else "a null")
         return result
 
     def repeat(self, value: Any, count: int) -> pa.Array:
@@ -129,12 +129,12 @@ class ColumnReader:
         if reason is not None:
             raise InputError(f"column {self.name!r}: {reason}", column=self.name)
 
-    def check_nulls(self, column: ArrowColumn, first_row: int) -> None:
-        """Raise at the first null if the column must have none."""
+    def check_nulls(self, column: ArrowColumn, first_row: int, found: str = "a null") -> None:
+        """Raise at the first null, which messages call ``found``, if the column must have none."""
         if not self.nullable and column.null_count:
             row = first_row + pc.index(column.is_null(), pa.scalar(True)).as_py()
             raise InputError(
-                f"column {self.name!r}, row {row}: found a null, but the column is not nullable",
+                f"column {self.name!r}, row {row}: found {found}, but the column is not nullable",
                 column=self.name,
                 row=row,
             )
@@ -213,7 +213,7 @@ class ColumnReader:
                 raise Misfit(misfit.reason, row) from None
         return pa.array(canonical, self.type)
 
-    def _from_numpy(self, values: np.ndarray[Any, Any]) -> ArrowColumn:
+    def _from_numpy(self, values: np.ndarray[Any, Any], *, nan_is_missing: bool = False) -> ArrowColumn:
         if values.ndim != 1:
             raise InputError(
                 f"column {self.name!r}: found an array of {values.ndim} dimensions, expected one", column=self.name
@@ -234,7 +234,7 @@ class ColumnReader:
                 return self._one_by_one(list(values))
             values = converted
         try:
-            column = pa.array(values, mask=mask, from_pandas=False)
+            column = pa.array(values, mask=mask, from_pandas=nan_is_missing)
         except pa.ArrowException:
             raise InputError(
                 f"column {self.name!r}: found a NumPy array of {values.dtype}, which no column can hold",
@@ -243,20 +243,21 @@ class ColumnReader:
         return self.from_arrow(column)
 
     def _from_pandas(self, series: Any) -> ArrowColumn:
+        """A column of pandas, in which NaN stands for a missing value, as PyArrow reads it."""
         dtype = series.dtype
         if not isinstance(dtype, np.dtype):
             try:
                 return self.from_arrow(pa.array(series, from_pandas=True))
-            except (pa.ArrowException, TypeError):
-                return self._from_numpy(np.asarray(series))  # a dtype unknown to Arrow, such as a sparse one
-        values = series.to_numpy()
-        if dtype.kind == "O" and self._family is not Family.FLOAT:
-            # In columns of objects pandas writes NaN for "missing"; in a column of floats it is a number.
-            missing = series.isna()
+            except (pa.ArrowException, TypeError):  # a dtype unknown to Arrow, such as a sparse one
+                values, dtype = np.asarray(series), np.asarray(series).dtype
+        else:
+            values = series.to_numpy()
+        if dtype.kind == "O":
+            missing = np.asarray(series.isna())
             if missing.any():
                 values = values.copy()
-                values[np.asarray(missing)] = None
-        return self._from_numpy(values)
+                values[missing] = None
+        return self._from_numpy(values, nan_is_missing=True)
 
 
 def _in_arrow_unit(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:

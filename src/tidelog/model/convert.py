@@ -15,8 +15,9 @@ Integers for a timestamp column count its unit. Aware, naive and zoned times are
 :mod:`tidelog.model.time` says. Python values may also be datetimes and ISO 8601 strings for timestamps, and a
 Python float is rounded to float32 where the column is that narrow. Nothing else is converted.
 
-**Missing values** are None, pandas' NA and NaT, NumPy's NaT, masked values and Arrow nulls, and NaN in
-pandas columns of objects other than floats. NaN in a column of floats is a number and stays.
+**Missing values** are None, pandas' NA and NaT, NumPy's NaT, masked values and Arrow nulls. NaN is a number and
+stays, except in what belongs to pandas (data frames, Series, indexes, arrays of it): there it stands for a missing
+value, as it does for PyArrow.
 
 **Text** from Arrow is trusted to be UTF-8, as Arrow's format demands: what is stored is the bytes, whatever they
 are, and looking at each of them again would slow down the ingestion of text by a tenth or more. For data from

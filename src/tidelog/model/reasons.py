@@ -28,8 +28,7 @@ def not_an_integer(value: Any, target: pa.DataType) -> str:
     """The reason for a float that is no integer of the target type."""
     if value != value:
         return (
-            f"found nan, expected {type_name(target)}; use null for missing values (in pandas, a nullable dtype "
-            "such as Int64)"
+            f"found nan, expected {type_name(target)}; use null for missing values (None, or a masked array of NumPy)"
         )
     if value % 1 == 0:
         return out_of_range(value, target)
