@@ -306,7 +306,9 @@ class StreamMachine(RuleBasedStateMachine):
                 for batch in model.table(rows).to_batches(max_chunksize=7):
                     writer.append(batch)
                 infos = writer.finish()
-            committed = commit_bulk(self.stream.manifests, infos, transaction=("job", job), overwrite=interval)
+            committed = commit_bulk(
+                self.stream.manifests, infos, transaction=("job", job), overwrite=interval, outside="append"
+            )
             assert committed == (not is_again)
         # Numbers in a file follow the times; rows of equal time come in the order of their arrival.
         with Store(self.medium, read_only=True) as other:

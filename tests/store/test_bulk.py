@@ -407,7 +407,7 @@ class TestOverwriting:
         stream.flush()
         stream.append(batch([1], 6))
         assert rows(stream) == [(1, 6), (2, 5), (4, 3), (5, 4)]
-        load(stream, [9], 7, overwrite=Interval(None, 5))
+        load(stream, [9], 7, overwrite=Interval(None, 5), outside="append")
         assert rows(stream) == [(1, 6), (5, 4), (9, 7)]
         assert len(stream.manifests.load().deletions) <= 2
         assert stream.check() == []
@@ -517,7 +517,7 @@ class TestLost:
     def test_overwritten_rows_are_not_lost(self) -> None:
         stream = created()
         load(stream, [*range(30), 60])
-        load(stream, [5, 25], 31, overwrite=Interval(10, 40))
+        load(stream, [5, 25], 31, overwrite=Interval(10, 40), outside="append")
         stream.delete_before(15)
         assert stream.published().lost(SeqSet.below(33)) == SeqSet([(0, 10), (31, 32)])
         load(stream, [], overwrite=Interval(40, 70))

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 from urllib.parse import unquote, urlparse
 
 from tidelog.model.errors import InputError, did_you_mean
@@ -20,6 +20,9 @@ from tidelog.spark.types import NS_RULES, NsRule
 
 StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
 """Where a stream starts: at all rows that are there, at none of them, or at those of a time."""
+
+OutsideRule: TypeAlias = Literal["refuse", "append"]
+"""What becomes of rows that are outside of the range that is overwritten."""
 
 _TICKS: Final = re.compile(r"[+-]?\d+")
 _ADDED_BY_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
@@ -84,6 +87,8 @@ class SinkOptions:
     """With mode ``overwrite``: events from this time on are replaced."""
     overwrite_end: str | None = None
     """With mode ``overwrite``: events before this time are replaced."""
+    outside: OutsideRule | None = None
+    """With mode ``overwrite``: what becomes of rows outside of the range; they are refused unless it is said."""
     transaction: str | None = None
     """The name of a producer whose jobs are numbered, so that one that is run again does not write twice."""
     transaction_number: int | None = None
@@ -109,8 +114,9 @@ class SinkOptions:
         return cls(**_values(cls, options, "the sink", _SINK_READERS))
 
     def check_mode(self, overwrite: bool) -> None:
-        """Raise if a range to overwrite was given to a write that only appends."""
-        given = [name for name in ("overwrite_start", "overwrite_end") if getattr(self, name) is not None]
+        """Raise if something about overwriting was given to a write that only appends."""
+        names = ("overwrite_start", "overwrite_end", "outside")
+        given = [name for name in names if getattr(self, name) is not None]
         if given and not overwrite:
             raise InputError(
                 f"option {given[0]!r} was given, but the mode is append; write with mode('overwrite') to replace events"
@@ -290,6 +296,7 @@ _SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
 _SINK_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "path": _path,
     "create": _flag,
+    "outside": _choice(get_args(OutsideRule)),
     "compact": _flag,
     "transaction_number": _number,
 }

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, NotFoundError, TidelogError
-from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
 from tidelog.spark.errors import own_errors
-from tidelog.spark.options import SinkOptions, as_time, option_texts, shared_path
+from tidelog.spark.options import OutsideRule, SinkOptions, option_texts, shared_path
+from tidelog.spark.overwriting import APPEND, NONE_OUTSIDE, Outside, interval_of, replaced_range
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.source import is_remote
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
@@ -30,6 +30,7 @@ from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.maintenance import Maintenance
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
+from tidelog.store.rows import times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +47,8 @@ class Written(WriterCommitMessage):
     """The splits that one task has written."""
 
     splits: tuple[SplitInfo, ...]
+    outside: Outside = NONE_OUTSIDE
+    """Rows that are not in the range to overwrite: there are no splits then."""
 
 
 class TidelogWriter(DataSourceArrowWriter):
@@ -56,41 +59,58 @@ class TidelogWriter(DataSourceArrowWriter):
         options.check_mode(overwrite)
         self._options = options
         with Store.open(options.path) as store:
+            if options.create and options.stream not in store:  # what is wrong is found before there is one
+                self._fit(new_schema(options, options.stream, brought), brought, overwrite)
             stream = find_or_create(store, options, options.stream, brought)
-            schema = stream.schema
+            self._fit(stream.schema, brought, overwrite)
             self._version = stream.site.version
+
+    def _fit(self, schema: Schema, brought: StructType, overwrite: bool) -> None:
+        self._schema = schema
         self._convert = FromSpark(schema, brought)
-        self._overwrite: Interval | Literal["all"] | None = None
-        if overwrite:
-            interval = schema.clock.interval(as_time(options.overwrite_start), as_time(options.overwrite_end))
-            if interval.is_empty:
-                raise InputError(
-                    f"the range to overwrite, {options.overwrite_start} to {options.overwrite_end}, is empty; expected "
-                    "overwrite_end to be after overwrite_start"
-                )
-            self._overwrite = interval
+        self._overwrite = interval_of(self._options, schema.clock) if overwrite else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of a task into closed, durable splits of its own."""
+        """Write the rows of a task into closed, durable splits of its own.
+
+        If some are not in the range to overwrite, they are counted instead: the commit says how many there are in all.
+        """
+        refused = NONE_OUTSIDE
         with Store.open(self._options.path) as store:
             # The schema that the rows were planned for, whatever it has become.
             site = Site.of(store.stream(self._options.stream).manifests, self._version)
             with BulkWriter(site) as writer:
                 for batch in iterator:
                     for rows in self._convert.convert(batch):
-                        writer.append(rows)
-                written = Written(tuple(writer.finish()))
+                        refused = Outside.together([refused, self._refused(rows)])
+                        if not refused.rows:
+                            writer.append(rows)
+                written = Written((), refused) if refused.rows else Written(tuple(writer.finish()))
         settle()
         return written
+
+    def _refused(self, rows: pa.RecordBatch) -> Outside:
+        if self._overwrite is None or self._options.outside == APPEND:
+            return NONE_OUTSIDE
+        return Outside.of(times(rows, self._schema), self._overwrite)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible, in one step, and delete what they replace."""
         name, number = self._options.transaction, self._options.transaction_number
         transaction = None if name is None or number is None else (f"job/{name}", number)
+        if self._overwrite is not None:
+            refused = Outside.together(message.outside for message in messages if isinstance(message, Written))
+            refused.refuse(self._overwrite, self._schema.clock)
         with Store.open(self._options.path) as store:
             manifests = store.manifests(self._options.stream)
-            commit_bulk(manifests, splits_of(messages), transaction=transaction, overwrite=self._overwrite)
+            commit_bulk(
+                manifests,
+                splits_of(messages),
+                transaction=transaction,
+                overwrite=self._overwrite,
+                outside=self._options.outside or "refuse",
+            )
             if self._options.compact:
                 tidy(self._options.stream, manifests)
 
@@ -135,12 +155,16 @@ def create_missing(store: Store, options: SinkOptions, names: Iterable[str], bro
         return
     if not options.create:
         store.stream(missing[0])  # raises, and says which ones there are
+    store.create_streams(missing, new_schema(options, missing[0], brought), exist_ok=True)
+
+
+def new_schema(options: SinkOptions, name: str, brought: StructType) -> Schema:
+    """The schema of a stream that is to be created. Raises :class:`NotFoundError` if its time column was not named."""
     if options.time is None:
         raise NotFoundError(
-            f"there is no stream {missing[0]!r} in {options.path}; to create it, name its time column with the option "
-            "'time'"
+            f"there is no stream {name!r} in {options.path}; to create it, name its time column with the option 'time'"
         )
-    store.create_streams(missing, stored_schema(brought, options.time), exist_ok=True)
+    return stored_schema(brought, options.time)
 
 
 def check_time(options: SinkOptions, name: str, schema: Schema) -> None:
@@ -160,7 +184,8 @@ def write(
     stream_column: str | None = None,
     time: str | None = None,
     create: bool = True,
-    overwrite: bool | tuple[Any, Any] = False,
+    overwrite: bool | tuple[Any, Any] | list[Any] = False,
+    outside: OutsideRule | None = None,
     partitions: int | None = None,
     sort: bool = True,
     transaction: tuple[str, int] | None = None,
@@ -170,8 +195,9 @@ def write(
 
     Columns are matched by name; missing ones become null, and no value may change on the way
     (:mod:`tidelog.model.convert`). If there is no such stream, it is created with the time column ``time``, unless
-    ``create`` is false; it stays, empty, if the job fails. ``overwrite`` replaces all events, or, given a start and an
-    end, those of the time range; either may be None.
+    ``create`` is false; it stays, empty, if the job fails. ``overwrite=True`` replaces all events, and a start and an
+    end, half-open and either of them None for no bound, those of a time range. Rows outside of the range are an
+    :class:`InputError` that tells how many there are, and then nothing is written; ``outside="append"`` adds them.
 
     Rows are brought into order of time first, so that each of ``partitions`` tasks writes one range; without a number
     Spark chooses. ``sort=False`` leaves rows in the order and tasks they are in: any order gives a correct stream, but
@@ -190,7 +216,8 @@ def write(
 
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be written.
     """
-    spans = overwrite if isinstance(overwrite, tuple) else (None, None)
+    replaced = replaced_range(overwrite)
+    start, end = (None, None) if replaced is None else replaced
     name, number = (None, None) if transaction is None else transaction
     texts = option_texts(
         {
@@ -198,32 +225,48 @@ def write(
             "stream_column": stream_column,
             "time": time,
             "create": create,
-            "overwrite_start": spans[0],
-            "overwrite_end": spans[1],
+            "overwrite_start": start,
+            "overwrite_end": end,
+            "outside": outside,
             "transaction": name,
             "transaction_number": number,
             "compact": compact,
         }
     )
+    write_with(frame, path, texts, overwrite=replaced is not None, partitions=partitions, sort=sort)
+
+
+def write_with(
+    frame: DataFrame,
+    path: str | os.PathLike[str],
+    texts: Mapping[str, str],
+    *,
+    overwrite: bool,
+    partitions: int | None = None,
+    sort: bool = True,
+) -> None:
+    """:func:`write`, with what the sink is told as texts."""
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))
-    SinkOptions.read({**texts, "path": place}).check_mode(overwrite is not False)
+    options = SinkOptions.read({**texts, "path": place})
+    options.check_mode(overwrite)
     if sort:
-        column = time
-        if column is None:
-            if stream is None:
-                raise InputError(
-                    "rows of many streams are sorted by time; say which column it is: time=..., or sort=False"
-                )
-            column = _time_column(frame, place, stream)
-        keys = [f"`{each.replace('`', '``')}`" for each in (stream_column, column) if each in frame.columns]
-        if keys:  # else the sink says what is missing
-            spread = (
-                frame.repartitionByRange(*keys) if partitions is None else frame.repartitionByRange(partitions, *keys)
-            )
-            frame = spread.sortWithinPartitions(*keys)
-    mode = "append" if overwrite is False else "overwrite"
+        frame = _sorted(frame, options, place, partitions)
     with own_errors():
-        frame.write.format(NAME).mode(mode).options(**texts).save(place)
+        frame.write.format(NAME).mode("overwrite" if overwrite else "append").options(**texts).save(place)
+
+
+def _sorted(frame: DataFrame, options: SinkOptions, place: str, partitions: int | None) -> DataFrame:
+    """The rows in order of time, each task having one range."""
+    column = options.time
+    if column is None:
+        if not options.stream:
+            raise InputError("rows of many streams are sorted by time; say which column it is: time=..., or sort=False")
+        column = _time_column(frame, place, options.stream)
+    keys = [f"`{each.replace('`', '``')}`" for each in (options.stream_column, column) if each in frame.columns]
+    if not keys:  # the sink says what is missing
+        return frame
+    spread = frame.repartitionByRange(*keys) if partitions is None else frame.repartitionByRange(partitions, *keys)
+    return spread.sortWithinPartitions(*keys)
 
 
 def _time_column(frame: DataFrame, path: str, stream: str) -> str:

@@ -220,13 +220,15 @@ def commit_bulk(
     *,
     transaction: tuple[str, int] | None = None,
     overwrite: Interval | Literal["all"] | None = None,
+    outside: Literal["refuse", "append"] = "refuse",
 ) -> bool:
     """Make the splits of any number of writers visible, all at once and durably.
 
     ``transaction`` is the name of a producer and a number greater than that of its last one. If it is not greater, the
     same was committed before: nothing happens, the files are removed unless it was they, and False is returned.
     ``overwrite`` deletes what can be seen of a time interval at this moment, in the same commit. What the tail
-    publishes later stays, whatever the order of events.
+    publishes later stays, whatever the order of events. Splits with events outside of it are an :class:`InputError`,
+    unless ``outside`` says that such events are added.
 
     Raises :class:`ConflictError` if a file was given up because it was not committed in time.
     """
@@ -240,6 +242,8 @@ def commit_bulk(
     interval = ALL_TIME if overwrite == "all" else overwrite
     if interval is not None and interval.is_empty:
         raise InputError(f"found the empty interval {interval} to overwrite; leave it out, to only add rows")
+    if interval is not None and outside == "refuse":
+        _refuse_outside(infos, interval)
     tail = tail_path(manifests.directory)
     is_new = True
 
@@ -279,6 +283,15 @@ def commit_bulk(
     if interval is not None:
         drop_deleted(manifests, newest().unlisted)
     return True
+
+
+def _refuse_outside(infos: Iterable[SplitInfo], interval: Interval) -> None:
+    for info in infos:
+        if not (interval.contains(info.time_min) and interval.contains(info.time_max)):
+            raise InputError(
+                f"split {info.name} has events from {info.time_min} to {info.time_max}, not all inside of {interval}, "
+                "which is overwritten; leave the others out, or say that they are added"
+            )
 
 
 def _based(infos: Iterable[SplitInfo], first: int) -> Iterable[SplitInfo]:

@@ -203,6 +203,7 @@ def test_streams_bring_their_columns(events: Path) -> None:
         ({"sink": {"mode": "complete"}}, "Spark only adds rows to streams"),
         ({"sink": {"mode": "update"}}, "Spark only adds rows to streams"),
         ({"sink": {"options": {"creates": True}}}, "no option 'creates'; did you mean 'create'"),
+        ({"sink": {"options": {"overwrite_start": 5}}}, "'overwrite_start' was given, but the mode is append"),
     ],
 )
 def test_streams_that_do_not_fit(events: Path, given: dict[str, Any], message: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.spark.pipeline.checkpoint import write_durably
 from tidelog.spark.pipeline.objects import TIDELOG, Pipeline, Sink
 from tidelog.spark.pipeline.places import is_address
-from tidelog.spark.pipeline.sinks import ON_COMMIT, sink_texts
+from tidelog.spark.pipeline.sinks import sink_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run_job(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> None:
     """Write a frame. A job that was interrupted is run again under its number, so that a stream has its rows once."""
-    from tidelog.spark.sink import write
+    from tidelog.spark.sink import write_with
 
     if sink.format != TIDELOG:
         writer = frame.write.format(sink.format).mode(sink.mode or "append").options(**sink_texts(pipeline, sink))
@@ -25,15 +25,11 @@ def run_job(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> None:
             writer = writer.partitionBy(*sink.partition_by)
         writer.save()
         return
+    told = sink_texts(pipeline, sink)
     with _Numbers(pipeline, sink) as number:
-        write(
-            frame,
-            pipeline.place(str(sink.path)),
-            str(sink.stream),
-            overwrite=sink.mode == "overwrite",
-            compact=sink.compaction == ON_COMMIT,
-            transaction=None if number is None else (f"{pipeline.name}/{sink.name}", number),
-        )
+        if number is not None:
+            told |= {"transaction": f"{pipeline.name}/{sink.name}", "transaction_number": str(number)}
+        write_with(frame, told.pop("path"), told, overwrite=sink.mode == "overwrite")
 
 
 class _Numbers:

@@ -120,7 +120,7 @@ def _check_stream(pipeline: Pipeline, sink: Sink, relation: Relation, tell: Tell
         tell(("path",), refusal)
         return
     try:
-        SinkOptions.read({**sink_texts(pipeline, sink)})
+        SinkOptions.read(sink_texts(pipeline, sink)).check_mode(sink.mode == "overwrite")
     except InputError as error:
         tell(("options",), str(error))
     existing = _existing(place, sink, tell)
