@@ -417,7 +417,7 @@ class StreamMachine(RuleBasedStateMachine):
             return
         self.stream.attach(self.model.text(name), mode)
         if mode != "next_split":
-            self.open_tail()
+            self.open_for_a_change(self.is_tail_open)
             self.acknowledged()
 
     # -- changing the schema --------------------------------------------------------------------------------------
@@ -427,11 +427,11 @@ class StreamMachine(RuleBasedStateMachine):
         self.stream.evolve(**changes)
         self.acknowledged()
         self.is_tail_open = False
-        self.open_evolved(was_open)
+        self.open_for_a_change(was_open)
         assert self.stream.schema.arrow == schema_of(self.model.columns)
 
-    def open_evolved(self, was_open: bool) -> None:
-        """The tail is opened to change the schema, and once more, if it was open before."""
+    def open_for_a_change(self, was_open: bool) -> None:
+        """The tail is opened for a change of the stream, and stays open only if it was before."""
         before = self.gate
         if not was_open:
             self.gate = None  # it is closed again

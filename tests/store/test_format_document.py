@@ -128,7 +128,8 @@ def lived(medium: MemoryMedium, seed: int) -> Stream:
             for batch in to_batches(table(rows), stream.schema):
                 writer.append(batch)
             overwrite = Interval(now - 60, now - 20) if kind == "o" else None
-            commit_bulk(stream.manifests, writer.finish(), transaction=("job", step), overwrite=overwrite)
+            job = ("job", step)
+            commit_bulk(stream.manifests, writer.finish(), transaction=job, overwrite=overwrite, outside="append")
         if step % 9 == 8:
             Store(medium).sweep()
     return stream

@@ -51,7 +51,7 @@ def append(stream: Stream, times: list[int]) -> None:
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
     writer = BulkWriter(stream.site, memory=2000)
     writer.append(batch(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite, outside="append")
 
 
 def table(batches: Any, columns: list[str]) -> list[dict[str, Any]]:
