@@ -12,7 +12,7 @@ from support.children import run
 from support.crash_medium import RecordingMedium
 from support.medium_contract import MediumContract
 from tidelog.model.errors import ClosedError, ExistsError, NotFoundError, StorageError
-from tidelog.storage import files
+from tidelog.storage import directories, files
 from tidelog.storage.media import FileMedium, Medium
 
 
@@ -31,6 +31,14 @@ class TestMappedFiles(TestPlainFiles):
         return FileMedium(tmp_path, mapped=True)
 
 
+class TestFilesWhereDirectoriesAreEnteredOneByOne(TestPlainFiles):
+    """As on systems that cannot do it in one call."""
+
+    @pytest.fixture(autouse=True)
+    def without_the_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(directories, "_syscall", None)
+
+
 class TestRecordingMedium(MediumContract):
     @pytest.fixture
     def medium(self) -> Medium:
@@ -46,7 +54,7 @@ class TestRecordingMedium(MediumContract):
 
 @contextmanager
 def _failing(function: str, code: int) -> Iterator[None]:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **named: object) -> None:
         raise OSError(code, os.strerror(code))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -21,6 +21,7 @@ from support.operations import (
 )
 from tidelog.model.errors import (
     ClosedError,
+    CorruptionError,
     ExistsError,
     LockedError,
     NotFoundError,
@@ -110,7 +111,9 @@ class MemoryMedium(Medium):
             return _MemoryFile(self, name, inode, writable=writable)
 
     def exists(self, name: str) -> bool:
-        return check_name(name) in self._names
+        if check_name(name) in self._directories:
+            raise CorruptionError(f"{name} is a directory; expected a file")
+        return name in self._names
 
     def names(self, prefix: str = "") -> list[str]:
         with self._mutex:
@@ -151,7 +154,7 @@ class MemoryMedium(Medium):
                 for depth in range(1, len(parts) + 1):
                     directory = "/".join(parts[:depth])
                     if directory in self._names:
-                        raise ExistsError(f"cannot make directory {directory}: a file of that name exists")
+                        raise CorruptionError(f"{directory} is a file; expected a directory")
                     if directory not in self._directories:
                         self._directories.add(directory)
                         self._record(MakeDirectory(directory))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
 import threading
@@ -23,6 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from tidelog.model.errors import LockedError, StorageError
+from tidelog.storage.directories import SAFELY, refusal
 from tidelog.storage.oserrors import storage_error
 
 _ATTEMPTS = 100
@@ -123,45 +125,51 @@ _registry = _Registry()
 os.register_at_fork(after_in_child=_registry.forget_locks_of_parent)
 
 
-def lock_file(path: str, name: str) -> Lock:
-    """Take the lock that the file at ``path`` stands for, creating the file if it is missing.
+def lock_file(inside: int, leaf: str, path: str, name: str) -> Lock:
+    """Take the lock that the file ``leaf`` of an open directory stands for, creating the file if it is missing.
 
     Raises :class:`LockedError` at once when another process, or this one, holds it. The file must not be
     deleted while writers may want it; its content (process and host of the last holder) only serves messages.
+    ``path`` is for these too. Errors of the system come as they are.
     """
     with _registry.mutex:
         for _ in range(_ATTEMPTS):
-            _refuse_held(path)
-            try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except OSError as error:
-                raise storage_error(f"open lock file {path}", error) from error
-            lock = _lock_descriptor(descriptor, path, name)
+            with suppress(FileNotFoundError):
+                _refuse_unfit(os.stat(leaf, dir_fd=inside, follow_symlinks=False), path)
+            descriptor = os.open(leaf, os.O_RDWR | os.O_CREAT | SAFELY, 0o666, dir_fd=inside)
+            lock = _lock_descriptor(descriptor, inside, leaf, path, name)
             if lock is not None:
                 return lock
     raise StorageError(f"cannot lock {path}: the file is deleted again and again; stop whoever deletes it")
 
 
-def is_lock_held(path: str) -> bool:
-    """Whether any process holds the lock that the file at ``path`` stands for; takes and creates nothing."""
+def is_lock_of_this_process(path: str) -> bool:
+    """Whether this process holds the lock that the file at ``path`` stands for."""
+    if _registry.locks:
+        with suppress(OSError):
+            status = os.lstat(path)
+            return (status.st_dev, status.st_ino) in _registry.locks
+    return False
+
+
+def is_lock_held(inside: int, leaf: str, path: str) -> bool:
+    """Whether any process holds the lock of the file ``leaf`` of an open directory; takes and creates nothing.
+
+    Errors of the system come as they are.
+    """
     with _registry.mutex:
-        try:
-            status = os.stat(path)
-            if (status.st_dev, status.st_ino) in _registry.locks:
-                return True
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise storage_error(f"look at lock file {path}", error) from error
+        status = os.stat(leaf, dir_fd=inside, follow_symlinks=False)
+        if (status.st_dev, status.st_ino) in _registry.locks:
+            return True
+        if not stat.S_ISREG(status.st_mode):
+            raise refusal(path, status.st_mode)
+        descriptor = os.open(leaf, os.O_RDONLY | SAFELY, dir_fd=inside)
         held_here = _held_here(descriptor)
         if held_here is not None:
             held_here.keep_open(descriptor)
             return True
         try:
             return _excluding_process(descriptor) is not None
-        except OSError as error:
-            raise storage_error(f"look at lock file {path}", error) from error
         finally:
             os.close(descriptor)
 
@@ -172,15 +180,22 @@ def refuse_held_file(path: str) -> None:
     To be called before opening or removing any file that might be a lock file.
     """
     if _registry.locks:
+        try:
+            status = os.lstat(path)
+        except OSError:  # nothing there, or nothing we may look at: opening it will tell
+            return
         with _registry.mutex:
-            _refuse_held(path)
+            _refuse_held(status, path)
 
 
-def _refuse_held(path: str) -> None:
-    try:
-        status = os.stat(path)
-    except OSError:  # nothing there, or nothing we may look at: opening it will tell
-        return
+def _refuse_unfit(status: os.stat_result, path: str) -> None:
+    """Raise unless something can be locked by this process."""
+    _refuse_held(status, path)
+    if not stat.S_ISREG(status.st_mode):
+        raise refusal(path, status.st_mode)
+
+
+def _refuse_held(status: os.stat_result, path: str) -> None:
     if (status.st_dev, status.st_ino) in _registry.locks:
         raise LockedError(
             f"{path} is a lock held by this process (pid {os.getpid()}); "
@@ -188,17 +203,20 @@ def _refuse_held(path: str) -> None:
         )
 
 
-def _lock_descriptor(descriptor: int, path: str, name: str) -> FileLock | None:
-    """Lock an open lock file; None when the path meanwhile leads to another file."""
+def _lock_descriptor(descriptor: int, inside: int, leaf: str, path: str, name: str) -> FileLock | None:
+    """Lock an open lock file; None when its name meanwhile leads to another file."""
     held_here = _held_here(descriptor)
     if held_here is not None:
         held_here.keep_open(descriptor)
         raise LockedError(f"{path} is a lock held by this process (pid {os.getpid()}) as {held_here.name}")
     status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):  # exchanged since we had looked
+        os.close(descriptor)
+        raise refusal(path, status.st_mode)
     identity = (status.st_dev, status.st_ino)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _leads_to(path, identity):
+        if not _leads_to(inside, leaf, identity):
             os.close(descriptor)
             return None
     except OSError as error:
@@ -219,9 +237,9 @@ def _held_here(descriptor: int) -> FileLock | None:
     return _registry.locks.get((status.st_dev, status.st_ino))
 
 
-def _leads_to(path: str, identity: tuple[int, int]) -> bool:
+def _leads_to(inside: int, leaf: str, identity: tuple[int, int]) -> bool:
     try:
-        status = os.stat(path)
+        status = os.stat(leaf, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return (status.st_dev, status.st_ino) == identity

@@ -37,6 +37,7 @@ from tidelog.storage.media import Lock, Medium
 from tidelog.store.atonce import at_once
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.documents import refuse_unknown
+from tidelog.store.filenames import check_plain_name
 from tidelog.store.manifest import ManifestLog
 from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_markers, write_marker
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
@@ -438,8 +439,8 @@ class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
             add=tuple(_known(StreamEntry, entry) for entry in values.get("add", ())),
             drop=_pairs(values.get("drop", ())),
             rename=_pairs(values.get("rename", ())),
-            condemn=tuple(values.get("condemn", ())),
-            forget=tuple(values.get("forget", ())),
+            condemn=tuple(map(check_plain_name, values.get("condemn", ()))),
+            forget=tuple(map(check_plain_name, values.get("forget", ()))),
         )
 
     def state_to_dict(self, state: CatalogueState) -> dict[str, Any]:
@@ -471,6 +472,7 @@ def _values(entry: StreamEntry | DroppedStream) -> dict[str, Any]:
 
 def _known(kind: type[E], values: Mapping[str, Any]) -> E:
     refuse_unknown("a stream", values, _MEMBERS[kind])
+    check_plain_name(values["id"])
     return kind(**values)
 
 

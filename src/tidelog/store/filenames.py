@@ -13,6 +13,8 @@ import secrets
 
 from tidelog.model.errors import InputError
 
+_PLAIN = re.compile("[^./\0\ud800-\udfff][^/\0\ud800-\udfff]*")
+"""Without surrogates, which no file system could be given."""
 _STEM = re.compile(r"([0-9]{13,16})-([0-9a-f]{16})")
 
 
@@ -38,8 +40,11 @@ def born_at(name: str) -> float | None:
 
 
 def check_plain_name(name: str) -> str:
-    """Return ``name`` if it is a file name without a directory, else raise :class:`InputError`."""
-    if not isinstance(name, str) or not name or "/" in name or "\0" in name or name.startswith("."):
+    """Return ``name`` if it is a file name without a directory, else raise :class:`InputError`.
+
+    Names that documents have are checked when these are read: whatever they say, it is inside of the store.
+    """
+    if not isinstance(name, str) or _PLAIN.fullmatch(name) is None:
         raise InputError(f"found the file name {name!r}; expected one without directory, such as '7.tide'")
     return name
 

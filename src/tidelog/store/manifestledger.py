@@ -15,6 +15,7 @@ from tidelog.model.evolution import Renames
 from tidelog.model.schema import Schema
 from tidelog.store.deltalog import Ledger
 from tidelog.store.documents import refuse_unknown
+from tidelog.store.filenames import check_plain_name
 from tidelog.store.manifestvalues import Change, Deletion, Manifest, Removed
 from tidelog.store.options import StreamOptions
 from tidelog.store.seqset import SeqSet, Span
@@ -79,6 +80,10 @@ def _pairs(values: Iterable[Iterable[str]]) -> Renames:
     return tuple((old, new) for old, new in values)
 
 
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(check_plain_name, values))
+
+
 def _span(values: Sequence[int] | None) -> Span | None:
     return None if values is None else (values[0], values[1])
 
@@ -133,9 +138,9 @@ class ManifestLedger(Ledger[Manifest, Change]):
         schema, options, seen = values.get("schema"), values.get("options"), values.get("deleted_seen")
         return Change(
             add=tuple(map(SplitInfo.from_dict, values.get("add", ()))),
-            remove=tuple(values.get("remove", ())),
-            condemn=tuple(values.get("condemn", ())),
-            forget=tuple(values.get("forget", ())),
+            remove=_names(values.get("remove", ())),
+            condemn=_names(values.get("condemn", ())),
+            forget=_names(values.get("forget", ())),
             schema=None if schema is None else _schema(schema),
             renames=_pairs(values.get("renames", ())),
             options=None if options is None else _options(options),
@@ -190,5 +195,5 @@ class ManifestLedger(Ledger[Manifest, Change]):
             tail_block=_span(values.get("tail_block")),
             tail_seq=values.get("tail_seq", 0),
             transactions=values["transactions"],
-            removed=Removed(values["removed"]),
+            removed=Removed(zip(_names(values["removed"]), values["removed"].values(), strict=True)),
         )

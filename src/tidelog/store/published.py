@@ -18,10 +18,11 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tidelog.model.errors import NotFoundError, StorageError
+from tidelog.model.errors import CorruptionError, InputError, NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
+from tidelog.store.filenames import check_plain_name
 from tidelog.store.openfiles import FILES
 
 _SLOT = 1 << 16
@@ -169,16 +170,26 @@ def _newest(file: File, heads: list[bytes]) -> tuple[int, TailRecord | None] | N
         text = file.read(slot * _SLOT + _HEAD.size, length)
         if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found[0]):
             values = json.loads(text)
-            record = None
-            if values is not None:
-                splits = {name: (commit, position) for name, (commit, position) in values["splits"].items()}
-                block = values.get("block")
-                record = TailRecord(
-                    values["journal"],
-                    values["records"],
-                    splits,
-                    values["next_seq"],
-                    None if block is None else (block[0], block[1]),
-                )
-            found = number, record
+            found = number, None if values is None else _record(file.name, values)
     return found
+
+
+def _record(name: str, values: Mapping[str, Any]) -> TailRecord:
+    """What a slot of the file ``name`` says; raises :class:`CorruptionError` if it names files that are elsewhere."""
+    try:
+        journal, splits = values["journal"], values["splits"]
+        directory, _, plain = journal.rpartition("/")
+        if directory != name.rpartition("/")[0]:
+            raise InputError(f"found the journal {journal!r}; expected one beside it")
+        for each in (plain, *splits):
+            check_plain_name(each)
+    except InputError as error:
+        raise CorruptionError(f"{name} makes no sense: {error}; restore it from a backup") from error
+    block = values.get("block")
+    return TailRecord(
+        journal,
+        values["records"],
+        {each: (commit, position) for each, (commit, position) in splits.items()},
+        values["next_seq"],
+        None if block is None else (block[0], block[1]),
+    )

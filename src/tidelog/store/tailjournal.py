@@ -24,6 +24,7 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundError, SchemaError
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
+from tidelog.store.filenames import check_plain_name
 from tidelog.store.published import splits_text
 from tidelog.store.shares import Shares
 
@@ -108,7 +109,7 @@ def unpack_head(payload: bytes) -> tuple[Head, int]:
                 f"a record of the tail's journal has {', '.join(map(repr, sorted(values.keys() - _HEAD)))}, which this "
                 "release does not know; use a newer release"
             )
-        splits = {name: (number, position) for name, (number, position) in values.pop("splits").items()}
+        splits = {check_plain_name(name): (number, at) for name, (number, at) in values.pop("splits").items()}
         return Head(splits, **values), start
     except (ValueError, TypeError, KeyError, struct.error) as error:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
