@@ -460,6 +460,7 @@ class TestCheckpoints:
                 states=data.draw(st.sampled_from(["", "0123456789abcdef"])),
                 created_at=data.draw(st.floats(0, 1e12)),
                 clean_at=data.draw(st.sampled_from([0, 3])),
+                dead_bytes=data.draw(st.sampled_from([0, 5])),
                 schema=data.draw(st.sampled_from([0, 1])),
                 statistics=data.draw(st.sampled_from([None, SplitStatistics(10, (0.5, None))])),
             )

@@ -423,7 +423,7 @@ class TestWaitingForLateRows:
         stream.flush()
         known = stream.stats()["late"]
         with Store(medium, read_only=True) as other:
-            assert other.stream(NAME).stats()["late"] == {**known, "queued": None}
+            assert other.stream(NAME).stats()["late"] == known
         store.close()
         with Store(medium) as store:
             store.stream(NAME).append(table([(1, 1)] * 2000))

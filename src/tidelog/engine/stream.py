@@ -45,7 +45,7 @@ from tidelog.storage.check import Finding
 from tidelog.store.check import check_stream
 from tidelog.store.coarsening import Coarsened, coarsen, refuse_cut
 from tidelog.store.compaction import Compacted, compact
-from tidelog.store.compactionplan import THOROUGH
+from tidelog.store.compactionplan import AUTOMATIC, THOROUGH, Policy
 from tidelog.store.lateness import LateCounters
 from tidelog.store.maintenance import Maintained, Maintenance
 from tidelog.store.manifest import Change, Manifest, ManifestLog
@@ -59,6 +59,7 @@ from tidelog.store.shares import Share, Shares
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tail import Tail
+from tidelog.store.tailfiles import is_unsettled, queued_rows, tail_files
 
 AttachMode: TypeAlias = Literal["next_split", "new_split", "rebuild"]
 ATTACH_MODES: Final = ("next_split", "new_split", "rebuild")
@@ -322,16 +323,31 @@ class Stream(Queries):
         return coarsen(self._site, self._manifests, bound, ticks, self._snapshots.newest)
 
     def compact(self, max_bytes: int | None = None) -> Compacted:
-        """Merge small and overlapping splits until reading is as fast as it gets; returns what was done.
+        """Merge late rows, small splits and overlapping ones until reading is as fast as it gets; returns what it did.
 
-        Takes no lock: writing and reading, here and elsewhere, go on. At most ``max_bytes`` of files are read; what is
-        left is for the next call. Files that were merged into others stay for the grace period.
+        Writing and reading, here and elsewhere, go on. Late rows, and others that wait in the journal, belong to the
+        writer: if that is another process they stay where they are, if there is none this one is it for a moment. At
+        most ``max_bytes`` of closed splits are read; what is left is for the next call. Files that were merged into
+        others stay for the grace period.
         """
         self._check_writable()
         _check_bytes(max_bytes)
+        self._settle(THOROUGH)
         done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
         drop_deleted(self._manifests, self._snapshots.newest().unlisted)
         return done
+
+    def _settle(self, policy: Policy) -> None:
+        """Have as many rows as possible in splits, see :meth:`Tail.settle`, unless another process writes."""
+        with self._mutex:
+            if self._tail is not None:
+                self.flush()
+                self._tail.settle(policy)
+                return
+            if not is_unsettled(self._site, self.snapshot(), policy):
+                return
+            with suppress(LockedError), self._holding_tail("the splits") as tail:
+                tail.settle(policy)
 
     def attach(self, aggregates: str | Binding | Sequence[str | Binding], mode: AttachMode = "next_split") -> list[str]:
         """Keep states of user-defined aggregates, e.g. ``"second_largest(price)"``, from now on (docs/aggregates.md).
@@ -493,18 +509,23 @@ class Stream(Queries):
         """Do at once what automatic maintenance would do in time; returns what was done.
 
         Deletes what is beyond the stream's ``retention``, merges splits where that pays, and removes files whose grace
-        period is over. Takes no lock. At most ``max_bytes`` of files are read for merging.
+        period is over; where this process writes the stream, merges late rows too if they are many. Takes no lock. At
+        most ``max_bytes`` of files are read for merging.
         """
         self._check_writable()
         _check_bytes(max_bytes)
         with self._maintaining:
+            if self._tail is not None:
+                self._tail.settle_if_due(AUTOMATIC, now=True)
             return self._maintenance.run(max_bytes=max_bytes)
 
     def maintain_step(self, may_go_on: Callable[[], bool], is_over: Callable[[], bool]) -> Maintained | None:
         """:meth:`maintain` for the thread that does it automatically; None if the stream is not written."""
         with self._maintaining:
-            if self._tail is None or self._closed:
+            tail = self._tail
+            if tail is None or self._closed:
                 return None
+            tail.settle_if_due(AUTOMATIC)
             return self._maintenance.run(may_go_on=may_go_on, is_over=is_over)
 
     def _writer(self) -> Tail:
@@ -607,8 +628,8 @@ class Stream(Queries):
         ``maintenance`` has what automatic maintenance has done in this process, and its last failure.
         """
         tail, snapshot = self._tail, self.snapshot()
-        late = LateCounters.read(snapshot.late).to_dict(None) if tail is None else tail.late()
-        described = describe(self.name, snapshot, self._site, late)
+        late = LateCounters.read(snapshot.late).to_dict(queued_rows(snapshot)) if tail is None else tail.late()
+        described = describe(self.name, snapshot, self._site, late, tail_files(self._site, snapshot.manifest))
         return described | {"maintenance": self.account.to_dict()}
 
     def check(self) -> list[Finding]:

@@ -298,6 +298,11 @@ class Container:
         """Bytes of the file so far, without blocks that are being encoded or wait in the open macro block."""
         return self._placement.place.offset
 
+    @property
+    def dead_bytes(self) -> int:
+        """Bytes of the file that are of images which others have replaced, or will with the next commit."""
+        return self._dead_bytes + self._moved.dead_bytes
+
     def append(self, content: pa.RecordBatch | bytes) -> int:
         """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
 

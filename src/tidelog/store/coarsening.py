@@ -196,7 +196,16 @@ def _reduce(
     name = new_file_name(site.now(), SUFFIX)
     size = write_reduced(site.medium, site.path(name), chosen)
     number = manifests.load().number
-    new = replace(old, name=name, kind="reduced", bytes=size, root=b"", clean_at=max(number, 1), created_at=site.now())
+    new = replace(
+        old,
+        name=name,
+        kind="reduced",
+        bytes=size,
+        root=b"",
+        dead_bytes=0,
+        clean_at=max(number, 1),
+        created_at=site.now(),
+    )
 
     def swap(manifest: Manifest) -> Change:
         if old.name not in manifest.splits or _is_touched(manifest, old) or not is_wanted(manifest):

@@ -54,9 +54,14 @@ class Policy:
     share: float
     """What overlaps a split of full size is merged into it when it has this share of its bytes."""
     dead_share: float
-    """A split is written anew for its space when this share of its events is before ``deleted_before``."""
+    """A split is written anew for its space when this share of its events is before ``deleted_before``, or when this
+    share of its bytes was written again for late rows."""
     dead_bytes: int
     """And only if that frees so many bytes."""
+
+    def is_worn(self, size: int, dead: float) -> bool:
+        """Whether a split of so many bytes, some of them dead, is to be written anew for its space."""
+        return dead >= self.dead_bytes and dead >= self.dead_share * size
 
 
 AUTOMATIC: Final = Policy(least=8, growth=8, share=0.25, dead_share=0.5, dead_bytes=1 << 20)

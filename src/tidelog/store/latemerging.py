@@ -29,23 +29,33 @@ _SPARSE: Final = 32
 write them as a split of their own, in one go; compaction merges that later, with everything else around it."""
 
 
-def merge_late(queue: LateQueue, splits: TailSplits, options: StreamOptions) -> int:
+_FEW: Final = 8
+"""Late rows are few if they are fewer than a leaf in this many: however they are spread, the others stay."""
+
+
+def is_much(size: int, options: StreamOptions) -> bool:
+    """Whether so many bytes of rows are too many to be left in a journal for nothing."""
+    return size >= min(_MUCH_UNSAVED, options.late_bytes)
+
+
+def merge_late(queue: LateQueue, splits: TailSplits, options: StreamOptions, *, now: bool = False) -> int:
     """Merge late rows into the splits they belong to, the densest regions first; returns how many left the queue.
 
     The next commit of the splits makes it durable. A slice at a time, so that appends do not have to wait for long,
     unless there are far too many late rows. When half of what may be kept is left, or the rest is spread so thinly that
     a leaf would be written again for a few rows, that rest stays where it is. If many rows are durable nowhere, all of
-    them are merged that are worth it, for otherwise the flush that follows would write them to the journal first.
+    them are merged that are worth it, for otherwise the flush that follows would write them to the journal first. If it
+    is to be done ``now``, so they are, and a few are merged into however many leaves.
     """
     how, merged = options.late_merge, 0
-    is_much = queue.unsaved_bytes >= min(_MUCH_UNSAVED, options.late_bytes)
-    if how == "never" or not (queue.is_merging or is_much or queue.exceeds(1)):
+    is_whole = now or is_much(queue.unsaved_bytes, options)
+    if how == "never" or not (queue.is_merging or is_whole or queue.exceeds(1)):
         return merged
-    if not queue.is_merging or is_much:
+    if not queue.is_merging or is_whole:
         splits.hasten()  # while the bulk is sorted
         queue.begin()
-    is_plain = how == "plain"
-    is_all = is_plain or is_much
+    is_plain = how == "plain" or (now and queue.rows * _FEW * options.leaf_rows <= splits.rows)
+    is_all = is_plain or is_whole
     fewest = 1 if is_plain else options.leaf_rows // _SPARSE
     while queue.is_merging:
         some = queue.merge_slice(splits.claims(), _ALL_LEAVES if is_all else _SLICE_LEAVES, fewest)

@@ -87,8 +87,8 @@ class LateCounters:
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in saved.items() if name in known})  # type: ignore[arg-type]
 
-    def to_dict(self, queued: int | None) -> dict[str, Any]:
-        """The counters as plain values; ``queued`` rows wait to be merged, None if that is not known."""
+    def to_dict(self, queued: int) -> dict[str, Any]:
+        """The counters as plain values; ``queued`` rows wait to be merged."""
         return {
             "rows": self.rows,
             "placed": self.placed,

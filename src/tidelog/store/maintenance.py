@@ -21,7 +21,7 @@ from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.maskedpart import MaskedPart
 from tidelog.store.opensplit import Site
 from tidelog.store.options import StreamOptions
-from tidelog.store.reclaiming import DeadRows, cut_splits
+from tidelog.store.reclaiming import DeadRows, cut_splits, worn_splits
 from tidelog.store.retention import drop_deleted, is_deleted, is_spent, retention_bound, sweep
 from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshot import Snapshot
@@ -51,6 +51,8 @@ class Due:
     merge: Merge | None = None
     has_cut: bool = False
     """Whether ``deleted_before`` cuts large splits, which may be mostly dead: their trees know."""
+    has_worn: bool = False
+    """Whether much of a split is what late rows have left behind."""
     has_expired: bool = False
     """Whether files wait for their removal, or are to be looked for."""
 
@@ -93,6 +95,7 @@ def what_is_due(
         has_dead=any(is_deleted(manifest, split) for split in manifest.splits.values()),
         merge=choose_merge(manifest, policy, STEP_BYTES * manifest.options.split_bytes),
         has_cut=any(cut_splits(manifest, policy)),
+        has_worn=any(worn_splits(manifest, policy)),
         has_expired=expired or manifest.number - swept >= SWEEP_COMMITS,
     )
 
@@ -182,7 +185,7 @@ class Maintenance:
         dropped = self._drop() if due.has_dead or deleted is not None else 0
         coarsened = self._coarsen(due.coarsen_before, options, may_go_on, is_over)
         done = Compacted()
-        if due.merge is not None or due.has_cut:
+        if due.merge is not None or due.has_cut or due.has_worn:
             done = compact(
                 self._site,
                 self._manifests,

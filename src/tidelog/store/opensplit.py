@@ -190,6 +190,11 @@ class OpenSplit:
         return self._container.size
 
     @property
+    def dead_bytes(self) -> int:
+        """How much of that late rows have left behind: leaves as they were before they took some."""
+        return self._container.dead_bytes
+
+    @property
     def is_closing(self) -> bool:
         """Whether a writer before this one ended while it closed the split: it takes no more rows."""
         return self._tree.is_closing
@@ -264,6 +269,7 @@ class OpenSplit:
             states=self.layout.states.digest,
             created_at=self._site.now(),
             schema=self._version,
+            dead_bytes=self.dead_bytes,
             statistics=measure(self._container.view(), self.layout, root, whole),
         )
         self._container.close()

@@ -1,10 +1,11 @@
-"""Splits that are mostly dead: events that ``delete_before``, or retention, has deleted are on disk until they are not.
+"""Splits that are mostly dead: what is deleted, or was written again for late rows, is on disk until it is not.
 
 A split all of whose events are deleted leaves at once. One that the bound cuts stays, and readers skip what is dead in
 it without reading it; all it costs is space. When enough of it is dead, it is written anew without that, by the same
 swap as a merge. At half dead, writing what is left costs less than it frees, so a bound that moves through a split has
 it written again about once in all: a half, a quarter, and so on. The manifest does not know how many events are before
-the bound; the split's tree does, for the price of a few nodes.
+the bound; the split's tree does, for the price of a few nodes. How many bytes of a split are of leaves that were
+written again when late rows were merged into them, the manifest knows.
 """
 
 from __future__ import annotations
@@ -54,19 +55,29 @@ def cut_splits(manifest: Manifest, policy: Policy) -> Iterator[SplitInfo]:
                 yield split
 
 
+def worn_splits(manifest: Manifest, policy: Policy) -> Iterator[SplitInfo]:
+    """Splits so many of whose bytes were replaced by others that they are to be written anew."""
+    for split in manifest.splits.values():
+        if split.dead_bytes and split.kind != "reduced" and policy.is_worn(split.bytes, split.dead_bytes):
+            yield split
+
+
 def choose_dead(
     site: Site, manifest: Manifest, policy: Policy, dead: DeadRows, most_bytes: int | None = None
 ) -> Iterator[Merge]:
-    """Splits with so many dead events that they are to be written anew, each as a merge of one.
+    """Splits with so many dead events, or bytes, that they are to be written anew, each as a merge of one.
 
     None has more than ``most_bytes``.
     """
     bound = manifest.deleted_before
-    for split in cut_splits(manifest, policy):
-        assert bound is not None
+    width = manifest.options.split_ticks(manifest.schema.clock)
+    worn = {split.name: split for split in worn_splits(manifest, policy)}
+    for split in (*worn.values(), *cut_splits(manifest, policy)):
         if most_bytes is not None and split.bytes > most_bytes:
             continue
-        share = dead.count(site, split, bound) / split.rows
-        if share >= policy.dead_share and share * split.bytes >= policy.dead_bytes:
-            width = manifest.options.split_ticks(manifest.schema.clock)
-            yield Merge((split,), cut_width((split,), width))
+        if split.name not in worn:
+            assert bound is not None
+            share = dead.count(site, split, bound) / split.rows
+            if not policy.is_worn(split.bytes, share * split.bytes):
+                continue
+        yield Merge((split,), cut_width((split,), width))

@@ -12,10 +12,14 @@ from tidelog.model.time import Clock
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, SplitPart, TreePart
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.tailfiles import TailFiles
 
 
-def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any]) -> dict[str, Any]:
-    """Rows, bytes, bounds and the shape of every tree of a snapshot; ``late`` is what is known of late rows."""
+def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any], tail: TailFiles) -> dict[str, Any]:
+    """Rows, bytes, bounds and the shape of every tree of a snapshot.
+
+    ``late`` is what is known of late rows, ``tail`` what the tail has on disk.
+    """
     clock = snapshot.layout.schema.clock
     splits = [
         {
@@ -31,11 +35,18 @@ def describe(name: str, snapshot: Snapshot, site: Site, late: dict[str, Any]) ->
     trees = [part.shape() for part in snapshot.parts if isinstance(part, TreePart)]
     memory = sum(part.rows for part in snapshot.parts if isinstance(part, MemoryPart))
     bounds = [(part.first, part.last) for part in snapshot.parts]
+    closed = sum(info.bytes for info in snapshot.manifest.splits.values())
     return {
         "stream": name,
         "rows": sum(part.rows for part in snapshot.parts),
         "rows_in_memory": memory,
-        "bytes": sum(info.bytes for info in snapshot.manifest.splits.values()),
+        "bytes": closed + tail.open + tail.journal,
+        "files": {
+            "closed": closed,
+            "open": tail.open,
+            "journal": tail.journal,
+            "dead": tail.dead + sum(info.dead_bytes for info in snapshot.manifest.splits.values()),
+        },
         "first": clock.format(min(first for first, _ in bounds)) if bounds else None,
         "last": clock.format(max(last for _, last in bounds)) if bounds else None,
         "next_seq": snapshot.next_seq,

@@ -34,6 +34,7 @@ _MEMBERS: Final = (
     "states",
     "created_at",
     "clean_at",
+    "dead_bytes",
     "schema",
     "statistics",
 )
@@ -95,6 +96,8 @@ class SplitInfo:
     """Seconds since 1970."""
     clean_at: int = 0
     """Rows that deletions of the manifest of this number, or of one before, apply to were left out of it."""
+    dead_bytes: int = 0
+    """How many of its bytes are of leaves and nodes that were written again for late rows."""
     schema: int = 0
     """The version of the stream's schema that it was written under."""
     statistics: SplitStatistics | None = None
@@ -106,6 +109,10 @@ class SplitInfo:
             raise InputError(f"split {self.name}: found kind {self.kind!r}; expected one of {', '.join(SPLIT_KINDS)}")
         if self.rows < 1 or self.bytes < 0:
             raise InputError(f"split {self.name}: found {self.rows} rows in {self.bytes} bytes; expected some rows")
+        if not 0 <= self.dead_bytes <= self.bytes:
+            raise InputError(
+                f"split {self.name}: found {self.dead_bytes} dead bytes of {self.bytes}; expected no more than all"
+            )
         if self.time_min > self.time_max or self.seq_min > self.seq_max or self.seq_min < 0:
             raise InputError(
                 f"split {self.name}: found times {self.time_min} to {self.time_max} and sequence numbers "
@@ -148,6 +155,8 @@ class SplitInfo:
             values["seq_base"] = self.seq_base
         if self.clean_at:
             values["clean_at"] = self.clean_at
+        if self.dead_bytes:
+            values["dead_bytes"] = self.dead_bytes
         if self.states:
             values["states"] = self.states
         if self.schema:
@@ -185,6 +194,7 @@ class SplitInfo:
             states=values.get("states", ""),
             created_at=values["created_at"],
             clean_at=values.get("clean_at", 0),
+            dead_bytes=values.get("dead_bytes", 0),
             schema=values.get("schema", 0),
             statistics=None if statistics is None else SplitStatistics.from_dict(statistics),
         )

@@ -18,7 +18,7 @@ from tidelog.store.split_info import SplitInfo, SplitStatistics, check_kind
 
 _PLAIN: Final = ("name", "rows", "bytes", "time_min", "time_max", "seq_min", "seq_max", "kind", "created_at")
 """A value for each split."""
-_MAYBE: Final[dict[str, Any]] = {"seq_base": 0, "clean_at": 0, "schema": 0, "states": ""}
+_MAYBE: Final[dict[str, Any]] = {"seq_base": 0, "clean_at": 0, "dead_bytes": 0, "schema": 0, "states": ""}
 """The same, but left out if all splits have this value."""
 _BYTES: Final = ("root", "entry")
 """The bytes of all splits one behind the other in Base64, and how many each one has."""
@@ -65,7 +65,7 @@ def from_columns(columns: Mapping[str, Any]) -> Iterator[SplitInfo]:
     # Spelled out, because a mapping for each of thousands of splits takes as long as the split itself.
     for (
         name, rows, size, time_min, time_max, seq_min, seq_max, kind, created_at,
-        seq_base, clean_at, schema, states, root, entry, boundary, sampled, correlation,
+        seq_base, clean_at, dead_bytes, schema, states, root, entry, boundary, sampled, correlation,
     ) in zip(*plain, *maybe, *contents, *objects, strict=True):  # fmt: skip
         yield SplitInfo(
             name=name,
@@ -83,6 +83,7 @@ def from_columns(columns: Mapping[str, Any]) -> Iterator[SplitInfo]:
             states=states,
             created_at=created_at,
             clean_at=clean_at,
+            dead_bytes=dead_bytes,
             schema=schema,
             statistics=None if sampled is None else SplitStatistics(sampled, tuple(correlation)),
         )

@@ -19,8 +19,9 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import ClosedError, ConflictError, InputError, StorageError
 from tidelog.model.rows import Row
 from tidelog.storage.media import Lock
+from tidelog.store.compactionplan import Policy
 from tidelog.store.entrytests import tree_numbers
-from tidelog.store.latemerging import merge_late
+from tidelog.store.latemerging import is_much, merge_late
 from tidelog.store.lateness import LateCounters
 from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, closed_tree
@@ -64,6 +65,8 @@ class Tail:
         self._closed = False
         self._failing = _Failing()
         self._view: TailView | None = None
+        self._seen = self._settled = (-1, -1)
+        """What had come when it was asked the last time whether all is quiet, and when everything was settled."""
         self._numbers = TailNumbers(manifests)
         self._splits = TailSplits(site, manifests, on_new=self._name_splits, on_many=self._close_finished)
         self._rows = TailRows(site, self._splits, self._numbers)
@@ -122,7 +125,10 @@ class Tail:
                 resources.callback(self._close_files)
                 if self._failing.error is None:
                     self._rows.take_waiting()  # which counts those that are late
-                    self._flush()
+                    if is_much(self._rows.bytes, self._site.options):
+                        self._settle()
+                    else:
+                        self._flush()
                     self._log.save_counters()
                     self._refuse_removed()
 
@@ -376,6 +382,57 @@ class Tail:
                 f"{lock_path(self._site.directory)} of a stream that is being written was removed, perhaps with the "
                 "whole stream; events appended here are not kept: restore the stream, or create it again"
             )
+
+    # -- putting in order -----------------------------------------------------------------------------------------
+
+    def settle(self, policy: Policy | None = None) -> None:
+        """Flush, and have all rows in splits but for the last ones, fewer than a leaf's: the journal is short then.
+
+        Late rows are merged where they belong, and become a split where that costs too much. With a ``policy`` the open
+        split is closed if that says that it is to be written anew, or to be merged with others.
+        """
+        with self._mutex:
+            self.check_open()
+            with self._failing:
+                self._settle()
+                if policy is not None and self._splits.is_worn(policy):
+                    self._splits.finish()
+                    self._close_finished()
+
+    def settle_if_due(self, policy: Policy, *, now: bool = False) -> bool:
+        """:meth:`settle` if enough waits for it, and if nothing has come since this was asked before, unless ``now``.
+
+        If rows come, but none too late for a place in memory, those that do wait for that go on. Says whether it was.
+        """
+        with self._mutex:
+            if self._closed or self._failing.error is not None or not self._lock.held:
+                return False
+            counters, options = self._rows.counters, self._site.options
+            before, self._seen = self._seen, (counters.rows - counters.placed, self._numbers.next)
+            is_quiet = now or self._seen == before
+            if is_quiet and self._seen != self._settled:
+                if is_much(self._rows.bytes, options) or self._splits.is_worn(policy):
+                    self.settle(policy)
+                    self._settled = self._seen
+                    return True
+            elif self._seen[0] == before[0] and is_much(self._late.bytes, options):
+                with self._failing:
+                    self._settle(seals=False)
+                return True
+            return False
+
+    def _settle(self, *, seals: bool = True) -> None:
+        self._flush()  # what must survive whole is whole from here on
+        self._view = None
+        if seals:
+            self._rows.seal_leaves()
+        if not self._late.is_empty:
+            self._rows.counters.merged += merge_late(self._late, self._splits, self._site.options, now=True)
+        self._log.flush()
+        self._close_finished()
+        self._spill_late()
+        if self._log.is_changed:
+            self._log.begin_anew()
 
     # -- reading --------------------------------------------------------------------------------------------------
 

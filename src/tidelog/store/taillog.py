@@ -55,6 +55,8 @@ class TailLog:
         """Counters as the journal has them."""
         self._journaled = 0
         """The rows of smaller numbers are in the journal or in splits."""
+        self._base_rows = 0
+        """How many rows the base of the journal has."""
         self._published = 0
         """How many records of the journal others may see."""
         self._publisher = Publisher(site.medium, published_path(site.directory))
@@ -67,6 +69,7 @@ class TailLog:
         self.shares = state.shares
         self.newest = state.newest
         self._journaled = self._numbers.next
+        self._base_rows = self._rows.rows
         self._journal = TailJournal(
             self._site.medium,
             tail_path(self._site.directory),
@@ -194,11 +197,23 @@ class TailLog:
 
     @property
     def is_long(self) -> bool:
-        """Whether a new journal is worth the work of writing its base, with all rows in memory."""
-        return self._journal.bytes >= max(self._site.options.journal_bytes, 2 * self._journal.base_bytes)
+        """Whether a new journal is worth the work of writing its base, with all rows in memory.
+
+        It is if half of what the journal has is not needed any more, or half of the rows that its base has.
+        """
+        length = self._journal.bytes
+        return length >= self._site.options.journal_bytes and (
+            length >= 2 * self._journal.base_bytes or 2 * self._rows.rows < self._base_rows
+        )
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a new journal would say something else than this one, or say it shorter."""
+        return self._journal.records > 1 or self._rows.rows != self._base_rows
 
     def begin_anew(self, *, with_rows: bool = True) -> None:
         """Replace the journal by one that begins with all rows in memory, or without any."""
+        self._base_rows = self._rows.rows if with_rows else 0
         self._journal.replace(self._head(base=True), self._rows.all() if with_rows else None)
         self.publish()
         self._journal.remove_older()

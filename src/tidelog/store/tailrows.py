@@ -188,6 +188,14 @@ class TailRows:
             self._seal(self._fresh.take_to_encode(count))
         self._kept = (self._fresh.rows, self._fresh.bytes) if waits else (0, 0)
 
+    def seal_leaves(self) -> None:
+        """Seal all rows but those of the late queue, in whole leaves: fewer than one's stay."""
+        self.take_waiting()
+        count = self._fresh.rows - self._fresh.rows % self._leaf
+        if count:
+            self._seal(self._fresh.take_to_encode(count))
+        self._kept = (0, 0)
+
     def seal_all(self) -> None:
         """Seal all rows but those of the late queue."""
         self.take_waiting()
@@ -269,3 +277,13 @@ class TailRows:
         self.take_waiting()
         parts = [*self._fresh.since(number), *self.late.since(number)]
         return message_of(concatenated(parts, self._stored)) if parts else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are in memory."""
+        return self._waiting.rows + self._fresh.rows + self.late.rows
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory they take, but for those that have just come."""
+        return self._fresh.bytes + self.late.bytes

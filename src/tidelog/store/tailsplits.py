@@ -14,6 +14,7 @@ from tidelog.model.errors import StorageError
 from tidelog.model.interval import Interval
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.storage.ordered import AnyRows
+from tidelog.store.compactionplan import Policy
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.opensplit import OpenSplit, Site, renewed
@@ -62,6 +63,11 @@ class TailSplits:
     def readers(self) -> list[TreeReader]:
         """The trees of all splits that have rows, as they are now, durable or not."""
         return [split.reader() for split in self._splits if split.rows]
+
+    @property
+    def rows(self) -> int:
+        """How many rows they have."""
+        return sum(split.rows for split in self._splits)
 
     @property
     def has_finished(self) -> bool:
@@ -118,6 +124,24 @@ class TailSplits:
         """Let the open split, if there is one with rows, take no more rows."""
         if self._is_last_open and self._splits[-1].rows:
             self._finish()
+
+    def is_worn(self, policy: Policy) -> bool:
+        """Whether the open split is to be closed, so that it can be written anew.
+
+        It is if late rows have left much dead behind in it, or if so much of closed splits lies over it that these are
+        to be merged with it.
+        """
+        if not self._is_last_open or not self._splits[-1].rows:
+            return False
+        split = self._splits[-1]
+        if policy.is_worn(split.bytes, split.dead_bytes):
+            return True
+        over = [
+            info.bytes
+            for info in self._manifests.load().splits.values()
+            if info.kind != "reduced" and info.time_max > split.first_time and info.time_min < (split.last_time or 0)
+        ]
+        return bool(over) and sum(over) >= policy.share * split.bytes
 
     def finish_all(self) -> None:
         """No split takes more rows, not even one without any: :meth:`close_finished` leaves none."""
