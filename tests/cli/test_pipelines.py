@@ -118,3 +118,46 @@ sys.exit(main(["pipeline", "run", {str(file)!r}]))
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "out: 7 rows in 2 batches, 7 rows/s, 1.0 s in all\n")
     assert err.splitlines()[-1] == "stopped; the next run goes on from here"
+
+
+SPARK_THAT_TALKS = """\
+import logging, os, subprocess, sys, time, warnings
+import tidelog.spark.pipeline.runner as runner
+from tidelog.spark import pipeline
+class Session:
+    def __init__(self):
+        # What Java and Spark do: they greet, and go on talking as long as they live.
+        os.write(2, b"WARNING: Using incubator modules\\n")
+        self.java = subprocess.Popen(["sh", "-c", "echo greetings; read x; echo still here >&2; echo over"], stdin=subprocess.PIPE)
+        if "--master" in sys.argv: raise RuntimeError("no such master")
+    def stop(self):
+        self.java.communicate(b"\\n")
+def run(given, *, session, once, watch, stop):
+    warnings.warn("pandas is too new")
+    logging.getLogger("tidelog.pipeline").warning("everything will be read again")
+    watch([pipeline.Progress(sink="out", rows_read=5, batches=1)])
+    logging.getLogger("tidelog").error("an error is heard")
+    return runner.Outcome((pipeline.Progress(sink="out", rows_read=7, batches=2, busy_seconds=1.0),), 1.0, stop is None)
+runner.start_session = lambda given: Session()
+runner.run = run
+from tidelog.cli import main
+sys.exit(main(["pipeline", "run", *sys.argv[1:]]))
+"""  # noqa: E501
+
+
+def test_quiet_is_quiet(file: Path) -> None:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", SPARK_THAT_TALKS, str(file), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    loud = run("--once", "--metrics", 0)
+    assert loud.returncode == 0, loud.stderr
+    for text in ("incubator", "still here", "metrics: http", "pandas is too new", "everything will be read again"):
+        assert text in loud.stderr
+    assert "greetings\nover\nout: 7 rows" in loud.stdout
+    quiet = run("--once", "--metrics", 0, "--quiet")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "an error is heard\n")
+    failed = run("--quiet", "--master", "local[3]")
+    assert failed.returncode == 1
+    assert "incubator" in failed.stderr, "why Spark did not start may be among it"
+    assert "no such master" in failed.stderr

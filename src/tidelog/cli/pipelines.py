@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +21,9 @@ from tidelog.cli.pipelineview import PipelineView, summary
 from tidelog.model.errors import ExistsError
 
 if TYPE_CHECKING:
-    from tidelog.spark.pipeline import Progress
+    from pyspark.sql import SparkSession
+
+    from tidelog.spark.pipeline import Pipeline, Progress
 
 TERMINATED: Final = 143
 """What the shell reports for a program that SIGTERM has ended."""
@@ -52,19 +56,20 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
     batch at work.
     """
     from tidelog.spark import pipeline
-    from tidelog.spark.pipeline.runner import start_session
 
     given = pipeline.load(file)
     if master is not None:
         given = dataclasses.replace(given, master=master)
     pipeline.check(given)
     with ExitStack() as stack:
+        if quiet:
+            stack.enter_context(_silence())
         server = None
         if metrics is not None:
             from tidelog.spark.pipeline.metrics import MetricsServer
 
             server = stack.enter_context(MetricsServer(given.name, metrics))
-            typer.echo(f"metrics: {server.address}", err=True)
+            _tell(f"metrics: {server.address}", quiet)
         view = stack.enter_context(PipelineView(given.name, enabled=not quiet))
 
         def watch(sinks: Sequence[Progress]) -> None:
@@ -72,22 +77,57 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
             if server is not None:
                 server.show(sinks)
 
-        session = start_session(given)
+        session = _start(given, quiet)
         stack.callback(session.stop)
         # Only now: Spark has taken the signal of Ctrl-C for itself when it started.
-        stop = stack.enter_context(_signals())
+        stop = stack.enter_context(_signals(quiet))
         outcome = pipeline.run(given, session=session, once=once, watch=watch, stop=stop.event)
     if not quiet:
         typer.echo(summary(outcome.sinks, outcome.seconds))
     if outcome.was_stopped:
-        typer.echo("stopped; the next run goes on from here", err=True)
+        _tell("stopped; the next run goes on from here", quiet)
         raise typer.Exit(TERMINATED if stop.came == signal.SIGTERM else INTERRUPTED)
+
+
+def _start(given: Pipeline, quiet: bool) -> SparkSession:
+    """The session; with ``quiet``, nothing is heard of it, unless it does not start."""
+    from tidelog.spark.muffling import Muffled
+    from tidelog.spark.pipeline.runner import start_session
+
+    if not quiet:
+        return start_session(given)
+    muffled = Muffled()
+    try:
+        with muffled:
+            return start_session(given)
+    except BaseException:
+        sys.stderr.write(muffled.text())
+        raise
+
+
+def _tell(text: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(text, err=True)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without warnings, of Python's and in the log; errors are heard."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 class _Stop:
     """Set by the first signal; the second one interrupts."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
         self.event = threading.Event()
         self.came: int | None = None
 
@@ -95,14 +135,15 @@ class _Stop:
         if self.came is not None:
             raise KeyboardInterrupt
         self.came = number
-        sys.stderr.write("\nstopping when the batch at work is done; once more to stop at once\n")
+        if not self._quiet:
+            sys.stderr.write("\nstopping when the batch at work is done; once more to stop at once\n")
         self.event.set()
 
 
 @contextmanager
-def _signals() -> Iterator[_Stop]:
+def _signals(quiet: bool) -> Iterator[_Stop]:
     """SIGINT and SIGTERM as a wish to stop."""
-    stop = _Stop()
+    stop = _Stop(quiet)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

@@ -208,11 +208,15 @@ def _stored_type(field: spark.StructField) -> pa.DataType:
     found = _STORED.get(type_)
     if found is not None:
         return found
-    advice = next((text for kind, text in _ADVICE if isinstance(type_, kind)), "cast it to one of these")
     raise SchemaError(
         f"column {field.name!r} has the Spark type {type_.simpleString()}, which no stream can hold; expected a "
-        f"boolean, a number, a string, binary, a date or a timestamp. Instead, {advice}"
+        f"boolean, a number, a string, binary, a date or a timestamp. Instead, {advice(type(type_))}"
     )
+
+
+def advice(kind: type[spark.DataType]) -> str:
+    """What to do with values of a type that no stream can hold."""
+    return next((text for each, text in _ADVICE if issubclass(kind, each)), "cast it to one of these")
 
 
 class ToSpark:

@@ -13,6 +13,7 @@ import pytest
 import tidelog
 from tidelog.spark import pipeline as pl
 from tidelog.spark.pipeline import checkpoint
+from tidelog.spark.pipeline.explaining import explain
 
 
 def recorded(good: pl.Pipeline) -> None:
@@ -117,3 +118,24 @@ def test_a_pipeline_runs_once_at_a_time(good: pl.Pipeline, folder: Path) -> None
         assert "another process is running pipeline 'trades'" in answers.get(timeout=60)
         process.join()
     recorded(good)
+
+
+def test_a_sink_that_was_renamed_is_warned_of(good: pl.Pipeline, folder: Path) -> None:
+    assert pl.check(good).warnings == ()
+    recorded(good)
+    assert pl.check(good).warnings == ()
+    renamed = with_sink(good, name="deals")
+    (warning,) = pl.check(renamed).warnings
+    assert warning.startswith("sink 'deals' has no checkpoint yet: everything that is there will be read again")
+    assert f"mv {folder}/state/sinks/trades {folder}/state/sinks/deals" in warning
+    assert f"warning: {warning}" in explain(pl.check(renamed))
+    (folder / "state/sinks/trades").rename(folder / "state/sinks/deals")
+    assert pl.check(renamed).warnings == ()
+
+
+def test_a_sink_that_begins_elsewhere_is_a_new_one(good: pl.Pipeline, folder: Path) -> None:
+    recorded(good)
+    elsewhere = with_sink(good, name="deals", stream="deals")
+    assert pl.check(elsewhere).warnings == ()
+    beside = replace(good, sinks=[*good.sinks, replace(good.sinks[0], name="deals")])
+    assert pl.check(beside).warnings == (), "the other one is still there"

@@ -20,10 +20,11 @@ from tidelog.spark.pipeline.plans import Plan, SinkPlan
 from tidelog.spark.pipeline.positions import KeyPath
 from tidelog.spark.pipeline.problems import PipelineError, Problem
 from tidelog.spark.pipeline.relations import Relation
-from tidelog.spark.pipeline.sinks import check_sink
+from tidelog.spark.pipeline.sinks import check_shared, check_sink
 from tidelog.spark.pipeline.sources import check_source
 from tidelog.spark.pipeline.sql import Sql
-from tidelog.spark.pipeline.steps import Reference, Step, StepError
+from tidelog.spark.pipeline.steps import Deduplicate, Reference, Step, StepError
+from tidelog.spark.pipeline.streaming import COMPLETE
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|(spark|k8s|sc)://.+|yarn")
@@ -40,7 +41,8 @@ def check(pipeline: Pipeline) -> Plan:
     if found.problems:
         raise PipelineError(located(pipeline, found.problems))
     notes = [f"{name!r} is read by nothing" for name in found.relations if name not in found.used]
-    return Plan(pipeline, found.relations, tuple(found.plans), tuple(notes))
+    warnings = checkpoint.forsaken(pipeline, found.plans)
+    return Plan(pipeline, found.relations, tuple(found.plans), tuple(notes), tuple(warnings))
 
 
 class _Check:
@@ -69,8 +71,10 @@ class _Check:
             )
         for source in pipeline.sources:
             path: KeyPath = ("sources", source.name)
-            self._name(path, source.name)
-            self.relations[source.name] = check_source(pipeline, source, lambda *told, at=path: self._told(at, *told))
+            is_free = self._name(path, source.name)
+            relation = check_source(pipeline, source, lambda *told, at=path: self._told(at, *told))
+            if is_free:
+                self.relations[source.name] = relation
         for index, step in enumerate(pipeline.steps):
             self._step(step, ("steps", index))
         for sink in pipeline.sinks:
@@ -86,12 +90,15 @@ class _Check:
     def _told(self, at: KeyPath, field: tuple[str, ...], message: str) -> None:
         self.add((*at, *field), message)
 
-    def _name(self, path: KeyPath, name: str) -> None:
+    def _name(self, path: KeyPath, name: str) -> bool:
+        """Complain about a name; False if another source or step has it, which then is the one that it means."""
         where = path if path[0] == "sources" else (*path, "name")
         if not _NAME.fullmatch(name):
             self.add(where, f"{name!r} cannot be the name of a table; expected letters, digits and _, such as 'trades'")
         if name.lower() in {each.lower() for each in self.relations}:
             self.add(where, f"there are two sources or steps called {name!r}; give each a name of its own")
+            return False
+        return True
 
     def _trigger(self, path: KeyPath, text: str) -> None:
         try:
@@ -101,38 +108,47 @@ class _Check:
             self.add(path, f"{error}; or 'once', to read what there is and end")
 
     def _step(self, step: Step, path: KeyPath) -> None:
-        self._name(path, step.name)
+        """Look at a step. It can read only what is known by then, so that nothing reads itself, by whatever detour."""
+        is_free = self._name(path, step.name)
         inputs: dict[str, Relation] = {}
+        relation: Relation | None = None
+        read: tuple[str, ...] = ()
         try:
             references = step.references()
             for each in references:
-                found = self._find(each, path)
+                found = self._find(each, path, None if is_free else step.name)
                 if found is not None:
                     inputs[each.name] = found
-            self.read_by[step.name] = tuple(self._spelt(name) for name in inputs)
-            known = len(inputs) == len(references)
-            columns = step.columns(inputs) if known else None
-            delays = [each.delay for each in inputs.values() if each.delay is not None]
-            is_streaming = any(each.is_streaming for each in inputs.values())
-            self.relations[step.name] = (
-                Relation(columns, is_streaming, max(delays, default=None)) if known else _half_known(inputs)
-            )
+            read = tuple(self._spelt(name) for name in inputs)
+            if len(inputs) == len(references):
+                columns = step.columns(inputs)
+                delays = [each.delay for each in inputs.values() if each.delay is not None]
+                is_streaming = any(each.is_streaming for each in inputs.values())
+                relation = Relation(columns, is_streaming, max(delays, default=None))
         except StepError as error:
             for fault in error.faults:
                 self.add((*path, fault.field), fault.message, fault.offset)
-            self.relations[step.name] = _half_known(inputs)
-            self.read_by.setdefault(step.name, ())
+        if is_free:
+            self.relations[step.name] = _half_known(inputs) if relation is None else relation
+            self.read_by[step.name] = read
 
     def _spelt(self, name: str) -> str:
         return next((each for each in self.relations if each.lower() == name.lower()), name)
 
-    def _find(self, reference: Reference, path: KeyPath) -> Relation | None:
+    def _find(self, reference: Reference, path: KeyPath, doubled: str | None = None) -> Relation | None:
+        """What is meant by a name. ``doubled`` is that of a step which something else has, told already."""
         name = self._spelt(reference.name)
         self.used.add(name)
         if name in self.relations:
-            return self.relations[name]
+            return None if name.lower() == str(doubled).lower() else self.relations[name]
         later = [step.name for step in self.pipeline.steps if step.name.lower() == name.lower()]
         hint = "that step comes later; move it up" if later else did_you_mean(name, self.relations)
+        if (
+            path[0] == "steps"
+            and isinstance(path[1], int)
+            and self.pipeline.steps[path[1]].name.lower() == name.lower()
+        ):
+            hint = f"the step itself is called so, and cannot read what it makes; {did_you_mean('', self.relations)}"
         self.add((*path, reference.field), f"there is no source and no earlier step {name!r}; {hint}", reference.offset)
         return None
 
@@ -153,17 +169,40 @@ class _Check:
                 f"{sink.input!r} groups or joins rows that keep arriving, and no source has a watermark that says when "
                 "a result is final; give one a watermark",
             )
+        if relation.is_streaming:
+            self._unsupported(sink, path, steps)
         inputs = self._sources_of(self._spelt(sink.input))
         names = tuple(step.name for step in steps)
         self.plans.append(SinkPlan(sink, relation, inputs, names, tuple(states)))
 
-    def _state(self, step: Step) -> str | None:
-        inputs = {
+    def _inputs(self, step: Step) -> dict[str, Relation]:
+        """What a step reads, as far as it is there."""
+        return {
             each.name: self.relations[self._spelt(each.name)]
             for each in (step.references() if self.read_by[step.name] else [])
             if self._spelt(each.name) in self.relations
         }
+
+    def _state(self, step: Step) -> str | None:
+        inputs = self._inputs(step)
         return step.state(inputs) if inputs else None
+
+    def _unsupported(self, sink: Sink, path: KeyPath, steps: list[Step]) -> None:
+        """What Spark cannot do with rows that keep arriving, in the steps that lead to a sink."""
+        mode = sink.mode or "append"
+        for step in steps:
+            at = ("steps", self.pipeline.steps.index(step))
+            inputs = self._inputs(step)
+            for fault in step.unsupported(inputs, mode) if inputs else ():
+                problem = Problem((*at, fault.field), fault.message, fault.offset)
+                if problem not in self.problems:  # another sink takes the step, too
+                    self.problems.append(problem)
+        is_known = all(isinstance(step, Sql | Deduplicate) for step in steps)
+        if mode == COMPLETE and is_known and not any(isinstance(step, Sql) and step.gathers() for step in steps):
+            self.add(
+                (*path, "mode"),
+                f"found {mode!r}, which writes all results anew, and no step before it groups; leave 'mode' out",
+            )
 
     def _steps_of(self, name: str) -> list[Step]:
         """The steps that lead to a source or step, in the order of the pipeline."""
@@ -183,7 +222,8 @@ class _Check:
         return tuple(dict.fromkeys(found))
 
     def _doubles(self) -> None:
-        """Two sinks may write one stream, but not the same directory of files."""
+        """Two sinks may write one stream, if they agree on it, but not the same directory of files."""
+        check_shared(self.pipeline, self.plans, self.add)
         taken: dict[str, str] = {}
         for sink in self.pipeline.sinks:
             if sink.path is None or sink.stream is not None:

@@ -74,6 +74,32 @@ def changes(pipeline: Pipeline, plans: Sequence[SinkPlan]) -> list[tuple[KeyPath
     return found
 
 
+def forsaken(pipeline: Pipeline, plans: Sequence[SinkPlan]) -> list[str]:
+    """What sinks that are no longer there have left, and what that means for sinks that begin.
+
+    A checkpoint belongs to the name of its sink: one that was renamed begins anew.
+    """
+    place = pipeline.place(pipeline.checkpoint)
+    record = None if is_address(place) or not os.path.isdir(place) else _read(Path(place))
+    if record is None:
+        return []
+    named = {sink.name for sink in pipeline.sinks}
+    left = {name: before for name, before in record["sinks"].items() if name not in named and _is_begun(place, name)}
+    found = []
+    for plan in plans:
+        name, now = plan.sink.name, _identity(pipeline, plan)
+        if _is_begun(place, name) or not plan.relation.is_streaming:
+            continue
+        for other, before in left.items():
+            if before["sink"] == now["sink"] and before["sources"] and set(before["sources"]) <= set(now["sources"]):
+                found.append(
+                    f"sink {name!r} has no checkpoint yet: everything that is there will be read again, and written to "
+                    f"{now['sink']} again, which sink {other!r}, no longer there, has written. If it was renamed, stop "
+                    f"the pipeline and run `mv {place}/sinks/{other} {place}/sinks/{name}`, so that it goes on"
+                )
+    return found
+
+
 def _is_begun(place: str, sink: str) -> bool:
     """Whether there is something in a checkpoint that belongs to a sink: of a query, or of jobs."""
     return os.path.isdir(f"{place}/sinks/{sink}") or os.path.isfile(f"{place}/jobs/{sink}.json")

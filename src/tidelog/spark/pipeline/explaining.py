@@ -24,6 +24,7 @@ def explain(plan: Plan) -> str:
     for each in plan.sinks:
         lines += ["", f"sink {each.sink.name}: {_sink(plan, each.sink)}", *(f"    {line}" for line in _run(plan, each))]
     lines += [f"\nnote: {note}" for note in plan.notes]
+    lines += [f"\nwarning: {warning}" for warning in plan.warnings]
     return "\n".join(lines)
 
 

@@ -33,3 +33,5 @@ class Plan:
     sinks: tuple[SinkPlan, ...]
     notes: tuple[str, ...]
     """What is odd, and no mistake."""
+    warnings: tuple[str, ...] = ()
+    """What is no mistake, and will cost if it was not meant."""

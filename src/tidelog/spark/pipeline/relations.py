@@ -123,26 +123,60 @@ def misfit(found: exp.DataType, stored: pa.DataType, ns: NsRule = "long") -> str
         wanted = _built(spark_type(stored, ns).simpleString())
     except (SchemaError, KeyError):
         return None
-    families = _family(found), _family(wanted)
+    families = family(found), family(wanted)
     if None in families or families[0] == families[1] or families == ("number", "time"):
         return None
     return f"{type_text(found)} cannot become {type_text(wanted)}"
 
 
-def _family(type_: exp.DataType) -> str | None:
+def unlike(one: str | None, other: str | None) -> bool:
+    """Whether values of two families cannot become one type, as in a UNION; None stands for what is not known."""
+    if one is None or other is None or one == other:
+        return False
+    return "text" not in (one, other) or {one, other} & {"array", "map", "struct", "interval"} != set()
+
+
+def unstorable(type_: exp.DataType) -> str | None:
+    """Why values of a type cannot be in a stream, and what to do; None if they can, or if that is not known."""
+    from pyspark.sql import types as spark
+
+    from tidelog.spark.types import advice
+
+    kinds = {
+        "array": spark.ArrayType,
+        "map": spark.MapType,
+        "struct": spark.StructType,
+        "interval": spark.DayTimeIntervalType,
+        "variant": spark.VariantType,
+        "time of day": spark.TimeType,
+    }
+    kind = kinds.get(_UNSTORED.get(type_.this) or family(type_) or "")
+    return None if kind is None else f"{type_text(type_)}, which no stream can hold; {advice(kind)}"
+
+
+def family(type_: exp.DataType) -> str | None:
+    """What kind of values a type has; None if that is not known."""
     if type_.this in exp.DataType.NUMERIC_TYPES:
         return "number"
     if type_.this in exp.DataType.TEXT_TYPES:
         return "text"
     if is_time(type_) or type_.this in exp.DataType.TEMPORAL_TYPES:
         return "time"
-    return {
-        exp.DataType.Type.BOOLEAN: "boolean",
-        exp.DataType.Type.BINARY: "binary",
-        exp.DataType.Type.ARRAY: "nested",
-        exp.DataType.Type.MAP: "nested",
-        exp.DataType.Type.STRUCT: "nested",
-    }.get(type_.this)
+    if type_.this in _INTERVALS:
+        return "interval"
+    return _FAMILIES.get(type_.this)
+
+
+_FAMILIES: Final = {
+    exp.DataType.Type.BOOLEAN: "boolean",
+    exp.DataType.Type.BINARY: "binary",
+    exp.DataType.Type.ARRAY: "array",
+    exp.DataType.Type.LIST: "array",
+    exp.DataType.Type.MAP: "map",
+    exp.DataType.Type.STRUCT: "struct",
+}
+_INTERVALS: Final = frozenset(each for each in exp.DataType.Type if each.name.startswith("INTERVAL"))
+_UNSTORED: Final = {exp.DataType.Type.VARIANT: "variant", exp.DataType.Type.TIME: "time of day"}
 
 
 def _built(text: str) -> exp.DataType:

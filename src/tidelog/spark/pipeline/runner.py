@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,8 @@ Watch: TypeAlias = Callable[[Sequence[Progress]], None]
 """Is shown how far the sinks have come, twice a second."""
 
 POLL_SECONDS: Final = 0.5
+
+_log = logging.getLogger("tidelog.pipeline")
 
 
 class PipelineFailedError(TidelogError, RuntimeError):
@@ -71,10 +74,13 @@ def run(
     the batches at work are finished; an exception out of ``watch``, or an interrupt, ends them at once, which loses
     nothing: they are run again by the next run.
 
-    Raises :class:`PipelineError` before anything is started, :class:`LockedError` if the pipeline is running already,
-    :class:`PipelineFailedError` or the error of tidelog that a query failed with.
+    What :func:`check` warns of is logged. Raises :class:`PipelineError` before anything is started,
+    :class:`LockedError` if the pipeline is running already, :class:`PipelineFailedError` or the error of tidelog that a
+    query failed with.
     """
     plan = check(pipeline)
+    for warning in plan.warnings:
+        _log.warning("%s", warning)
     began = time.monotonic()
     over = threading.Event() if stop is None else stop
     with checkpoint.held(pipeline, plan.sinks), _own_session(pipeline, session) as own:

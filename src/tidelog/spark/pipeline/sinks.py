@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, TidelogError, TimeError, did_you_mean
+from tidelog.spark.pipeline.formats import FILES, unknown_options
 from tidelog.spark.pipeline.objects import TIDELOG, Pipeline, Sink
 from tidelog.spark.pipeline.places import unreadable, unwritable
-from tidelog.spark.pipeline.relations import Columns, Relation, folded, is_time, misfit, type_text
-from tidelog.spark.pipeline.sources import FILES, Tell, check_format, texts
+from tidelog.spark.pipeline.plans import SinkPlan
+from tidelog.spark.pipeline.relations import (
+    Columns,
+    Relation,
+    family,
+    folded,
+    is_time,
+    misfit,
+    type_text,
+    unstorable,
+)
+from tidelog.spark.pipeline.sources import Tell, check_format, texts
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -27,6 +39,8 @@ _STREAM_KEYS: Final = ("stream", "time", "stream_options")
 def check_sink(pipeline: Pipeline, sink: Sink, relation: Relation, tell: Tell) -> None:
     """Tell what is wrong with a sink for rows of a relation."""
     check_format(pipeline, sink.format, tell)
+    for option, message in unknown_options(sink.format, sink.options, reads=False):
+        tell(("options", option), message)
     modes = STREAMING_MODES if relation.is_streaming else BATCH_MODES
     if sink.mode is not None and sink.mode not in modes:
         rows = "rows that keep arriving" if relation.is_streaming else "rows of sources that are no streams"
@@ -166,6 +180,9 @@ def _check_new(sink: Sink, relation: Relation, options: StreamOptions | None, te
         return
     if relation.columns is None:
         return
+    for name, type_ in relation.columns.items():
+        if (why := unstorable(type_)) is not None:
+            tell(("input",), f"column {name!r} of {sink.input!r} is {why}")
     own = folded(relation.columns).get(sink.time.lower())
     if own is None:
         tell(("time",), f"{sink.input!r} has no column {sink.time!r}; {did_you_mean(sink.time, relation.columns)}")
@@ -205,6 +222,43 @@ def _check_existing(sink: Sink, relation: Relation, existing: Any, options: Stre
         if not field.nullable and field.name.lower() not in brought:
             what = "its time" if field.name == schema.time else "which has no nulls"
             tell(("input",), f"{sink.input!r} lacks column {field.name!r} of stream {sink.stream!r}, {what}")
+
+
+def check_shared(pipeline: Pipeline, plans: Sequence[SinkPlan], tell: Tell) -> None:
+    """Tell of sinks that do not agree on a stream which the first of them creates."""
+    makers: dict[tuple[str, str], SinkPlan] = {}
+    for plan in plans:
+        sink = plan.sink
+        if sink.format != TIDELOG or sink.path is None or sink.stream is None:
+            continue
+        place = pipeline.place(sink.path)
+        maker = makers.setdefault((place, sink.stream), plan)
+        if maker is not plan and _existing(place, sink, lambda *_: None) is None:
+            _check_alike(maker, plan, tell)
+
+
+def _check_alike(maker: SinkPlan, plan: SinkPlan, tell: Tell) -> None:
+    """Whether rows of a sink fit the stream that another one makes."""
+    first, sink = maker.sink, plan.sink
+    who = f"sink {first.name!r} creates stream {sink.stream!r}"
+    if None not in (first.time, sink.time) and first.time != sink.time:
+        tell(("sinks", sink.name, "time"), f"{who} with the time column {first.time!r}; say the same")
+    if first.stream_options != sink.stream_options and sink.stream_options:
+        tell(("sinks", sink.name, "stream_options"), f"{who} with other options; say the same, or leave them out")
+    made, brought = maker.relation.columns, plan.relation.columns
+    if made is None or brought is None:
+        return
+    at = ("sinks", sink.name, "input")
+    own = folded(made)
+    for name, type_ in brought.items():
+        if name.lower() not in own:
+            columns = ", ".join(made)
+            tell(at, f"{who} with the columns {columns}, and {sink.input!r} has {name!r}; select the same in both")
+        elif None not in (kinds := {family(type_), family(made[own[name.lower()]])}) and len(kinds) > 1:
+            types = f"{type_text(made[own[name.lower()]])}, and in {sink.input!r} it is {type_text(type_)}"
+            tell(at, f"{who} with a column {name!r} of type {types}; make them one type by CAST")
+    if first.time is not None and first.time.lower() not in folded(brought):
+        tell(at, f"{who} with the time column {first.time!r}, which {sink.input!r} lacks; select it")
 
 
 def _times(columns: Columns | None) -> str:

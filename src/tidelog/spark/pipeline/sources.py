@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, TidelogError, TimeError, did_you_mean
+from tidelog.spark.pipeline.formats import BUILT_IN, FILES, unknown_options
 from tidelog.spark.pipeline.objects import TIDELOG, Pipeline, Scalar, Source
 from tidelog.spark.pipeline.places import files_below, header_of, is_address, unreadable
 from tidelog.spark.pipeline.relations import (
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 Tell: TypeAlias = Callable[[tuple[str, ...], str], None]
 """Is told what is wrong: which key, and why."""
 
-FILES: Final = ("csv", "json", "parquet", "orc", "text", "xml")
-"""Formats of files that Spark brings along."""
-BUILT_IN: Final = (*FILES, TIDELOG, "rate", "rate-micro-batch", "socket", "jdbc", "console", "noop", "memory")
 _SELF_DESCRIBING: Final = ("parquet", "orc", "text")
 
 
@@ -53,6 +51,8 @@ def check_format(pipeline: Pipeline, format: str, tell: Tell) -> None:
 def check_source(pipeline: Pipeline, source: Source, tell: Tell) -> Relation:
     """What is known of a source; ``tell`` hears what is wrong with it."""
     check_format(pipeline, source.format, tell)
+    for option, message in unknown_options(source.format, source.options, reads=True):
+        tell(("options", option), message)
     columns = _declared(source, tell)
     if source.format == TIDELOG:
         columns = _stream_columns(pipeline, source, tell)

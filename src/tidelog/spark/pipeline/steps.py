@@ -69,6 +69,10 @@ class Step(ABC):
         """What its state in a checkpoint depends on, as text; None if it keeps none. Such a step cannot change."""
         return None
 
+    def unsupported(self, inputs: Mapping[str, Relation], mode: str) -> Sequence[Fault]:
+        """What a streaming query that takes this step cannot do in an output mode, as far as that is known."""
+        return ()
+
 
 _S = TypeVar("_S", bound=type[Step])
 _kinds: dict[str, type[Step]] = {}
