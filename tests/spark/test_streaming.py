@@ -158,10 +158,12 @@ def test_what_cannot_be_read(
 
 
 def test_offsets_are_small_and_checked() -> None:
-    offset = Offset(SeqSet([(0, 10), (20, 30)]), SeqSet.below(5), -7)
+    offset = Offset("id", SeqSet([(0, 10), (20, 30)]), SeqSet.below(5), -7)
     assert Offset.of(offset.to_json()) == offset
-    assert Offset.of(Offset().to_json()) == Offset()
+    assert Offset.of(Offset("id").to_json()) == Offset("id")
     assert all(isinstance(value, str) for value in offset.to_json().values())
-    for wrong in ({}, {"seen": "no"}, {"seen": "[[5, 3]]"}, {"index": 4}, {"seen": "[]", "before": "1"}):
+    for wrong in ({}, {"seen": "no"}, {"seen": "[[5, 3]]"}, {"seen": "[]", "before": "1"}):
         with pytest.raises(InputError, match="none of a tidelog stream"):
-            Offset.of(wrong)
+            Offset.of({"stream": "id", **wrong})
+    with pytest.raises(InputError, match="none of a tidelog stream"):
+        Offset.of({"index": 4})

@@ -1,14 +1,17 @@
 """Streams as sources of Structured Streaming: every row once, however late it comes and whoever wrote it.
 
-An offset is the set of sequence numbers that have been seen. The rows between two offsets are those whose numbers are
-in the second and not in the first; a number that was passed over never turns up later (docs/design/004-spark.md).
+An offset is the set of sequence numbers that have been seen of a stream. The rows between two offsets are those whose
+numbers are in the second and not in the first; a number that was passed over never turns up later
+(docs/design/004-spark.md). Numbers mean nothing in another stream, nor in a store that was put back to what it was
+earlier: so an offset says which stream it is of, and whether all that was seen is still known is looked at.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
@@ -30,6 +34,8 @@ from tidelog.spark.manysource import is_pattern
 from tidelog.spark.options import SourceOptions, as_time
 from tidelog.spark.provider import plainly
 from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader
+from tidelog.store.admission import first_rows
+from tidelog.store.manifest import Deletion
 from tidelog.store.pieces import plan
 from tidelog.store.seqset import EMPTY, SeqSet
 from tidelog.store.snapshot import Snapshot
@@ -37,11 +43,15 @@ from tidelog.store.snapshot import Snapshot
 _TEXT_BYTES: Final = 32
 """What a text is taken to have when rows are limited by their bytes."""
 
+_log = logging.getLogger("tidelog.spark")
+
 
 @dataclass(frozen=True, slots=True)
 class Offset:
     """How far a query has read."""
 
+    stream: str
+    """Which stream, by what stays when it is renamed and no other one ever has."""
     seen: SeqSet = EMPTY
     """The numbers that it has seen, or that do not concern it."""
     skipped: SeqSet = EMPTY
@@ -50,7 +60,7 @@ class Offset:
 
     def to_json(self) -> dict[str, str]:
         """The offset as Spark keeps it."""
-        values = {"seen": json.dumps(self.seen.to_list())}
+        values = {"stream": self.stream, "seen": json.dumps(self.seen.to_list())}
         if self.before is not None:
             values |= {"skipped": json.dumps(self.skipped.to_list()), "before": str(self.before)}
         return values
@@ -58,16 +68,26 @@ class Offset:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Offset:
         """The offset that :meth:`to_json` wrote. Raises :class:`InputError` for anything else."""
+        if "seen" in values and "stream" not in values:
+            raise InputError(
+                f"found the offset {values!r}, which does not say of which stream it is, as those of earlier releases "
+                "did not; start the query with a new checkpoint"
+            )
         try:
-            seen = SeqSet.from_list(json.loads(values["seen"]))
+            stream, seen = str(values["stream"]), SeqSet.from_list(json.loads(values["seen"]))
             if "before" not in values:
-                return cls(seen)
-            return cls(seen, SeqSet.from_list(json.loads(values["skipped"])), int(values["before"]))
+                return cls(stream, seen)
+            return cls(stream, seen, SeqSet.from_list(json.loads(values["skipped"])), int(values["before"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"found the offset {values!r}, which is none of a tidelog stream ({error}); was the checkpoint made by "
                 "a query of another source? Use a new one"
             ) from error
+
+    @property
+    def not_counted(self) -> list[Deletion]:
+        """The rows that do not concern it, as if they were deleted."""
+        return [] if self.before is None or not self.skipped else [Deletion(Interval(None, self.before), self.skipped)]
 
 
 class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -90,7 +110,9 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: SeqSet | None = None
         """What there was when a query that reads what is there, and ends, was started."""
         with Store.open(options.path, read_only=True) as store:
-            schema = store.stream(options.stream).schema
+            stream = store.stream(options.stream)
+            schema = stream.schema
+            self._stream = _identity(stream)
         self._row_bytes = _row_bytes(schema)
         starting = options.starting_offset
         self._start_time = None if starting in ("earliest", "latest") else schema.clock.instant(as_time(starting))
@@ -98,12 +120,12 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  (these names are Spark's)
         """Where a new query starts."""
+        newest = self._newest()
         if self._options.starting_offset == "earliest":
-            return Offset().to_json()
-        visible = self._visible()
+            return replace(newest, seen=EMPTY).to_json()
         if self._start_time is None:
-            return Offset(visible).to_json()
-        return Offset(EMPTY, visible, self._start_time).to_json()
+            return newest.to_json()
+        return Offset(newest.stream, EMPTY, newest.seen, self._start_time).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """How much a batch reads, by the options."""
@@ -116,40 +138,88 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         """How far the next batch can read: all there is, or as much of it as the limit allows."""
-        offset = Offset.of(start)
-        new = (self._visible() if self._last is None else self._last) - offset.seen
+        most = self._most_rows(limit)
+        with Store.open(self._options.path, read_only=True) as store:
+            snapshot = self._open(store).published()
+            offset = self._standing(Offset.of(start), snapshot)
+            new = (snapshot.visible if self._last is None else self._last) - offset.seen
+            if most is not None:
+                wanted = self._batches.interval
+                new = first_rows(snapshot, new, most, wanted.start, wanted.end, offset.not_counted)
+        return replace(offset, seen=offset.seen | new).to_json()
+
+    def _most_rows(self, limit: ReadLimit) -> int | None:
         if isinstance(limit, ReadMaxRows):
-            new = new.first(limit.max_rows)
-        elif isinstance(limit, ReadMaxBytes):
-            new = new.first(max(1, limit.max_bytes // self._row_bytes))
-        elif not isinstance(limit, ReadAllAvailable):
-            raise InputError(f"found the read limit {limit!r}; expected one of rows, of bytes, or none")
-        return Offset(offset.seen | new, offset.skipped, offset.before).to_json()
+            return limit.max_rows
+        if isinstance(limit, ReadMaxBytes):
+            return max(1, limit.max_bytes // self._row_bytes)
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        raise InputError(f"found the read limit {limit!r}; expected one of rows, of bytes, or none")
 
     @plainly
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         """Everything there is, for Spark's account of how far behind a query is."""
-        return Offset(self._visible()).to_json()
+        return self._newest().to_json()
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on only what is there now counts."""
-        self._last = self._visible()
+        self._last = self._newest().seen
 
-    def _visible(self) -> SeqSet:
+    def _newest(self) -> Offset:
         with Store.open(self._options.path, read_only=True) as store:
-            return store.stream(self._options.stream).published().visible
+            return Offset(self._stream, self._open(store).published().visible)
+
+    def _standing(self, offset: Offset, snapshot: Snapshot) -> Offset:
+        """An offset as far as it holds for the stream as it is.
+
+        Raises :class:`NotFoundError` if it is of another stream, or has numbers that this one has not given out; unless
+        rows may be lost: then the query goes on with everything that it cannot have seen.
+        """
+        name = self._options.stream
+        if offset.stream != self._stream:
+            self._lose(f"stream {name!r} is another one than this query has read: it was dropped and created again")
+            return Offset(self._stream)
+        unknown = offset.seen - snapshot.visible
+        if unknown:
+            self._lose(
+                f"stream {name!r} lacks rows that this query has read, those with the sequence numbers {unknown}, as "
+                "if the store was restored from an older backup"
+            )
+            return replace(offset, seen=offset.seen & snapshot.visible)
+        return offset
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise NotFoundError(
+                f"{what}. Start the query with a new checkpoint to read everything anew, or once with "
+                "failOnDataLoss=false to go on with all that it cannot have read"
+            )
+        _log.warning("%s. The query goes on with all that it cannot have read, for failOnDataLoss is false", what)
+
+    def _open(self, store: Store) -> Stream:
+        """The stream. Raises :class:`NotFoundError` if it is no longer the one that the query was planned for."""
+        stream = store.stream(self._options.stream)
+        if _identity(stream) != self._stream:
+            raise NotFoundError(
+                f"stream {self._options.stream!r} was dropped and created again while this query was running; start "
+                "the query with a new checkpoint, or once with failOnDataLoss=false"
+            )
+        return stream
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The rows between two offsets, as disjoint ranges of time of about equal work."""
         first, last = Offset.of(start), Offset.of(end)
-        new = last.seen - first.seen
-        if not new:
+        if first == last:
             return []
         with Store.open(self._options.path, read_only=True) as store:
-            stream = store.stream(self._options.stream)
+            stream = self._open(store)
             snapshot = stream.published(self._batches.version)
+            if self._standing(last, snapshot).stream != last.stream:
+                return []  # what the batch was planned for is gone
+            new = last.seen if first.stream != last.stream else last.seen - first.seen
             self._check_loss(snapshot, new)
             wanted = self._batches.interval
             found = self._planned(snapshot, new - last.skipped, wanted, stream.site.directory)
@@ -185,6 +255,11 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing: nothing is open."""
+
+
+def _identity(stream: Stream) -> str:
+    """What no other stream of the store ever has, and copies of the store have too."""
+    return stream.site.directory.rpartition("/")[2]
 
 
 def _row_bytes(schema: Schema) -> int:

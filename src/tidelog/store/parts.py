@@ -16,6 +16,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.numbering import Numbered
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
 from tidelog.index.tabtree.subtrees import Subtree
@@ -132,6 +133,16 @@ class TreePart:
     ) -> list[Subtree]:
         """What a time range consists of, see :meth:`TreeReader.subtrees`."""
         return self._tree.subtrees(most_rows, start, end, test, counters)
+
+    def numbered(self, node: int | None, counters: ReadCounters) -> Numbered:
+        """The children of an inner node, the topmost ones for None, with the sequence numbers of each."""
+        found = self._tree.numbered(node, counters)
+        return found._replace(lows=found.lows + self.base, highs=found.highs + self.base) if self.base else found
+
+    def numbers_of_leaf(self, id: int, counters: ReadCounters) -> tuple[Ints, Ints]:
+        """The times and the sequence numbers of the rows of a leaf."""
+        at, numbers = self._tree.numbers_of_leaf(id, counters)
+        return at, numbers + self.base if self.base else numbers
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range; of sequence numbers, as they are in the tree."""

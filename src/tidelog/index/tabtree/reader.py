@@ -21,6 +21,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank
 from tidelog.index.tabtree.gathering import gather
 from tidelog.index.tabtree.nodes import NodeCache, Nodes
+from tidelog.index.tabtree.numbering import Numbered, numbered, numbers_of_leaf
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.searching import Test, search
 from tidelog.index.tabtree.subtrees import Subtree, divide
@@ -318,6 +319,14 @@ class TreeReader:
         What a ``test`` (:meth:`leaf_ranges`) rejects is left out. Reads inner nodes only.
         """
         return divide(self._nodes, most_rows, start, end, test, counters)
+
+    def numbered(self, node: int | None = None, counters: ReadCounters | None = None) -> Numbered:
+        """The children of an inner node, by its id, with the sequence numbers of each; the topmost ones for None."""
+        return numbered(self._nodes, node, counters)
+
+    def numbers_of_leaf(self, id: int, counters: ReadCounters | None = None) -> tuple[Ints, Ints]:
+        """The times and the sequence numbers of the rows of a leaf, by its id."""
+        return numbers_of_leaf(self._nodes, id, counters)
 
     # -- aggregates -----------------------------------------------------------------------------------------------
 
