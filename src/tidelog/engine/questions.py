@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from tidelog.aggregates import find
@@ -30,15 +30,19 @@ class Questions:
         self.layout = layout
         self._bindings = options.user_aggregates
         self._question = lru_cache(_KNOWN_TEXTS)(self._read_question)
-        self._condition = lru_cache(_KNOWN_TEXTS)(partial(predicate, schema=layout.stored))
+        self._condition = lru_cache(_KNOWN_TEXTS)(self._read_condition)
 
     def question(self, texts: tuple[str, ...]) -> Question:
         """Aggregates, given by their texts."""
         return self._question(texts, revision())
 
     def condition(self, where: str | None) -> Predicate | None:
-        """A condition, if one is given."""
+        """A condition, if one is given that is not true of every row anyway."""
         return None if where is None else self._condition(where)
+
+    def _read_condition(self, where: str) -> Predicate | None:
+        found = predicate(where, self.layout.stored)
+        return None if found.is_always else found
 
     def _read_question(self, texts: tuple[str, ...], _: int) -> Question:
         """What texts mean with the code that is registered at a revision."""

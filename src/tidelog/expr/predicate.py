@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidelog.expr.atoms import monotone, point_of
 from tidelog.expr.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats_with
-from tidelog.expr.conditions import ColumnRange, Condition, Goal, condition
+from tidelog.expr.conditions import NEVER, ColumnRange, Condition, Goal, condition
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import column_values, constant_value, evaluate
 from tidelog.expr.parse import Binder
@@ -56,6 +56,11 @@ class Predicate:
         NULL is not among them.
         """
         return exact_range(self._possible, self._uncertain)
+
+    @property
+    def is_always(self) -> bool:
+        """Whether the predicate is known to be true for every row, whatever its values."""
+        return self._uncertain == NEVER
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of ``batch`` satisfy the predicate. Raises :class:`EvaluationError` as evaluation does.

@@ -6,6 +6,8 @@ processes have no need to spend.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -36,3 +38,10 @@ def boolean_column(values: npt.NDArray[np.bool_]) -> pa.Array:
     """Truth values as a column without nulls."""
     bits = np.packbits(values, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)], 0)
+
+
+def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """Columns as a batch; one without columns has so many rows too, which Arrow can only say through a struct."""
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
+    return pa.RecordBatch.from_arrays(list(columns), schema=schema)

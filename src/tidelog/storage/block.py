@@ -213,6 +213,8 @@ def decode_leaves(
     Rows ``starts[i]`` to ``stops[i]`` of block ``i``, or of block ``leaves[i]`` of the run; ``starts`` are multiples of
     the vector size, ``stops`` too or the block's row count.
     """
+    if not len(columns):
+        return []
     offsets, lengths = _locate(frames, schema, columns)
     if leaves is not None:
         offsets, lengths = offsets[:, leaves], lengths[:, leaves]

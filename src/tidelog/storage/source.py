@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog.model.arrays import batch_of
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
@@ -154,7 +155,7 @@ class BlockSource:
 
     def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
-        return block.decode_leaves(leaf, self.schema, indexes, *bounds) if indexes else []
+        return block.decode_leaves(leaf, self.schema, indexes, *bounds)
 
     def read_node(self, id: int) -> bytes:
         """The bytes of one node."""
@@ -329,11 +330,7 @@ class BlockSource:
         return [self._batch(arrays, indexes, int(frames.rows.sum()))]
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
-        fields = [self.schema.field(index) for index in indexes]
-        if not fields:  # Arrow cannot say how many rows a batch without columns has, except through a struct
-            rowless = pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
-            return pa.RecordBatch.from_struct_array(rowless)
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return batch_of(arrays, pa.schema([self.schema.field(index) for index in indexes]), rows)
 
 
 @dataclass(frozen=True, slots=True)

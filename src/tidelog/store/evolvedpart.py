@@ -142,8 +142,7 @@ class EvolvedPart(TreePart):
         stored = self._part.layout.stored.names
         known = [name for name in columns if name in stored]
         target = pa.schema([self._layout.stored.field(name) for name in columns])
-        read = known or [self._part.layout.schema.time]  # something must be read to know how many rows there are
-        for batch in self._part.scan(start, end, read, self._test(test), counters):
+        for batch in self._part.scan(start, end, known, self._test(test), counters):
             yield presented(batch, target)
 
     def select(

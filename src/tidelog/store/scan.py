@@ -161,7 +161,7 @@ def _read(
     else:
         tested = choice.columns
         test = pruning(part.layout, choice.where, choice.numbers, part.base)
-        if isinstance(part, TreePart) and (tested or names):
+        if isinstance(part, TreePart):
             rows_wanted = RowChoice(tested, choice.mask, test, choice.value_range(layout.stored, part.base))
             yield from part.select(start, end, names, rows_wanted, counters)
             return

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidelog.index.layout import Layout, plain_layout
 from tidelog.index.states import available
+from tidelog.model.arrays import batch_of
 from tidelog.model.errors import CorruptionError, SchemaError
 from tidelog.model.evolution import Renames
 from tidelog.model.schema import Schema
@@ -131,7 +132,7 @@ def presented(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
                 f"column {field.name!r} was made nullable, and has nulls now; start again with the new schema"
             )
         arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
+    return batch_of(arrays, target, batch.num_rows)
 
 
 def version_notes(version: int) -> dict[str, Any]:
