@@ -106,6 +106,20 @@ def test_gaps_between_numbers_are_passed_at_once(path: Path, limit: dict[str, in
     assert query.run() == [[5]]
 
 
+def test_how_many_rows_are_left_is_told(path: Path) -> None:
+    append(path, *range(20))
+    with tidelog.open(path) as store:
+        load(store.stream("in"), list(range(100, 110)))
+    append(path, *range(200, 205))
+    query = Query(path, maxRowsPerBatch=12)
+    reader = query.reader()
+    assert reader.reportLatestOffset()["behind"] == "35"
+    offset = reader.initialOffset()
+    for left in (23, 11, 0, 0):
+        offset = reader.latestOffset(offset, reader.getDefaultReadLimit())
+        assert reader.reportLatestOffset()["behind"] == str(left)
+
+
 def test_gaps_after_a_restart_in_the_middle(path: Path) -> None:
     expected: list[int] = []
     for turn in range(4):

@@ -34,7 +34,7 @@ from tidelog.spark.manysource import is_pattern
 from tidelog.spark.options import SourceOptions, as_time
 from tidelog.spark.provider import plainly
 from tidelog.spark.source import PARTITION_ROWS, PiecePartition, TidelogReader
-from tidelog.store.admission import first_rows
+from tidelog.store.admission import about_rows, first_rows
 from tidelog.store.manifest import Deletion
 from tidelog.store.pieces import plan
 from tidelog.store.seqset import EMPTY, SeqSet
@@ -109,6 +109,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batches = TidelogReader(options, declared)
         self._last: SeqSet | None = None
         """What there was when a query that reads what is there, and ends, was started."""
+        self._reached = EMPTY
+        """What has been seen when the batch ends that was planned last."""
         with Store.open(options.path, read_only=True) as store:
             stream = store.stream(options.stream)
             schema = stream.schema
@@ -146,7 +148,8 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if most is not None:
                 wanted = self._batches.interval
                 new = first_rows(snapshot, new, most, wanted.start, wanted.end, offset.not_counted)
-        return replace(offset, seen=offset.seen | new).to_json()
+        self._reached = offset.seen | new
+        return replace(offset, seen=self._reached).to_json()
 
     def _most_rows(self, limit: ReadLimit) -> int | None:
         if isinstance(limit, ReadMaxRows):
@@ -159,8 +162,11 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
-        """Everything there is, for Spark's account of how far behind a query is."""
-        return self._newest().to_json()
+        """Everything there is, for Spark's account of how far a query is behind; and by about how many rows it is."""
+        with Store.open(self._options.path, read_only=True) as store:
+            snapshot = self._open(store).published()
+            behind = about_rows(snapshot, snapshot.visible - self._reached)
+        return {**Offset(self._stream, snapshot.visible).to_json(), "behind": str(behind)}
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802

@@ -54,6 +54,37 @@ def first_rows(
     return numbers if bound is None else numbers & SeqSet.below(bound)
 
 
+def about_rows(snapshot: Snapshot, numbers: SeqSet) -> int:
+    """About how many rows have one of some numbers; those count too that deletions of single ranges hide.
+
+    Reads nodes where only some of the numbers are wanted, and no leaves.
+    """
+    counters = ReadCounters()
+
+    def below(part: TreePart, node: int | None) -> int:
+        found = part.numbered(node, counters)
+        count = 0
+        for child in np.flatnonzero(numbers.overlap_each(found.lows, found.highs)).tolist():
+            low, high, rows = int(found.lows[child]), int(found.highs[child]), int(found.rows[child])
+            if numbers.covers(low, high):
+                count += rows
+            elif found.levels[child] and high - low + 1 != rows:
+                count += below(part, found.ids[child])
+            else:
+                count += min(rows, (numbers & SeqSet([(low, high + 1)])).count)
+        return count
+
+    total = 0
+    for part in snapshot.parts:
+        if numbers.covers(*part.numbers):
+            total += part.rows
+        elif not isinstance(part, TreePart):
+            total += part.between(None, None, numbers).num_rows
+        elif numbers.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart):
+            total += below(part, None)
+    return total
+
+
 class _Source(NamedTuple):
     """A part, and what deletes some of its rows."""
 

@@ -49,8 +49,8 @@ def test_what_was_dropped_and_what_is_left() -> None:
         {"numRowsDroppedByWatermark": 4, "customMetrics": {}},
     ]
     sources = [
-        {"endOffset": {"seen": "[[0, 10], [20, 25]]"}, "latestOffset": {"seen": "[[0, 10], [20, 45]]"}},
-        {"endOffset": '{"seen": "[[0, 1]]"}', "latestOffset": '{"seen": "[[0, 8]]"}'},
+        {"endOffset": {"seen": "[[0, 10]]"}, "latestOffset": {"seen": "[[0, 10], [20, 4000000045]]", "behind": "20"}},
+        {"endOffset": '{"seen": "[[0, 1]]"}', "latestOffset": '{"seen": "[[0, 8]]", "behind": "7"}'},
         {"endOffset": {"logOffset": 3}, "latestOffset": {"logOffset": 4}},
     ]
     event_time = {"max": "2025-12-31T23:00:00.000Z", "watermark": "1970-01-01T00:00:00.000Z"}

@@ -98,25 +98,15 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Rows of streams that were there and not read, by the offsets of the report."""
-    counts = [
-        _seen(latest) - _seen(read)
-        for each in sources
-        if (latest := _offset(each.get("latestOffset"))) is not None
-        and (read := _offset(each.get("endOffset"))) is not None
-    ]
-    return sum(max(0, each) for each in counts) if counts else None
+    """Rows of streams that were there and not read, as their sources tell."""
+    counts = [count for each in sources if (count := _told(each.get("latestOffset"))) is not None]
+    return sum(counts) if counts else None
 
 
-def _offset(value: Any) -> list[list[int]] | None:
-    """The numbers that an offset of a stream holds; None for offsets of other sources."""
+def _told(offset: Any) -> int | None:
+    """What the newest offset of a stream tells (:mod:`tidelog.spark.streamsource`); None for other sources."""
     try:
-        found = json.loads(value) if isinstance(value, str) else value
-        seen: list[list[int]] = json.loads(found["seen"])
+        found = json.loads(offset) if isinstance(offset, str) else offset
+        return int(found["behind"])
     except (TypeError, KeyError, ValueError):
         return None
-    return seen
-
-
-def _seen(intervals: list[list[int]]) -> int:
-    return sum(end - start for start, end in intervals)
