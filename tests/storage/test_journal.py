@@ -33,19 +33,39 @@ from tidelog.storage import journal_format
 from tidelog.storage.journal import LARGEST_RECORD, Journal, read_journal
 from tidelog.storage.media import FileMedium, Medium
 
+HEAD = 32
+"""Bytes of a record before its payload."""
 
-def layout(salt: bytes, payloads: list[bytes]) -> bytes:
-    """The bytes of a journal, written from the description of the format alone."""
+
+def layout(salt: bytes, payloads: list[bytes], *, synced: bool = False, kept: int = 0) -> bytes:
+    """The bytes of a journal, written from the description of the format alone.
+
+    If ``synced``, each record was durable when the next one was written; else the first ones were that were ``kept``
+    when the journal was opened again.
+    """
     header = bytearray(b"TLJOURNL" + (1).to_bytes(4, "little") + bytes(4) + salt)
     header[12:16] = zlib.crc32(header).to_bytes(4, "little")
     out = bytes(header) * 2
     checksum = zlib.crc32(salt)
+    durable = len(out)
     for number, payload in enumerate(payloads, 1):
-        checked = number.to_bytes(8, "little") + len(payload).to_bytes(4, "little") + payload
-        checksum = zlib.crc32(checked, checksum)
-        out += struct.pack("<IIQ", len(payload), checksum, number) + payload
+        if synced or number - 1 == kept:
+            durable = len(out)
+        head = struct.pack("<IIQQI", len(payload), zlib.crc32(payload), number, durable, checksum)
+        checksum = zlib.crc32(salt + head)
+        out += head + checksum.to_bytes(4, "little") + payload
         out += bytes(-len(out) % 8)
     return out
+
+
+def head_of(number: int, size: int, payload: bytes = b"", chain: int = 0) -> bytes:
+    """The head of a record of the journal with a salt of zeros, and its checksum."""
+    head = struct.pack("<IIQQI", size, zlib.crc32(payload), number, 64, chain)
+    return head + zlib.crc32(bytes(16) + head).to_bytes(4, "little")
+
+
+CHAIN = int.from_bytes(layout(bytes(16), [b"one", b"two"])[-12:-8], "little")
+"""The checksum of the second of two records."""
 
 
 def salt_of(medium: Medium, name: str = "j") -> bytes:
@@ -96,7 +116,7 @@ class TestFormat:
         with Journal.open(medium, "j") as journal:
             assert payloads_of(journal) == self.PAYLOADS
             journal.append(b"more")
-        assert content(medium) == layout(b"sixteen bytes...", [*self.PAYLOADS, b"more"])
+        assert content(medium) == layout(b"sixteen bytes...", [*self.PAYLOADS, b"more"], kept=len(self.PAYLOADS))
 
     def test_every_journal_has_its_own_salt(self, medium: Medium) -> None:
         for name in ("a", "b"):
@@ -533,7 +553,7 @@ class TestRecovery:
             journal.append(b"12345678")
         with Journal.open(medium, "j") as journal:
             found = journal.recovery
-        assert (found.records, found.kept_bytes, found.dropped_bytes) == (1, 64 + 16 + 8, 0)
+        assert (found.records, found.kept_bytes, found.dropped_bytes) == (1, 64 + HEAD + 8, 0)
         assert found.reason is None
         assert not found.header_damaged
 
@@ -542,10 +562,12 @@ class TestRecovery:
         [
             (b"short", "the file ends inside the head of record 3"),
             (bytes(4096) + b"\1", "found zeros where record 3 should stand"),
-            (struct.pack("<IIQ", 0, 0, 9), "found number 9 where record 3 should stand"),
-            (struct.pack("<IIQ", 100, 0, 3) + b"abc", "should have 100 bytes, but the file ends after 3"),
-            (struct.pack("<IIQ", 3, 77, 3) + b"abc", "record 3 does not match its checksum"),
-            (layout(bytes(15) + b"\1", [b"a", b"b", b"c"])[-24:], "record 3 does not match its checksum"),
+            (b"\1" * 64, "found no head of a record where record 3 should stand"),
+            (head_of(9, 0), "found record 9 where record 3 should stand"),
+            (head_of(3, 0, chain=7), "found record 3 where record 3 should stand"),
+            (head_of(3, 100, chain=CHAIN) + b"abc", "should have 100 bytes, but the file ends after 3"),
+            (head_of(3, 3, b"abd", CHAIN) + b"abc", "record 3 does not match its checksum"),
+            (layout(bytes(15) + b"\1", [b"a", b"b", b"c"])[-40:], "found no head of a record"),
         ],
     )
     def test_what_is_no_record_is_cut_off_and_named(self, medium: Medium, tail: bytes, reason: str) -> None:
@@ -637,7 +659,7 @@ class TestRecovery:
         with Journal.open(medium, "j") as journal:
             assert journal.recovery.reason is None
             journal.append(b"next")
-        assert content(medium) == layout(bytes(16), [b"1234567812345", b"next"])
+        assert content(medium) == layout(bytes(16), [b"1234567812345", b"next"], kept=1)
 
     def test_records_of_an_earlier_life_are_not_continued(self, medium: Medium) -> None:
         # Record 2 is lost, record 3 is not; a new record 2 of the same length then stands before the old record 3.
@@ -646,14 +668,14 @@ class TestRecovery:
         put(medium, new + old[len(new) :])
         assert reread(medium) == [b"one", b"TWO"]
         with Journal.open(medium, "j") as journal:
-            assert "record 3 does not match its checksum" in str(journal.recovery.reason)
+            assert "found record 3 where record 3 should stand" in str(journal.recovery.reason)
 
     def test_records_that_vanish_while_they_are_read_are_an_error(self, medium: Medium) -> None:
         with Journal.create(medium, "j") as journal:
             for i in range(3):
                 journal.append(bytes([i]) * 8)
             with medium.open("j", writable=True) as file:
-                file.write(64 + 24 + 16, b"damage")
+                file.write(64 + HEAD + 8 + HEAD, b"damage")
             records: Iterator[object] = journal.records()
             next(records)
             with pytest.raises(CorruptionError, match="had 3 records when it was opened, now it ends after 1"):
@@ -697,6 +719,64 @@ class TestDamage:
             journal.append(b"goes on")
         assert reread(medium) == [*payloads[:expected], b"goes on"]
 
+    @settings(max_examples=scaled(200))
+    @given(st.data())
+    def test_flipped_bytes_of_what_was_durable(self, data: st.DataObject) -> None:
+        payloads = data.draw(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
+        whole = layout(b"sixteen bytes...", payloads, synced=True)
+        flips = data.draw(st.dictionaries(st.integers(64, len(whole) - 1), st.integers(1, 255), min_size=1, max_size=3))
+        damaged = bytearray(whole)
+        for offset, mask in flips.items():
+            damaged[offset] ^= mask
+        expected = self.intact(payloads, whole, bytes(damaged))
+        # Which heads are whole behind the first damage; the last of them tells how much was durable.
+        starts = [64]
+        for payload in payloads:
+            starts.append(starts[-1] + HEAD + (len(payload) + 7) // 8 * 8)
+        tells = [
+            number
+            for number, start in enumerate(starts[:-1])
+            if number > expected and damaged[start : start + HEAD] == whole[start : start + HEAD]
+        ]
+        medium = RecordingMedium()
+        put(medium, bytes(damaged))
+        if tells:
+            for use in (Journal.open, read_journal):
+                with pytest.raises(CorruptionError, match=r"is damaged: .*salvage"):
+                    use(medium, "j")
+            assert content(medium) == damaged
+        else:
+            assert reread(medium) == payloads[:expected]
+        with medium.open("j") as file:
+            found = list(journal_format.whole_records(file, b"sixteen bytes..."))
+        sound = [
+            (number + 1, payload)
+            for number, (start, payload) in enumerate(zip(starts, payloads, strict=False))
+            if damaged[start : start + HEAD + len(payload)] == whole[start : start + HEAD + len(payload)]
+        ]
+        assert [(record.number, record.payload) for record in found] == sound
+
+    def test_long_journals_are_searched_to_the_end(self) -> None:
+        payloads = [bytes([number]) * 70_000 for number in range(40)]
+        whole = layout(b"sixteen bytes...", payloads, synced=True)
+        for at in (64 + 40, len(whole) // 2):
+            medium = RecordingMedium()
+            put(medium, whole[:at] + bytes(len(whole) - at - 70_100) + whole[-70_100:])
+            with pytest.raises(CorruptionError, match="is damaged"):
+                read_journal(medium, "j")
+
+    def test_records_written_while_it_is_read_are_no_damage(self) -> None:
+        medium = RecordingMedium()
+        with Journal.create(medium, "j", room=1000) as journal:
+            journal.append_durably(b"one")
+            with medium.open("j") as file:
+                scan = journal_format.RecordScan(file, salt_of(medium))
+                records = iter(scan)
+                assert next(records) == b"one"
+                journal.append_durably(b"two")
+                journal.append_durably(b"three")
+                assert list(records) == [b"two", b"three"], "read before they were there"
+
     @settings(max_examples=scaled(100))
     @given(st.lists(st.binary(max_size=40), max_size=12), st.data())
     def test_lost_ends(self, payloads: list[bytes], data: st.DataObject) -> None:
@@ -719,7 +799,7 @@ class TestDamage:
         """How many records stand before the first difference in a head or payload."""
         position = 64
         for count, payload in enumerate(payloads):
-            stop = position + 16 + len(payload)
+            stop = position + HEAD + len(payload)
             if damaged[position:stop] != whole[position:stop]:
                 return count
             position = stop + -len(payload) % 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +11,8 @@ import tidelog
 from tidelog.storage.check import Finding
 from tidelog.store import check
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Change
-from tidelog.store.opensplit import Site
+from tidelog.store.opensplit import OpenSplit, Site, closed_tree
 from tidelog.store.rows import Ints
 from tidelog.store.split_info import SplitInfo
 
@@ -99,9 +97,12 @@ def test_a_row_that_is_there_twice_is_noticed(tmp_path: Path, monkeypatch: pytes
     with tidelog.open(tmp_path) as store:
         stream = store.stream("s")
         info = list(stream.manifests.load().splits.values())[1]
-        copy = replace(info, name=new_file_name(0.0))
-        path = tmp_path / stream.site.path(info.name)
-        path.with_name(copy.name).write_bytes(path.read_bytes())
+        tree, reader = closed_tree(stream.site, info)
+        split = OpenSplit.create(stream.site, None)
+        for batch in tree.scan():
+            split.extend(batch)
+        reader.close()
+        copy = split.close()
         stream.manifests.commit(lambda _: Change(add=(copy,)))
     (found,) = complaints(tmp_path)
     assert f"sequence number {info.seq_min} is stored more than once" in found

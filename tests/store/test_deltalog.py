@@ -26,6 +26,7 @@ from tidelog.storage.check import Finding
 from tidelog.store.deltalog import CHECKPOINT_AFTER, DeltaLog, Ledger
 
 GRACE = 100.0
+MARK = "log/newest"
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class TestReadingAndCommitting:
             medium, "open", lambda path, writable=False: opened.append(path) or original(path, writable)
         )
         assert another(medium, clock).load().number == 40
-        assert opened == [name(40), *(name(i) for i in range(33, 40))]
+        assert opened == [name(40), *(name(i) for i in range(33, 40)), MARK]
 
     def test_nothing_to_change(self, medium: RecordingMedium, log: DeltaLog[Words, str]) -> None:
         before = len(medium.log)
@@ -284,13 +285,13 @@ class TestErrorsOfTheMedium:
     ) -> None:
         medium.inject("remove")
         assert log.commit(lambda state: "w2").words == words(2)
-        assert len(medium.names("log/")) == 3
+        assert len(medium.names("log/")) == 4
         assert log.check() == []
         clock.now += GRACE - 1
         assert log.prune(GRACE) == []
         clock.now += 1
         assert len(log.prune(GRACE)) == 1
-        assert medium.names("log/") == [name(1), name(2)]
+        assert medium.names("log/") == [name(1), name(2), MARK]
         assert another(medium, clock).load().words == words(2)
 
     def test_a_temporary_file_swept_under_a_slow_commit_is_written_again(
@@ -349,11 +350,83 @@ class TestDamage:
         fill(log, 2)
         fill(other, 2)
         overwrite(medium, name(2), content_of(medium, "other/00000000000000000002.json"))
-        with pytest.raises(CorruptionError, match="was not written behind"):
+        with pytest.raises(CorruptionError, match="in 'other'; expected number 2 of a 'words' in 'log'"):
             another(medium, clock).load()
         overwrite(medium, name(2), content_of(medium, name(1)))
-        with pytest.raises(CorruptionError, match="is number 1 of a 'words'; expected number 2"):
+        with pytest.raises(CorruptionError, match="is number 1 of a 'words' in 'log'; expected number 2"):
             another(medium, clock).load()
+
+    def test_a_file_of_the_same_log_in_another_store_is_noticed(self, clock: Hand) -> None:
+        logs = []
+        for first in ("w1", "v1"):
+            medium = RecordingMedium()
+            medium.make_directory("log")
+            log = another(medium, clock)
+            log.create(first)
+            logs.append((medium, log))
+        (mine, log), (theirs, other) = logs
+        for number in range(2, 20):
+            for each in (log, other):
+                each.commit(lambda state, number=number: f"w{number}")
+            own = content_of(mine, name(number))
+            overwrite(mine, name(number), content_of(theirs, name(number)))
+            with pytest.raises(CorruptionError, match=r"another file|was not written behind"):
+                another(mine, clock).load()
+            assert another(mine, clock).check() != []
+            overwrite(mine, name(number), own)
+
+    @pytest.mark.parametrize("upto", [2, 3, 16, 17, 18, 40])
+    def test_a_lost_last_file_is_noticed(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str], upto: int
+    ) -> None:
+        fill(log, upto)
+        medium.remove(name(upto))
+        for each in (another(medium, clock), log):
+            with pytest.raises(CorruptionError, match=f"{name(upto)} is missing"):
+                each.load()
+            with pytest.raises(CorruptionError, match=f"{name(upto)} is missing"):
+                each.commit(lambda state: "x")
+        assert any("is missing" in finding.message for finding in log.check())
+        assert not medium.exists(name(upto))
+
+    def test_that_all_files_are_lost_is_noticed(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        fill(log, 3)
+        for number in (1, 2, 3):
+            medium.remove(name(number))
+        with pytest.raises(CorruptionError, match="all files of the words in log are missing"):
+            another(medium, clock).load()
+        with pytest.raises(CorruptionError, match="all files"):
+            another(medium, clock).create("w1")
+
+    def test_a_mark_that_is_lost_damaged_or_old_does_no_harm(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        fill(log, 3)
+        old = content_of(medium, MARK)
+        fill(log, 6)
+        new = content_of(medium, MARK)
+        flipped = [new[:at] + bytes([new[at] ^ 1]) + new[at + 1 :] for at in range(len(new)) if new[at]]
+        for content in (b"", old, bytes(len(new)), new[:40], *flipped):
+            overwrite(medium, MARK, content)
+            assert another(medium, clock).load().words == words(6)
+            assert log.check() == []
+        medium.remove(MARK)
+        assert another(medium, clock).load().words == words(6)
+        another(medium, clock).commit(lambda state: "w7")
+        medium.remove(name(7))
+        with pytest.raises(CorruptionError, match="is missing"):
+            another(medium, clock).load()
+
+    def test_that_a_mark_cannot_be_written_does_no_harm(
+        self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str]
+    ) -> None:
+        fill(log, 3)
+        fault = medium.inject("write", name=MARK, errno=errno.ENOSPC, lasting=True)
+        fill(log, 5)
+        assert fault.fired == 2
+        assert another(medium, clock).load().words == words(5)
 
     def test_values_that_make_no_sense(
         self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str], monkeypatch: pytest.MonkeyPatch
@@ -576,7 +649,7 @@ class TestPruning:
         assert log.check() == []
         log.prune(GRACE)
         log.prune(GRACE)
-        assert medium.names("log/") == [name(i) for i in range(33, 61)]
+        assert medium.names("log/") == [*(name(i) for i in range(33, 61)), MARK]
         assert another(medium, clock).load().number == 60
 
     def test_an_interrupted_pruning_is_finished_though_its_checkpoint_came_not_back(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import NotFoundError
+from tidelog.model.errors import CorruptionError
 from tidelog.store import openfiles, splittrees
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.openfiles import OpenFiles, allowed
@@ -131,7 +131,7 @@ def test_a_tree_that_is_read_stays_open(tmp_path: Path, monkeypatch: pytest.Monk
         del read
         for info in infos[1:3]:
             others.tree(site, info)
-        with pytest.raises(NotFoundError):  # not kept for nobody
+        with pytest.raises(CorruptionError):  # not kept for nobody
             trees.tree(site, infos[0])
 
 

@@ -128,12 +128,24 @@ def test_no_journals() -> None:
 
 
 def test_records_count_together_with_their_commits() -> None:
-    def entry(**splits: int) -> Entry:
-        return Entry(Head({name: (number, 0) for name, number in splits.items()}, 0), None)
+    def entry(base: bool = False, **splits: int) -> Entry:
+        return Entry(Head({name: (number, 0) for name, number in splits.items()}, 0, base=base), None)
 
-    entries = [entry(a=0), entry(a=1), entry(a=1, b=0), entry(a=2, b=1), entry(b=1)]
-    assert counted(entries, {"a": 2, "b": 1}) == entries
-    assert counted(entries, {"a": 1, "b": 1}) == entries[:3]
-    assert counted(entries, {"a": 9, "b": 0}) == entries[:3]
-    assert counted(entries, {"b": 0}) == entries[:3], "a split that is not named has all of its commits"
-    assert counted(entries, {"a": 0}) == entries[:1]
+    entries = [entry(base=True, a=0), entry(a=1), entry(a=1, b=0), entry(a=2, b=1)]
+    assert counted("j", entries, {"a": 2, "b": 1}) == entries
+    assert counted("j", entries, {"a": 1, "b": 1}) == entries[:3]
+    assert counted("j", entries, {"a": 9, "b": 0}) == entries[:3]
+    assert counted("j", entries, {"b": 0}) == entries[:3], "a split that is not named has all of its commits"
+    for damaged in ({"a": 0}, {"a": 0, "b": 1}):
+        with pytest.raises(CorruptionError, match="a has 0 commits, although j goes on behind commit 1"):
+            counted("j", entries, damaged)
+    with pytest.raises(CorruptionError, match="a has 0 commits"):
+        counted("j", [entry(base=True, a=1)], {"a": 0})
+
+
+def test_a_journal_under_the_name_of_another_is_noticed() -> None:
+    files = medium()
+    TailJournal(files, DIRECTORY, Head({}, 5, {}, True), None, 1).close()
+    files.link(journal_name(DIRECTORY, 1), journal_name(DIRECTORY, 2))
+    with pytest.raises(CorruptionError, match=r"it was .*journal-000000000001"):
+        newest_entries(files, DIRECTORY, read_rows)

@@ -252,12 +252,16 @@ def read_journal(file: bytes) -> list[bytes]:
         raise Violation("neither header of the journal is intact")
     payloads: list[bytes] = []
     checksum, at = zlib.crc32(salt), 64
-    while at + 16 <= len(file):
-        length, stored, number = struct.unpack_from("<IIQ", file, at)
-        payload = file[at + 16 : at + 16 + length]
-        checksum = zlib.crc32(struct.pack("<QI", number, length) + payload, checksum)
-        if len(payload) < length or number != len(payloads) + 1 or checksum != stored:
+    while at + 32 <= len(file):
+        length, stored, number, synced, chain, found = struct.unpack_from("<IIQQII", file, at)
+        payload = file[at + 32 : at + 32 + length]
+        if found != zlib.crc32(salt + file[at : at + 28]) or (number, chain) != (len(payloads) + 1, checksum):
+            break
+        if not 64 <= synced <= at:
+            raise Violation(f"record {number} at {at} says that {synced} bytes were durable")
+        if len(payload) < length or stored != zlib.crc32(payload):
             break
         payloads.append(payload)
-        at += aligned(16 + length)
+        checksum = found
+        at += aligned(32 + length)
     return payloads

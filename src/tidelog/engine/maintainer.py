@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from tidelog.model.arguments import one_of
+from tidelog.model.errors import InputError
 
 if TYPE_CHECKING:
     from tidelog.engine.stream import Stream
@@ -33,7 +33,9 @@ _log = logging.getLogger("tidelog.maintenance")
 
 def check_mode(mode: object) -> MaintenanceMode:
     """Return a mode of maintenance, or raise :class:`InputError`."""
-    return cast(MaintenanceMode, one_of("maintenance", mode, MODES))
+    if mode not in MODES:
+        raise InputError(f"found maintenance {mode!r}; expected one of {', '.join(map(repr, MODES))}")
+    return mode
 
 
 @dataclass(slots=True)

@@ -26,8 +26,8 @@ The relocations of a commit are its own and those found along the chain of posit
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
-import os
 import struct
 import zlib
 from collections.abc import Mapping
@@ -86,8 +86,16 @@ class Preface:
         return Place(self.data_start, 0, self.crc)
 
 
-def write_preface(file: File, macro_size: int, fanout: int, description: Mapping[str, Any]) -> Preface:
-    """Write the preface of a new file (not synced)."""
+def file_id_of(name: str) -> bytes:
+    """What the preface of a file says by which it is known again; ``name`` may have a directory, which does not count.
+
+    Names are given once. So a file that was put in the place of another one, of any store, is noticed.
+    """
+    return hashlib.blake2b(name.rpartition("/")[2].encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def write_preface(file: File, name: str, macro_size: int, fanout: int, description: Mapping[str, Any]) -> Preface:
+    """Write the preface of a new file that will be called ``name`` (not synced)."""
     text = json.dumps(description).encode()
     fields = (
         _PREFACE_MAGIC,
@@ -97,7 +105,7 @@ def write_preface(file: File, macro_size: int, fanout: int, description: Mapping
         fanout,
         len(text),
         zlib.crc32(text),
-        os.urandom(16),
+        file_id_of(name),
         bytes(16),
     )
     head = bytearray(_PREFACE.pack(*fields))
@@ -127,6 +135,11 @@ def read_preface(file: Content) -> Preface:
     if version != VERSION:
         raise NewerReleaseError(
             f"{file.name} has format version {version}, this release reads version {VERSION}; use a newer release"
+        )
+    if file_id != file_id_of(file.name):
+        raise CorruptionError(
+            f"{file.name} is another file than the one that was written under this name; put back the one that belongs "
+            "there, or restore it from a backup"
         )
     text = file.read(_DESCRIPTION_AT, size)
     if zlib.crc32(text) != text_crc:

@@ -186,7 +186,7 @@ class Container:
                 medium.remove(draft)  # left by a creation that did not finish
             file = medium.create(draft)
             try:
-                preface = write_preface(file, options.macro_size, options.fanout, text)
+                preface = write_preface(file, name, options.macro_size, options.fanout, text)
                 if not unseen:
                     file.sync()
                 if not medium.link(draft, name):

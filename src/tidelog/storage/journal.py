@@ -71,10 +71,12 @@ class Journal:
         """What was found when the journal was opened."""
         self._file = file
         self._salt = salt
+        self._seed = zlib.crc32(salt)
         self._checksum = checksum
         self._last = recovery.records
         self._end = recovery.kept_bytes
         self._durable = recovery.records
+        self._durable_end = recovery.kept_bytes
         self._syncs = 0
         self._syncing = False
         self._waiting = 0
@@ -107,7 +109,8 @@ class Journal:
 
         When this returns, all records that were kept are durable. A file whose creation was interrupted becomes an
         empty journal. Raises :class:`NotFoundError` if there is no file, and :class:`CorruptionError`, without
-        touching it, if it is not a journal or both copies of its header are damaged.
+        touching it, if it is not a journal, both copies of its header are damaged, or records are missing that were
+        durable.
         """
         file = medium.open(name, writable=True)
         try:
@@ -177,6 +180,7 @@ class Journal:
             number = self._write(data, through=through)
             if through:
                 self._durable = number
+                self._durable_end = self._end
                 self._syncs += 1
         if not through:
             self.sync(number)
@@ -196,7 +200,7 @@ class Journal:
             raise ClosedError(f"journal {self.name} was closed; open it again")
         self._check_failure()
         number = self._last + 1
-        head, padding, checksum = pack_record(number, data, self._checksum)
+        head, padding, checksum = pack_record(number, data, self._durable_end, self._checksum, self._seed)
         size = len(head) + len(data) + len(padding)
         try:
             if through:
@@ -230,7 +234,7 @@ class Journal:
         by one of them.
         """
         leading = synced = False
-        covered = 0
+        covered = covered_end = 0
         try:
             with self._mutex:
                 wanted = self._last if number is None else number
@@ -241,7 +245,7 @@ class Journal:
                     if self._syncing:
                         self._wait_for_sync()
                     else:
-                        covered = self._last
+                        covered, covered_end = self._last, self._end
                         leading = self._syncing = True
             if leading:
                 self._file.sync()
@@ -256,7 +260,7 @@ class Journal:
                 with self._mutex:
                     self._syncing = False
                     if synced:
-                        self._durable = covered
+                        self._durable, self._durable_end = covered, covered_end
                         self._syncs += 1
                     if self._waiting:
                         self._sync_ended.notify_all()

@@ -20,13 +20,11 @@ from tidelog.store.entrytests import tree_numbers
 from tidelog.store.manifest import ManifestLog, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import Part
-from tidelog.store.published import Publications
 from tidelog.store.reduced import read_reduced
 from tidelog.store.reducedpart import ReducedPart
 from tidelog.store.rows import Ints, seqs
 from tidelog.store.snapshots import Snapshots
-from tidelog.store.tailjournal import journal_name, journal_numbers, read_heads
-from tidelog.store.tailstate import published_path, read_state, tail_path
+from tidelog.store.tailstate import read_state
 
 _NUMBERS_AT_ONCE: Final = 1 << 22
 
@@ -60,7 +58,6 @@ def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
                 findings += reader.check(is_repaired=False)
                 if not findings:
                     findings += check_tree(site.path(name), reader, Layout.of(reader.description))
-        findings += _check_journal(site)
     except TidelogError as error:
         findings.append(Finding(site.directory, f"the tail cannot be read: {error}"))
     return findings
@@ -117,28 +114,6 @@ def _check_reduced(site: Site, info: SplitInfo) -> list[Finding]:
     if any((np.diff(each) < 0).any() for each in (reduced.lows, reduced.highs)) or (reduced.lows > reduced.highs).any():
         findings.append(Finding(path, "has entries that are not in order of time"))
     return findings
-
-
-def _check_journal(site: Site) -> list[Finding]:
-    """Every record that was published was durable before: if one is not whole any more, the journal is damaged."""
-    _, record = Publications(site.medium, published_path(site.directory)).newest()
-    if record is None:
-        return []
-    if not site.medium.exists(record.journal):
-        directory = tail_path(site.directory)
-        newer = [journal_name(directory, number) for number in journal_numbers(site.medium, directory)]
-        if any(name > record.journal for name in newer):  # which has replaced it
-            return []
-        return [Finding(record.journal, "is missing, and with it what was flushed to it; restore a backup")]
-    whole = len(read_heads(site.medium, record.journal))
-    if whole >= record.records:
-        return []
-    return [
-        Finding(
-            record.journal,
-            f"has {whole} whole records, {record.records} were flushed: rows are lost; restore it from a backup",
-        )
-    ]
 
 
 def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:

@@ -10,7 +10,7 @@ some kilobytes, however large the state is, and a reader takes at most about twi
 
 Files before the last two checkpoints are pruned once nobody can still be on the way to them (:meth:`DeltaLog.prune`),
 oldest first. That order is what lets others tell the end of the log from a hole: *while a file exists, no later one was
-pruned*.
+pruned*. That the end itself was lost is told by a mark beside the files (:mod:`tidelog.store.newestmark`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelog.model.errors import (
-    ConflictError,
     CorruptionError,
     ExistsError,
-    InputError,
     NewerReleaseError,
     NotFoundError,
     StorageError,
+    TidelogError,
 )
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.storage.reserve import FULL
 from tidelog.store.documents import Document, decode, encode
 from tidelog.store.filenames import born_at, join, new_file_name
+from tidelog.store.newestmark import MARK, Newest, read_mark, write_mark
 
 CHECKPOINT_AFTER: Final = 16
 """There are at least so many commits from one checkpoint to the next."""
@@ -214,7 +214,13 @@ class DeltaLog(Generic[S, C]):
         newest = self._newest_number()
         while True:
             try:
-                return self._replay(newest)
+                known = self._replay(newest)
+                lost = self._lost(known)
+                if lost is None:
+                    return known
+                before, newest = newest, self._newest_number()
+                if newest == before:  # then nobody has committed meanwhile what the mark names
+                    raise CorruptionError(lost)
             except NotFoundError as error:
                 before, newest = newest, self._newest_number()
                 if newest == before:  # then nobody can have pruned what was not found
@@ -222,9 +228,32 @@ class DeltaLog(Generic[S, C]):
                         f"{error}, although {self._name(newest)} builds on it; restore it from a backup"
                     ) from error
 
+    def _lost(self, known: _Known[S]) -> str | None:
+        """What is wrong if the mark tells of a commit that is not there; None if all is well."""
+        mark = read_mark(self.medium, self.directory)
+        if mark is None or mark.number < known.state.number:
+            return None
+        if mark.number > known.state.number:
+            return (
+                f"{self._name(mark.number)} is missing: commit {mark.number} was made, and the last one that is there "
+                f"is {known.state.number}; restore it from a backup, or salvage the store"
+            )
+        if mark.digest != known.digest:
+            return (
+                f"{self._name(mark.number)} is another file than the one that was committed; put back the file that "
+                "belongs there, or salvage the store"
+            )
+        return None
+
     def _newest_number(self) -> int:
         numbers = self._numbers()
         if not numbers:
+            mark = read_mark(self.medium, self.directory)
+            if mark is not None:
+                raise CorruptionError(
+                    f"all files of the {self._ledger.kind} in {self._place()} are missing, of which there were "
+                    f"{mark.number}; restore them from a backup, or salvage the store"
+                )
             raise NotFoundError(f"there is no {self._ledger.kind} in {self._place()}")
         return numbers[-1]
 
@@ -307,7 +336,10 @@ class DeltaLog(Generic[S, C]):
         """Make commit 1; raises :class:`ExistsError` when there is one. The directory must exist."""
         with self._turn:
             empty: _Known[S] = _Known(self._ledger.empty(), None)
-            made = None if self.exists() else self._attempt(empty, change)
+            exists = self.exists()
+            if not exists and read_mark(self.medium, self.directory) is not None:
+                self._newest_number()  # which says what is lost
+            made = None if exists else self._attempt(empty, change)
             if made is None:
                 raise ExistsError(f"there is a {self._ledger.kind} in {self._place()} already; load it")
             return made.state
@@ -320,9 +352,11 @@ class DeltaLog(Generic[S, C]):
         with self._turn:
             whole = self._ledger.state_to_dict(state)
             document = Document(state.number, at, secrets.token_hex(8), None, None, {}, whole)
-            content, digest = encode(self._ledger.kind, document)
+            content, digest = encode(self._ledger.kind, self.directory, document)
             if self.exists() or not self._publish(document, content, digest):
                 raise ExistsError(f"there is a {self._ledger.kind} in {self._place()} already; choose another place")
+            write_mark(self.medium, self.directory, Newest(state.number, digest), durably=True)
+            self.medium.sync_names(self.directory)
             self._newest = _Known(state, digest, state.number, len(content))
 
     def commit(self, change: Callable[[S], C | None], *, frees: bool = False) -> S:
@@ -363,9 +397,11 @@ class DeltaLog(Generic[S, C]):
         is_whole = known.checkpoint is None or (known.wants_checkpoint and not is_short)
         whole = self._ledger.state_to_dict(state) if is_whole else None
         document = Document(number, at, secrets.token_hex(8), known.digest, known.checkpoint, delta, whole)
-        content, digest = encode(self._ledger.kind, document)
+        content, digest = encode(self._ledger.kind, self.directory, document)
         if not self._publish(document, content, digest):
             return None
+        if known.digest is not None:  # a log that lost its only file is noticed without a mark
+            write_mark(self.medium, self.directory, Newest(number, digest))
         made = known.followed(state, digest, len(content), is_checkpoint=whole is not None)
         self._newest = made
         return made
@@ -495,7 +531,9 @@ class DeltaLog(Generic[S, C]):
         findings = [
             Finding(join(self.directory, plain), "is no file of this log; move it elsewhere")
             for plain in self._plain_names()
-            if not _NUMBERED.fullmatch(plain) and not (plain.endswith(_TEMPORARY) and born_at(plain) is not None)
+            if not _NUMBERED.fullmatch(plain)
+            and plain != MARK
+            and not (plain.endswith(_TEMPORARY) and born_at(plain) is not None)
         ]
         for number in numbers:
             if number < needed:
@@ -510,6 +548,9 @@ class DeltaLog(Generic[S, C]):
             findings += more
         if known is None and not findings:
             findings.append(Finding(self._name(newest), "builds on no checkpoint; restore the log from a backup"))
+        lost = None if known is None else self._lost(known)
+        if lost is not None and self._numbers()[-1:] == [newest]:
+            findings.append(Finding(self._place(), lost))
         return findings
 
     def _first_needed(self, numbers: list[int]) -> int:
@@ -550,6 +591,10 @@ def _file_name(directory: str, number: int) -> str:
     return join(directory, f"{number:0{_DIGITS}d}.json")
 
 
+_NONSENSE: Final = (TidelogError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What may come of values that no writer has written."""
+
+
 class _Understanding:
     """Inside, whatever a ledger finds wrong with values that were stored is damage of the named file.
 
@@ -568,5 +613,5 @@ class _Understanding:
                 f"{self._name} has {error}: the store was written by a newer release; use that one, or a newer one. "
                 "Nothing is damaged"
             ) from error
-        if isinstance(error, KeyError | TypeError | ValueError | InputError | ConflictError):
+        if isinstance(error, _NONSENSE):
             raise CorruptionError(f"{self._name} makes no sense: {error!r}; restore it from a backup") from error

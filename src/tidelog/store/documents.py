@@ -6,6 +6,7 @@ bytes over all bytes of the file before the comma in front of that member. The m
 ==========  ================================================================================================
 format      the version of the format, 2
 kind        what the log is about, e.g. ``"tidelog stream manifest"``
+place       the directory of the log, as seen from that of the store
 number      the number of the document, from 1, which its name says too
 at          when it was committed, in seconds since 1970
 writer      a random text by which its writer knows it again
@@ -16,7 +17,8 @@ state       in checkpoints only: everything, after the change
 ==========  ================================================================================================
 
 The first document of a log has number 1, or, in a copy of a log, the number of the state that was copied. Documents of
-format 1 are read too: they have no ``checkpoint``, because every 16th of them has a state, from the first on.
+format 1 are read too: they have no ``place``, and no ``checkpoint``, because every 16th of them has a state, from the
+first on.
 """
 
 from __future__ import annotations
@@ -34,6 +36,16 @@ FORMAT: Final = 2
 
 _FIXED_STEP: Final = 16
 """From one document with a state to the next, in format 1."""
+
+_NULL: Final = type(None)
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "at": (int, float),
+    "writer": (str,),
+    "previous": (str, _NULL),
+    "checkpoint": (int, _NULL),
+    "delta": (dict,),
+    "state": (dict, _NULL),
+}
 
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{32})"\}\n')
 _TAIL_LENGTH = len(b',"hash":"') + 32 + len(b'"}\n')
@@ -59,11 +71,12 @@ class Document:
         return self.checkpoint if self.state is None else self.number
 
 
-def encode(kind: str, document: Document) -> tuple[bytes, str]:
-    """The bytes of a document's file, and its hash."""
+def encode(kind: str, place: str, document: Document) -> tuple[bytes, str]:
+    """The bytes of the file of a document of the log in the directory ``place``, and its hash."""
     members: dict[str, Any] = {
         "format": FORMAT,
         "kind": kind,
+        "place": place,
         "number": document.number,
         "at": document.at,
         "writer": document.writer,
@@ -91,28 +104,48 @@ def decode(kind: str, name: str, number: int, content: bytes) -> tuple[Document,
         raise CorruptionError(
             f"{name} is damaged: its {len(content)} bytes are not the ones that were written; restore it from a backup"
         )
-    members = json.loads(body.decode("ascii") + "}")  # four times as fast as from bytes
+    try:
+        return _document(kind, name, number, json.loads(body.decode("ascii") + "}")), match[1].decode("ascii")
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptionError(f"{name} makes no sense: {error!r}; restore it from a backup") from error
+
+
+def _document(kind: str, name: str, number: int, members: dict[str, Any]) -> Document:
     version = members["format"]
-    if version not in (1, FORMAT):
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"found {version!r} for its format")
+    if version > FORMAT:
         raise NewerReleaseError(
             f"{name} has format version {version}, this release reads versions 1 and {FORMAT}: the store was written "
             "by a newer release; use that one, or a newer one"
         )
-    if (members["kind"], members["number"]) != (kind, number):
+    place = name.rpartition("/")[0]
+    found, expected = (members["kind"], members["number"]), (kind, number)
+    if found != expected or (version > 1 and members["place"] != place):
         raise CorruptionError(
-            f"{name} is number {members['number']} of a {members['kind']!r}; expected number {number} of a {kind!r}: "
-            "put back the file that belongs there"
+            f"{name} is number {members['number']} of a {members['kind']!r} in {members.get('place', place)!r}; "
+            f"expected number {number} of a {kind!r} in {place!r}: put back the file that belongs there"
         )
+    checkpoint = members["checkpoint"] if version > 1 else _fixed_checkpoint(number)
     document = Document(
         number=number,
         at=members["at"],
         writer=members["writer"],
         previous=members["previous"],
-        checkpoint=members["checkpoint"] if version > 1 else _fixed_checkpoint(number),
+        checkpoint=checkpoint,
         delta=members["delta"],
         state=members.get("state"),
     )
-    return document, match[1].decode("ascii")
+    _check_types(document)
+    return document
+
+
+def _check_types(document: Document) -> None:
+    """Raise :class:`TypeError` for members that no release has written."""
+    for name, kinds in _TYPES.items():
+        value = getattr(document, name)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise TypeError(f"found {value!r:.80} for {name!r}")
 
 
 def refuse_unknown(what: str, values: Mapping[str, Any], known: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
+from tidelog.model.errors import CorruptionError
 from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.codec import Ints
@@ -25,7 +26,7 @@ from tidelog.store.filenames import new_file_name
 from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo, SplitKind, split_path
 from tidelog.store.options import StreamOptions
 from tidelog.store.retention import remove_splits
-from tidelog.store.schemas import SchemaHistory, version_in, version_notes
+from tidelog.store.schemas import SchemaHistory, read_message, version_in, version_notes
 from tidelog.store.statistics import measure
 
 _BOUNDARY = "boundary"
@@ -86,7 +87,7 @@ class Site:
     def read_rows(self, message: pa.Buffer, version: int) -> pa.RecordBatch:
         """Stored rows in an Arrow IPC message written under a version of the schema, as rows of this one."""
         if self.history is None:
-            return pa.ipc.read_record_batch(message, self.layout.stored)
+            return read_message(message, self.layout.stored)
         return self.history.read_rows(message, version)
 
     def read_layout(self, reader: ContainerReader) -> Layout:
@@ -294,9 +295,15 @@ def _remove(site: Site, name: str) -> None:
 
 def closed_tree(site: Site, info: SplitInfo) -> tuple[TreeReader, ContainerReader]:
     """The tree of a closed split, and the reader of its file, to be closed by the caller."""
-    reader = ContainerReader.open(site.medium, site.path(info.name))
+    path = site.path(info.name)
+    reader = ContainerReader.open(site.medium, path)
     reader.measure(site.meter)
     try:
+        if reader.commit.meta != info.root:
+            raise CorruptionError(
+                f"{path} is not as it was when it was closed: its last commit has another tree than the manifest says; "
+                "restore it from a backup, or salvage the store"
+            )
         layout = site.read_layout(reader)
         return TreeReader(reader, layout, Root.from_bytes(info.root), site.nodes, info.name), reader
     except BaseException:

@@ -161,7 +161,8 @@ def sweep(
         stuck = _remove(medium, paths)
         held += stuck
         deleted += [path for path in paths if path not in stuck]
-        if not stuck:
+        # As long as a journal names it, it must be known that it has left, and was not lost.
+        if not stuck and name not in keep:
             forget.append(name)
     if deleted:
         medium.sync_names(join(log.directory, SPLITS))  # before they are forgotten: else they might come back unknown

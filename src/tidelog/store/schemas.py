@@ -77,7 +77,7 @@ class SchemaHistory:
     def read_rows(self, message: pa.Buffer, version: int) -> pa.RecordBatch:
         """Stored rows in an Arrow IPC message written under a version, as rows of the one presented."""
         stored = self.layout_of(version).stored
-        rows = pa.ipc.read_record_batch(message, stored)
+        rows = read_message(message, stored)
         return rows if version == self.version else presented(rows, self.layout.stored)
 
     def brought(self, batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
@@ -108,6 +108,22 @@ def _identities(schemas: Sequence[Schema], renames: Sequence[Renames]) -> list[l
             each.append(known[name])
         identities.append(each)
     return identities
+
+
+def read_message(message: pa.Buffer, stored: pa.Schema) -> pa.RecordBatch:
+    """The rows in an Arrow IPC message that was read from a file, all of whose values are looked at.
+
+    Raises :class:`CorruptionError` for one that makes no sense: whoever used its rows could read any memory.
+    """
+    try:
+        rows = pa.ipc.read_record_batch(message, stored)
+        rows.validate(full=True)
+        for field, column in zip(stored, rows.columns, strict=True):
+            if column.null_count and not field.nullable:
+                raise CorruptionError(f"column {field.name!r}, which has no nulls, has {column.null_count}")
+    except (pa.ArrowException, ValueError, LookupError, OSError, MemoryError) as error:
+        raise CorruptionError(f"found an Arrow message that makes no sense: {error}") from error
+    return rows
 
 
 def presented(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

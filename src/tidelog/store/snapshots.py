@@ -101,18 +101,29 @@ class Snapshots:
 
     def newest(self) -> Snapshot:
         """Everything that was flushed and committed up to one moment of this call, as any process can see it."""
+        failed_at = None
         for attempt in range(_ATTEMPTS):
             try:
                 snapshot = self._newest()
                 if snapshot is not None:
                     return snapshot
-            except (NotFoundError, CorruptionError):
+            except (NotFoundError, CorruptionError) as error:
                 # A journal or split was replaced while we were looking: look again. A damaged file stays damaged.
                 if attempt == _ATTEMPTS - 1 or not self._manifests.exists():
                     raise
+                moment = self._moment()
+                if moment == failed_at and isinstance(error, CorruptionError):
+                    raise
+                failed_at = moment
         raise StorageError(
             f"{self._site.directory} changed {_ATTEMPTS} times while it was looked at; ask again when less is written"
         )
+
+    def _moment(self) -> tuple[Hashable, ...]:
+        """What changes when something was written that others can see."""
+        medium, directory = self._site.medium, self._site.directory
+        number, _ = self._publications.newest()
+        return medium.is_locked(lock_path(directory)), number, self._manifests.load().number
 
     def _newest(self) -> Snapshot | None:
         """The newest snapshot; None if something came in between."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import NotFoundError
+from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.store.evolvedpart import under
-from tidelog.store.manifest import Manifest, SplitInfo
+from tidelog.store.manifest import Manifest, ManifestLog, SplitInfo
 from tidelog.store.openfiles import FILES
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.parts import SplitPart, TreePart
@@ -96,7 +96,7 @@ class SplitTrees:
         with self._lock:
             found = self._trees.get(key)
             if found is None:
-                with _explained(site):
+                with _explained(site, info):
                     found = self._trees[key] = closed_tree(site, info)[0]
         FILES.opened(self, key)
         return found
@@ -119,7 +119,7 @@ class SplitTrees:
         with self._lock:
             found = self._levels.get(key)
             if found is None:
-                with _explained(site):
+                with _explained(site, info):
                     found = self._levels[key] = reduced_split(site, info)
                 while len(self._levels) > _KEPT_LEVELS:
                     self._levels.popitem(last=False)
@@ -128,14 +128,19 @@ class SplitTrees:
 
 
 @contextmanager
-def _explained(site: Site) -> Iterator[None]:
-    """Say why the file of a split may be gone."""
+def _explained(site: Site, info: SplitInfo) -> Iterator[None]:
+    """Say why the file of a split is gone: the split has left the stream, or the file was lost."""
     try:
         yield
     except NotFoundError as error:
+        if info.name in ManifestLog(site.medium, site.directory).load().splits:
+            raise CorruptionError(
+                f"{site.path(info.name)} is missing, but the manifest names it; restore it from a backup, or salvage "
+                "the store"
+            ) from error
         raise NotFoundError(
             f"{error}; files that have left the stream stay for its grace period, {site.options.grace:g} seconds: take "
-            "a new snapshot if this one is older, and otherwise look for what has removed it ('tidelog check')"
+            "a new snapshot, this one is older"
         ) from error
 
 

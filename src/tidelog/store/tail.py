@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import ClosedError, ConflictError, InputError, StorageError
+from tidelog.model.errors import ClosedError, ConflictError, CorruptionError, InputError, StorageError
 from tidelog.model.rows import Row
 from tidelog.storage.media import Lock
 from tidelog.store.compactionplan import Policy
@@ -74,7 +74,6 @@ class Tail:
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory)) if lock is None else lock
         try:
-            self._log = TailLog(site, self._splits, self._rows, self._numbers)
             self._recover()
         except BaseException:
             self._splits.abandon()
@@ -89,6 +88,9 @@ class Tail:
         if len(manifest.schemas) - 1 != self._site.version:
             raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._site, manifest)
+        _check_there(self._site, manifest)
+        # Where something is lost, nothing is written, not even that a writer has come.
+        self._log = TailLog(self._site, self._splits, self._rows, self._numbers)
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
         self._splits.take_over(state.splits, manifest, exactly=state.is_exact)
         rows = self._new_rows(state, manifest)
@@ -96,8 +98,11 @@ class Tail:
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in self._splits.readers())]
         if rows.num_rows:
             numbers.append(int(np.max(seqs(rows))) + 1)
+        self._numbers.next = max(numbers)
+        self._log.begin(state)  # first: a stream with a block of numbers has a journal
         self._numbers.go_on_from(max(numbers), manifest)
-        self._log.begin(state)
+        self._log.begin_block()
+        self._log.remove_older()
         self._close_finished()
 
     def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
@@ -480,6 +485,17 @@ class Tail:
             raise StorageError(
                 f"the stream had a failure before ({error}); what was flushed is safe: close it, and open it again"
             ) from error
+
+
+def _check_there(site: Site, manifest: Manifest) -> None:
+    """Raise :class:`CorruptionError` if the file of a closed split is missing."""
+    there = {name.rpartition("/")[2] for name in site.medium.names(site.path(""))}
+    for name in manifest.splits:
+        if name not in there:
+            raise CorruptionError(
+                f"{site.path(name)} is missing, but the manifest names it; restore it from a backup, or salvage the "
+                "store"
+            )
 
 
 class _Failing:

@@ -62,6 +62,8 @@ class Head(NamedTuple):
     known of such rows."""
     newest: int | None = None
     """The latest time of all rows that were ever appended, where it matters: in streams that take none too late."""
+    journal: str = ""
+    """In a base the name of its journal, by which it is known again."""
 
 
 _HEAD: Final = frozenset(Head._fields)
@@ -79,10 +81,11 @@ def pack(head: Head, message: Message | None) -> bytes:
     """The payload of a record; ``message`` is the Arrow IPC message of its rows."""
     version = f', "schema": {head.schema}' if head.schema else ""
     newest = "" if head.newest is None else f', "newest": {head.newest}'
+    journal = f', "journal": {json.dumps(head.journal)}' if head.journal else ""
     text = (
         f'{{"splits": {splits_text(head.splits)}, "next_seq": {head.next_seq}, '
         f'"producers": {json.dumps(head.producers) if head.producers else "{}"}, '
-        f'"base": {"true" if head.base else "false"}{version}{newest}'
+        f'"base": {"true" if head.base else "false"}{version}{newest}{journal}'
         f"{_text('late', head.late)}{_text('shares', head.shares)}}}"
     ).encode()
     text += b" " * (-len(text) % 8)
@@ -154,6 +157,11 @@ def read_entries(medium: Medium, name: str, read_rows: RowsReader, records: int 
             entry = unpack(record.payload, read_rows)
             if not entries and not entry.head.base:
                 raise CorruptionError(f"{name}: the first record is not a base")
+            if not entries and entry.head.journal != name:
+                raise CorruptionError(
+                    f"{name} is another file than the one that was written under this name: it was "
+                    f"{entry.head.journal}; put back the one that belongs there, or salvage the store"
+                )
             entries.append(entry)
     if records is not None and len(entries) < records:
         raise CorruptionError(f"{name} has {len(entries)} records, {records} were published")
@@ -190,7 +198,7 @@ class TailJournal:
             self._medium.remove(name)
         journal = Journal.create(self._medium, name, room=_ROOM)
         try:
-            journal.append(pack(base, message_of(rows)))
+            journal.append(pack(base._replace(journal=name), message_of(rows)))
             journal.sync()
             self.base_bytes = journal.bytes
             """How long it was with its base alone."""
@@ -289,13 +297,20 @@ def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:
     return [entry.rows for entry in entries if entry.rows is not None]
 
 
-def counted(entries: list[Entry], commits: Mapping[str, int]) -> list[Entry]:
-    """The entries up to the first one that counts only with a commit which is not there.
+def counted(name: str, entries: list[Entry], commits: Mapping[str, int]) -> list[Entry]:
+    """The entries of a journal without the last one, if that one counts only with a commit which is not there.
 
     ``commits``: the number of the newest commit of each split that is being written. Splits that are not among them are
-    closed, and have all of their commits.
+    closed, and have all of their commits. A base is written when its commits are durable, and every record when those
+    of the one before are: raises :class:`CorruptionError` if they are not there.
     """
     for index, entry in enumerate(entries):
-        if any(number > commits.get(name, number) for name, (number, _) in entry.head.splits.items()):
-            return entries[:index]
+        for split, (number, _) in entry.head.splits.items():
+            if number > commits.get(split, number):
+                if entry.head.base or index < len(entries) - 1:
+                    raise CorruptionError(
+                        f"{split} has {commits[split]} commits, although {name} goes on behind commit {number}: it is "
+                        "an older file than the one that was written; restore a backup, or salvage the store"
+                    )
+                return entries[:index]
     return entries

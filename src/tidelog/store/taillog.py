@@ -64,11 +64,13 @@ class TailLog:
         self._publisher.withdraw()
 
     def begin(self, state: TailState) -> None:
-        """Start the next journal, with everything that is in memory, in place of those before, which have the state."""
+        """Start the next journal, with everything that is in memory, in place of those before, which have the state.
+
+        :meth:`begin_block` and :meth:`remove_older` are to follow.
+        """
         self.producers = dict(state.producers)
         self.shares = state.shares
         self.newest = state.newest
-        self._journaled = self._numbers.next
         self._base_rows = self._rows.rows
         self._journal = TailJournal(
             self._site.medium,
@@ -77,7 +79,9 @@ class TailLog:
             self._rows.all(),
             state.number + 1,
         )
-        self.publish()
+
+    def remove_older(self) -> None:
+        """Remove the journals before this one, which has what counts of them and was published."""
         self._journal.remove_older()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,14 @@ from tidelog.index.entries import Entries
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.searching import Test
 from tidelog.model.arrays import integers
-from tidelog.model.errors import NotFoundError
+from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.entrytests import with_numbers, with_times
 from tidelog.store.filenames import join
 from tidelog.store.manifest import TAIL, Manifest, SplitInfo
 from tidelog.store.opensplit import Site
+from tidelog.store.published import Publications, TailRecord
 from tidelog.store.rows import Ints, concatenated, seqs, without
 from tidelog.store.seqset import SeqSet
 from tidelog.store.shares import Shares
@@ -105,17 +106,53 @@ def _reached(manifest: Manifest) -> int:
 
 
 def read_state(site: Site, manifest: Manifest) -> TailState:
-    """The state after the writer has gone: what was acknowledged, and more if it is whole. Changes nothing."""
+    """The state after the writer has gone: what was acknowledged, and more if it is whole. Changes nothing.
+
+    Raises :class:`CorruptionError` if something that was durable is not there any more.
+    """
+    durable = Publications(site.medium, published_path(site.directory)).durable()
     found = newest_entries(site.medium, tail_path(site.directory), site.read_rows)
+    if durable is not None:
+        _hold_journal_to(durable, tail_path(site.directory), found)
     if found is None:
+        if manifest.tail_block is not None:
+            raise CorruptionError(
+                f"there is no journal in {tail_path(site.directory)}, although the stream was written to: what was "
+                "flushed to it, and the last appends of producers, are lost; restore a backup, or salvage the store"
+            )
         return TailState(next_seq=_reached(manifest))
     number, entries = found
     names = dict.fromkeys(name for entry in entries for name in entry.head.splits)
     commits = {name: _newest_commit(site, name) for name in names if not is_closed(name, manifest)}
-    there = {name: commit for name, commit in commits.items() if commit is not None}
-    # A base counts in any case: it is written when all of its commits are durable.
-    state = state_of(number, counted(entries, there) or entries[:1], manifest)
-    return replace(state, splits={name: at for name, at in state.splits.items() if name in there})
+    if durable is not None:
+        _hold_splits_to(durable, commits)
+    kept = counted(journal_name(tail_path(site.directory), number), entries, commits)
+    return state_of(number, kept, manifest)
+
+
+def _hold_journal_to(durable: TailRecord, directory: str, found: tuple[int, list[Entry]] | None) -> None:
+    """Raise :class:`CorruptionError` unless the journal has what was published, or a newer one is there."""
+    if found is None or journal_name(directory, found[0]) < durable.journal:
+        raise CorruptionError(
+            f"{durable.journal} is missing, or has lost its first record, and with it what was flushed to it; restore "
+            "a backup, or salvage the store"
+        )
+    number, entries = found
+    if journal_name(directory, number) == durable.journal and len(entries) < durable.records:
+        raise CorruptionError(
+            f"{durable.journal} has {len(entries)} whole records, {durable.records} were flushed: rows are lost; "
+            "restore a backup, or salvage the store"
+        )
+
+
+def _hold_splits_to(durable: TailRecord, commits: Mapping[str, int]) -> None:
+    """Raise :class:`CorruptionError` unless open splits have the commits that were published."""
+    for name, (number, _) in durable.splits.items():
+        if commits.get(name, number) < number:
+            raise CorruptionError(
+                f"{name} has {commits[name]} commits, {number} were flushed: it is an older file than the one that was "
+                "written; restore a backup, or salvage the store"
+            )
 
 
 def is_closed(name: str, manifest: Manifest) -> bool:
@@ -123,16 +160,21 @@ def is_closed(name: str, manifest: Manifest) -> bool:
     return name in manifest.splits or name in manifest.removed
 
 
-def _newest_commit(site: Site, name: str) -> int | None:
-    """The number of a split's newest commit; None if its file has gone.
+def _newest_commit(site: Site, name: str) -> int:
+    """The number of the newest commit of a split that is not closed.
 
-    A split is durable, name included, before a journal names it. So it was closed, and all of its events were deleted.
+    It is durable, name included, before a journal names it, and remembered as removed for as long as a journal does: so
+    raises :class:`CorruptionError` if its file is not there.
     """
+    path = site.path(name)
     try:
-        with ContainerReader.open(site.medium, site.path(name)) as reader:
+        with ContainerReader.open(site.medium, path) as reader:
             return reader.commit.number
-    except NotFoundError:
-        return None
+    except NotFoundError as error:
+        raise CorruptionError(
+            f"{path} is missing, although the journal names it as a split that is being written; restore a backup, or "
+            "salvage the store"
+        ) from error
 
 
 def tail_splits(manifest: Manifest, rows: pa.RecordBatch) -> list[SplitInfo]:
