@@ -160,7 +160,7 @@ def test_rows_of_the_wrong_length(row: int, text: str, tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ('{"t": 1', "Expecting"),
-        ("[1]", "expected an object on each line"),
+        ("[1]", "expected an object"),
         ('{"t": 1, "y": 2}', "unknown column 'y'"),
         ('{"x": 1}', "not nullable"),
         (b'{"t": 1, "s": "\xff"}', "utf-8"),
@@ -199,7 +199,7 @@ def test_json_takes_what_lists_of_dicts_take(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_integer_times_are_parsed_by_blocks_after_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integer_times_are_parsed_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(pa.schema([("t", pa.timestamp("us"))]), "t")
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"t": {i}}}\n' for i in range(1000)))
@@ -212,7 +212,7 @@ def test_integer_times_are_parsed_by_blocks_after_the_first(tmp_path: Path, monk
 
     monkeypatch.setattr(jsonlines.JsonLinesSource, "_line_by_line", counted)
     found, error = read(path, schema)
-    assert (len(found), error, slow) == (1000, None, [0])
+    assert (len(found), error, slow) == (1000, None, [])
 
 
 def test_nulls_of_csv(tmp_path: Path) -> None:

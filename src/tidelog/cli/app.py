@@ -87,6 +87,20 @@ def ingest(
         list[str] | None,
         typer.Option("--type", metavar="COLUMN=TYPE", help="The type of a column of a new stream; may be repeated."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Take these columns only, and that of event times; separated by commas, may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of a new stream, e.g. split=1d; may be repeated."
+        ),
+    ] = None,
     null: Annotated[
         list[str] | None,
         typer.Option("--null", metavar="TEXT", help="CSV: a text that stands for null, besides nothing; repeatable."),
@@ -103,7 +117,7 @@ def ingest(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
 ) -> None:
-    """Append files to a stream: CSV, JSON lines, Parquet or Arrow, also CSV and JSON lines in .gz.
+    """Append files to a stream: CSV, JSON (lines or one array), Parquet or Arrow, also CSV and JSON in .gz.
 
     Types of CSV and JSON come from the first few megabytes. Rows go in
     batches, so memory stays small. A row that does not fit ends the command
@@ -113,6 +127,8 @@ def ingest(
     from tidelog.cli.ingest import ingest as ingest_files
     from tidelog.cli.reading.detect import STDIN, Format
     from tidelog.cli.reading.typed import parsed_types
+    from tidelog.cli.streamoptions import parsed_options
+    from tidelog.model.errors import TidelogError
 
     if files.count(STDIN) > 1:
         raise typer.BadParameter("standard input can be read once", param_hint="FILE")
@@ -122,12 +138,18 @@ def ingest(
         types = parsed_types(type or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--type") from error
+    try:
+        stream_options = parsed_options(option or [])
+    except TidelogError as error:
+        raise typer.BadParameter(str(error), param_hint="--option") from error
     options = IngestOptions(
         stream=stream,
         time=time,
         create=create,
         format=None if format is InputFormat.AUTO else Format(format.value),
         types=types,
+        columns=names_of(columns),
+        stream_options=stream_options,
         nulls=null or (),
         delimiter=delimiter,
         batch_rows=batch_rows,

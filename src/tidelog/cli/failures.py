@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
 import typer
 
+from tidelog.cli.interrupts import StoppedError, signals_raised
 from tidelog.model.errors import TidelogError
 
 TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"
 
 FAILURE: Final = 1
-INTERRUPTED: Final = 130
+ENDED_BY_SIGNAL: Final = 128
+"""What the shell adds to the number of the signal that has ended a program."""
+INTERRUPTED: Final = ENDED_BY_SIGNAL + signal.SIGINT
 BROKEN_PIPE: Final = 141
 """What the shell reports for a program that a closed pipe has ended."""
 
@@ -27,20 +31,23 @@ def reported(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """A command whose errors become messages and exit codes.
 
     With the variable ``TIDELOG_TRACEBACK`` set to 1, errors stay what they are. A closed pipe behind standard output
-    (``| head``) is no error and says nothing.
+    (``| head``) is no error and says nothing. A signal that asks to stop ends a command as Ctrl-C does.
     """
 
     @functools.wraps(command)
     def wrapper(*arguments: _P.args, **options: _P.kwargs) -> _R:
         try:
-            result = command(*arguments, **options)
+            with signals_raised():
+                result = command(*arguments, **options)
             sys.stdout.flush()  # a closed pipe should show here, not when the interpreter has ended
         except BrokenPipeError:
             _let_go_of_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
         except KeyboardInterrupt as interrupt:
-            complain("\n".join(["interrupted", *getattr(interrupt, "__notes__", [])]))
-            raise typer.Exit(INTERRUPTED) from None
+            number = interrupt.number if isinstance(interrupt, StoppedError) else signal.SIGINT
+            word = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+            complain("\n".join([word, *getattr(interrupt, "__notes__", [])]))
+            raise typer.Exit(ENDED_BY_SIGNAL + number) from None
         except Exception as error:
             if _is_for_typer(error) or os.environ.get(TRACEBACK_VARIABLE) == "1":
                 raise

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,14 +22,17 @@ from tidelog.cli.progress import IngestProgress
 from tidelog.cli.reading.detect import STDIN, Format, Input
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.source import Source
+from tidelog.cli.streamoptions import refuse_other_options
 from tidelog.cli.units import count, duration, rows, size
-from tidelog.model.errors import InputError, NotFoundError, SchemaError
+from tidelog.model.errors import InputError, NotFoundError, SchemaError, StorageError, TidelogError
+from tidelog.model.types import type_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.engine.store import Store
     from tidelog.engine.stream import Stream
+    from tidelog.store.seqset import SeqSet
 
 FLUSH_ROWS = 1 << 20
 """A crash costs at most the rows of one stretch of this length, which a producer's next run brings again."""
@@ -43,6 +47,10 @@ class IngestOptions:
     create: bool = True
     format: Format | None = None
     types: dict[str, pa.DataType] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    """The columns that are taken, besides that of event times; None takes all."""
+    stream_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the stream, should it be created."""
     nulls: Sequence[str] = ()
     delimiter: str | None = None
     batch_rows: int = 1 << 16
@@ -58,6 +66,10 @@ class IngestResult:
     created: bool = False
     rows: int = 0
     """Rows appended by this run."""
+    stored: int = 0
+    """Those of them that were flushed: whatever happens, they are there."""
+    before: SeqSet | None = None
+    """The sequence numbers of the stream's rows before this run; None as long as that is not known."""
     known_rows: int = 0
     """Rows passed over, because the producer had brought them before."""
     bytes: int = 0
@@ -78,20 +90,29 @@ def ingest(store_path: Path, files: Sequence[str], options: IngestOptions) -> In
     """Append files to a stream, one after the other, and flush.
 
     The stream is created, if there is none and options allow it, with the schema of the first file. Every error, and an
-    interrupt too, leaves the stream with all rows before it, durable; the error has a note that says how many.
+    interrupt too, leaves the stream with all rows before it, durable, as far as the disk takes them; the error has a
+    note that says how many. A stream that was created and got none is removed again.
     """
     sizes = [_size(file) for file in files]  # also: complain about a missing file before anything is written
     total = None if None in sizes else sum(each for each in sizes if each is not None)
     result = IngestResult(options.stream)
     started = time.perf_counter()
-    with tidelog.open(store_path) as store, IngestProgress(total, enabled=options.progress) as progress:
-        try:
+    store = tidelog.open(store_path)
+    try:
+        with IngestProgress(total, enabled=options.progress) as progress:
             _Ingestion(store, options, result, progress).run(files)
-        except BaseException as error:
-            error.add_note(_left_behind(result, options.producer))
-            raise
-        finally:
-            result.seconds = time.perf_counter() - started
+        store.close()
+    except BaseException as error:
+        with interrupts_held():
+            with suppress(TidelogError):  # it has nothing to say that the error does not
+                store.close()
+            is_certain = result.rows == result.stored or _find_out(store_path, result, options.producer)
+            if result.created and not result.stored:
+                _remove_empty(store_path, options.stream)
+            error.add_note(_left_behind(result, options.producer, is_certain=is_certain))
+        raise
+    finally:
+        result.seconds = time.perf_counter() - started
     return result
 
 
@@ -108,32 +129,63 @@ class _Ingestion:
         """Rows of all inputs so far, those passed over included."""
         self._known_rows = 0
         """Rows of all inputs that the producer has brought in earlier runs."""
-        self._unflushed = 0
 
     def run(self, files: Sequence[str]) -> None:
         try:
             for file in files:
                 self._read(file)
-        finally:
-            if self._stream is not None:
-                with interrupts_held():
-                    self._stream.flush()
+        except BaseException as error:
+            try:
+                self._flush()
+            except TidelogError as failure:
+                if not isinstance(error, StorageError):  # else this is what is wrong with the disk, once more
+                    error.add_note(f"besides: {failure}")
+            raise
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._stream is not None:
+            with interrupts_held():
+                self._stream.flush()
+                self._result.stored = self._result.rows
 
     def _read(self, file: str) -> None:
-        with Input(file, self._options.format) as content:
-            source = open_source(content, delimiter=self._options.delimiter, nulls=self._options.nulls)
+        options = self._options
+        with Input(file, options.format) as content:
+            stream = self._stream or self._existing()
+            source = open_source(
+                content,
+                delimiter=options.delimiter,
+                nulls=options.nulls,
+                columns=self._columns(stream),
+                told=options.types,
+            )
+            if stream is None:
+                stream = self._created(source)
             if self._stream is None:
-                self._stream = self._opened(source)
-                if self._options.producer is not None:
-                    last = self._stream.last_number(self._options.producer)
+                self._stream = stream
+                self._result.before = stream.published().visible
+                if options.producer is not None:
+                    last = stream.last_number(options.producer)
                     self._known_rows = 0 if last is None else last + 1
             before = self._result.bytes
             self._progress.update(content.name, self._result.rows, before)
-            for batch in rebatched(source.batches(self._stream.schema), self._options.batch_rows):
+            for batch in rebatched(source.batches(stream.schema), options.batch_rows):
                 with interrupts_held():  # an append that stops half-way would be neither stored nor missing
-                    self._append(self._stream, batch)
+                    self._append(stream, batch)
                 self._progress.update(content.name, self._result.rows, before + content.position)
-            self._result.bytes = before + content.position
+            self._result.bytes = before + (content.position if content.size is None else content.size)
+
+    def _columns(self, stream: Stream | None) -> list[str] | None:
+        """The columns to take, that of event times among them; None: all."""
+        options = self._options
+        if options.columns is None:
+            return None
+        if stream is not None:
+            for column in options.columns:
+                stream.schema.index(column)
+        time = options.time if stream is None else stream.schema.time
+        return list(dict.fromkeys([*options.columns, *([] if time is None else [time])]))
 
     def _append(self, stream: Stream, batch: pa.RecordBatch) -> None:
         known = min(max(self._known_rows - self._seen_rows, 0), batch.num_rows)
@@ -147,12 +199,12 @@ class _Ingestion:
         else:
             stream.append(batch, producer=self._options.producer, number=self._seen_rows - 1)
         self._result.rows += batch.num_rows
-        self._unflushed += batch.num_rows
-        if self._unflushed >= FLUSH_ROWS:
+        if self._result.rows - self._result.stored >= FLUSH_ROWS:
             stream.flush()
-            self._unflushed = 0
+            self._result.stored = self._result.rows
 
-    def _opened(self, source: Source) -> Stream:
+    def _existing(self) -> Stream | None:
+        """The stream if there is one, and the command does not contradict it."""
         options = self._options
         try:
             stream = self._store.stream(options.stream)
@@ -164,16 +216,28 @@ class _Ingestion:
                     f"there is no stream {options.stream!r} yet; to create it, name the column of event times with "
                     "--time"
                 ) from None
-            schema = self._inferred(source, options.time)
-            self._result.created = True
-            return self._store.create_stream(options.stream, schema, options.time)
+            return None
         if options.time not in (None, stream.schema.time):
             raise InputError(
                 f"stream {options.stream!r} takes its times from column {stream.schema.time!r}, not from "
                 f"{options.time!r}; leave out --time, or name another stream"
             )
-        if options.types:
-            raise InputError(f"stream {options.stream!r} exists and has its types; leave out --type")
+        for column, type_ in options.types.items():
+            has = stream.schema.field(column).type
+            if has != type_:
+                raise InputError(
+                    f"stream {options.stream!r} exists and its column {column!r} has the type {type_name(has)}, not "
+                    f"{type_name(type_)}; leave out --type {column}, or name another stream"
+                )
+        refuse_other_options(options.stream, options.stream_options, stream.options)
+        return stream
+
+    def _created(self, source: Source) -> Stream:
+        options = self._options
+        assert options.time is not None
+        schema = self._inferred(source, options.time)
+        stream = self._store.create_stream(options.stream, schema, options.time, **options.stream_options)
+        self._result.created = True
         return stream
 
     def _inferred(self, source: Source, time_column: str) -> tidelog.Schema:
@@ -217,12 +281,44 @@ def _size(file: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _left_behind(result: IngestResult, producer: str | None) -> str:
-    if not result.rows:
+def _find_out(store_path: Path, result: IngestResult, producer: str | None) -> bool:
+    """Find out what a failed write has left of rows that were not flushed, and keep that; False if nobody can tell."""
+    try:
+        with tidelog.open(store_path, maintenance="manual") as store:
+            stream = store.stream(result.stream)
+            last = stream.last_number(producer or "")  # which mends what the failure has left
+            if producer is not None:
+                found = 0 if last is None else last + 1 - result.known_rows
+            elif result.before is None:
+                return False
+            else:
+                found = len(stream) - _count(stream, result.before)
+    except TidelogError:
+        return False
+    result.stored = min(max(found, result.stored), result.rows)
+    return True
+
+
+def _count(stream: Stream, seen: SeqSet) -> int:
+    return int(stream.aggregate(None, None, "count(*)", as_of=seen)["count(*)"])
+
+
+def _remove_empty(store_path: Path, stream: str) -> None:
+    """Remove a stream that was made in vain, unless somebody else has found a use for it."""
+    with suppress(TidelogError), tidelog.open(store_path) as store:
+        if not len(store.stream(stream)):
+            store.drop_stream(stream)
+
+
+def _left_behind(result: IngestResult, producer: str | None, *, is_certain: bool) -> str:
+    if not result.stored and is_certain:
         return "nothing was stored"
     again = (
         "run the same command again to go on from there"
         if producer is not None
         else "leave that out when you try again, or use --producer, which does so by itself"
+        if is_certain
+        else "look how many there are before you try again, or use --producer, which does so by itself"
     )
-    return f"{rows(result.rows)} before that {'is' if result.rows == 1 else 'are'} stored; {again}"
+    number = rows(result.stored) if is_certain else f"at least {rows(result.stored)}"
+    return f"{number} before that {'is' if result.stored == 1 else 'are'} stored; {again}"

@@ -1,33 +1,75 @@
-"""Interrupts that wait until what is being done is done."""
+"""Signals that ask a command to stop: as exceptions, and held back until what is being done is done."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, Final
+
+ASKS_TO_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, what ``kill`` and service managers send, and a terminal that was closed."""
+
+
+class StoppedError(KeyboardInterrupt):
+    """A command was asked to stop by a signal other than Ctrl-C's; whoever cares for interrupts cares for it too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def signals_raised() -> Iterator[None]:
+    """Inside, :class:`StoppedError` is raised where a signal would have ended the process on the spot.
+
+    Signals that somebody cares for, or ignores (``nohup``), are left alone. Only the main thread gets signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    changed = [number for number in ASKS_TO_STOP if signal.getsignal(number) == signal.SIG_DFL]
+    for number in changed:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold back interrupts from the keyboard until the end of the block, where they are raised.
+    """Hold back signals that ask to stop until the end of the block, where the first one does what it would have done.
 
-    For work that must not stop half-way. Only the main thread gets interrupts, so elsewhere there is nothing to hold.
+    For work that must not stop half-way. Only the main thread gets signals, so elsewhere there is nothing to hold.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    if not callable(usual) or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    usual: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {}
+    for number in ASKS_TO_STOP:
+        handler = signal.getsignal(number)
+        if callable(handler):
+            usual[number] = handler
     came: list[int] = []
 
     def hold(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
-    signal.signal(signal.SIGINT, hold)
+    for number in usual:
+        signal.signal(number, hold)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        for number, handler in usual.items():
+            signal.signal(number, handler)
         if came:
-            raise KeyboardInterrupt
+            first = signal.Signals(came[0])
+            usual[first](first, None)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise StoppedError(number)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import typer
 
 import tidelog
+from tidelog.cli.streamoptions import option_text
 from tidelog.cli.writing.table import Column, print_table, printable
 from tidelog.engine.altering import CHANGEABLE
 from tidelog.model.types import type_name
@@ -73,11 +74,7 @@ def configure(store_path: Path, stream: str, options: Mapping[str, str | None]) 
         found = store.stream(stream)
         found.configure(**options)
         values = {name: getattr(found.options, name) for name in CHANGEABLE}
-    typer.echo(f"{stream!r} has {', '.join(f'{name} {_option(value)}' for name, value in values.items())}")
-
-
-def _option(value: Any) -> str:
-    return "none" if value is None else f"{value:g}s" if isinstance(value, float) else str(value)
+    typer.echo(f"{stream!r} has {', '.join(f'{name} {option_text(value)}' for name, value in values.items())}")
 
 
 def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from tidelog.cli.failures import INTERRUPTED
+from tidelog.cli.failures import ENDED_BY_SIGNAL, INTERRUPTED
 from tidelog.cli.pipelineview import PipelineView, summary
 from tidelog.model.errors import ExistsError
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.spark.pipeline import Pipeline, Progress
 
-TERMINATED: Final = 143
-"""What the shell reports for a program that SIGTERM has ended."""
+TERMINATED: Final = ENDED_BY_SIGNAL + signal.SIGTERM
 
 
 def check(file: Path) -> None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from tidelog.cli.reading.detect import Input
-from tidelog.cli.reading.source import BadRowError, fitted
+from tidelog.cli.reading.quotes import QuoteWatch
+from tidelog.cli.reading.seconds import holds_seconds
+from tidelog.cli.reading.source import BadRowError, fitted, taken
 from tidelog.cli.reading.texts import decoded, inferred_type, typed
+from tidelog.cli.units import count, size
 from tidelog.model import Schema
 from tidelog.model.errors import InputError
 from tidelog.model.misfit import Misfit
@@ -25,14 +28,34 @@ BLOCK_BYTES = 4 << 20
 
 
 class DelimitedSource:
-    """A CSV input. Empty values are null, but empty texts when in quotes; ``nulls`` are further texts for null."""
+    """A CSV input. Empty values are null, but empty texts when in quotes; ``nulls`` are further texts for null.
 
-    def __init__(self, content: Input, *, delimiter: str = ",", nulls: Sequence[str] = ()) -> None:
+    ``columns`` are the only ones that are taken. Numbers of a column must be what their texts say, unless its type was
+    ``told``.
+    """
+
+    def __init__(
+        self,
+        content: Input,
+        *,
+        delimiter: str = ",",
+        nulls: Sequence[str] = (),
+        columns: Collection[str] | None = None,
+        told: Collection[str] = (),
+    ) -> None:
         self._input = content
-        self._names = _header(content, delimiter)
+        names = _header(content, delimiter)
+        self._names = taken(names, columns, content.name) if names else []
+        self._told = frozenset(told)
+        self._in_seconds: dict[str, bool] = {}
+        """Columns of times, and whether their numbers are seconds, as soon as it is known."""
         self._delimiter = delimiter
+        self._quotes = QuoteWatch(delimiter)
         self._nulls = ["", *nulls]
-        self._short_row: tuple[int, str] | None = None
+        self._bad_row: tuple[int, str] | None = None
+        """The first row that is none, and why."""
+        self._short_rows = 0
+        self._last_short_row = -1
         self._first: pa.RecordBatch | None = None
         self._blocks = self._read() if self._names else iter(())
 
@@ -56,18 +79,18 @@ class DelimitedSource:
         while (block := self._next()) is not None:
             end = row + block.num_rows
             # The parser runs ahead: a row of the wrong length may be known before the blocks in front of it are here.
-            short = self._short_row if self._short_row is not None and self._short_row[0] <= end else None
-            if short is not None:
-                block = block.slice(0, short[0] - row)
+            bad = self._bad_row if self._bad_row is not None and self._bad_row[0] <= end else None
+            if bad is not None:
+                block = block.slice(0, bad[0] - row)
             batch, fault = self._typed(block, schema, row)
             yield from fitted(batch, schema, self._input.name, row)
             if fault is not None:
                 raise fault
-            if short is not None:
+            if bad is not None:
                 break
             row = end
-        if self._short_row is not None:
-            raise BadRowError(self._input.name, self._short_row[1], row=self._short_row[0])
+        if self._bad_row is not None:
+            raise BadRowError(self._input.name, self._bad_row[1], row=self._bad_row[0])
 
     def _next(self) -> pa.RecordBatch | None:
         if self._first is not None:
@@ -85,13 +108,23 @@ class DelimitedSource:
             name = self._names[len(columns)]
             try:
                 text = decoded(block.column(len(columns)))
-                columns.append(typed(text, schema.field(name)) if name in schema else text)
+                columns.append(self._typed_column(text, schema.field(name)) if name in schema else text)
             except Misfit as misfit:
-                reason = f"{misfit.reason}; mend the row, or if the value stands for null, say so with --null"
+                reason = misfit.reason
+                if "--type" not in reason:
+                    reason += "; mend the row, or if the value stands for null, say so with --null"
                 fault = BadRowError(self._input.name, reason, row=first_row + misfit.row, column=name)
                 # Columns to come may have a fault further up: begin again with the rows above this one.
                 block, columns = block.slice(0, misfit.row), []
         return pa.RecordBatch.from_arrays(columns, names=self._names), fault
+
+    def _typed_column(self, text: pa.Array, field: pa.Field) -> pa.Array:
+        name = field.name
+        if pa.types.is_timestamp(field.type) and name not in self._in_seconds:
+            found = holds_seconds(text)
+            if found is not None:
+                self._in_seconds[name] = found
+        return typed(text, field, in_seconds=self._in_seconds.get(name, False), as_told=name in self._told)
 
     def _text(self, block: pa.RecordBatch, index: int) -> pa.Array:
         try:
@@ -100,30 +133,87 @@ class DelimitedSource:
             raise BadRowError(self._input.name, misfit.reason, row=misfit.row, column=self._names[index]) from None
 
     def _read(self) -> Iterator[pa.RecordBatch]:
+        """The blocks of the parser, without what a quote that is not closed has swallowed."""
+        rows = 0
+        waiting: pa.RecordBatch | None = None  # the last one is not known to be right before the end is seen
         try:
-            yield from pa.csv.open_csv(
-                self._input.for_arrow(),
-                read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # else rows have no numbers
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_short_row
-                ),
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(self._names, pa.binary()),
-                    null_values=self._nulls,
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
+            for block in self._parsed():
+                if not block.num_rows:
+                    continue
+                if waiting is not None:
+                    yield waiting
+                waiting = block
+                rows += block.num_rows
         except pa.ArrowInvalid as error:
-            raise self._input.broken(error) from error
+            if waiting is not None:
+                yield waiting
+            if not self._quotes.is_open:
+                raise self._input.broken(error) from error
+            self._note_bad_row(rows + self._short_rows, self._open_quote(f"within {size(BLOCK_BYTES)}"))
+            return
+        if self._quotes.is_open and rows + self._short_rows:
+            last = rows + self._short_rows - 1
+            if self._last_short_row == last and self._bad_row is not None and self._bad_row[0] == last:
+                self._bad_row = None
+            elif waiting is not None and self._last_short_row != last:
+                waiting = waiting.slice(0, waiting.num_rows - 1)
+            self._note_bad_row(last, self._open_quote("up to the end"))
+        if waiting is not None:
+            yield waiting
+
+    def _parsed(self) -> pa.csv.CSVStreamingReader:
+        return pa.csv.open_csv(
+            pa.PythonFile(_WatchedContent(self._input, self._quotes), mode="r"),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # else rows have no numbers
+            parse_options=pa.csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_short_row
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=self._names,
+                column_types=dict.fromkeys(self._names, pa.binary()),
+                null_values=self._nulls,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    def _open_quote(self, how_far: str) -> str:
+        return (
+            f"found a quote in line {count(self._quotes.line)} that is not closed {how_far}; close it, or if it means "
+            'itself, write it twice and put the value into quotes: "5"" pipe"'
+        )
 
     def _note_short_row(self, row: Any) -> str:
         """Called by the parser for rows of the wrong length; only the first matters."""
-        if self._short_row is None:
-            shown = row.text if len(row.text) <= 80 else row.text[:77] + "..."
-            reason = f"found {row.actual_columns} values, expected {row.expected_columns}: {shown!r}"
-            self._short_row = (row.number - 2, reason)  # the parser counts from 1, and the line of names too
+        shown = row.text if len(row.text) <= 80 else row.text[:77] + "..."
+        self._short_rows += 1
+        self._last_short_row = row.number - 2  # the parser counts from 1, and the line of names too
+        self._note_bad_row(
+            self._last_short_row, f"found {row.actual_columns} values, expected {row.expected_columns}: {shown!r}"
+        )
         return "skip"
+
+    def _note_bad_row(self, row: int, reason: str) -> None:
+        if self._bad_row is None:
+            self._bad_row = (row, reason)
+
+
+class _WatchedContent:
+    """An input for the parser, which would close it, and what its quotes are up to."""
+
+    closed = False
+
+    def __init__(self, content: Input, quotes: QuoteWatch) -> None:
+        self._content = content
+        self._quotes = quotes
+
+    def read(self, length: int = -1) -> bytes:
+        data = self._content.read(length)
+        self._quotes.feed(data)
+        return data
+
+    def close(self) -> None:
+        """Left to who opened the input."""
 
 
 def _header(content: Input, delimiter: str) -> list[str]:
@@ -135,9 +225,11 @@ def _header(content: Input, delimiter: str) -> list[str]:
         # What was looked at may end inside of a character; the names may not.
         text = head[: error.start].decode("utf-8-sig")
     try:
-        names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        names = next((row for row in rows if row), [])
     except csv.Error as error:
-        raise content.broken(f"its line of column names is damaged: {error}") from error
+        reason = "a quote in it is not closed" if "end of data" in str(error) else error
+        raise content.broken(f"its line of column names is damaged: {reason}") from error
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InputError(f"{content.name}: found two columns called {name!r}; rename one", column=name)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import shutil
+import stat
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -51,6 +53,18 @@ ARROW_FILE_MAGIC: Final = b"ARROW1"
 ARROW_STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
 
 
+class _CountingFile(io.FileIO):
+    """A file that knows how many bytes were read of it."""
+
+    count = 0
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Read into a buffer, as files do."""
+        done = super().readinto(buffer)
+        self.count += done or 0
+        return done
+
+
 class Input:
     """An open input. A context manager.
 
@@ -73,8 +87,8 @@ class Input:
         if where != STDIN and Path(where).is_dir():
             raise StorageError(f"{where}: found a directory, expected a file")
         # Standard input gets a reader of its own too, with a buffer long enough to look ahead in.
-        file = io.FileIO(sys.stdin.fileno() if where == STDIN else where, closefd=where != STDIN)
-        return self._exits.enter_context(io.BufferedReader(file, _LOOK_AHEAD))
+        self._file = _CountingFile(sys.stdin.fileno() if where == STDIN else where, closefd=where != STDIN)
+        return self._exits.enter_context(io.BufferedReader(self._file, _LOOK_AHEAD))
 
     def _uncompressed(self) -> io.BufferedReader:
         if not self._raw.peek(2).startswith(_GZIP_MAGIC):
@@ -83,12 +97,15 @@ class Input:
         return io.BufferedReader(cast("io.RawIOBase", unpacked), _LOOK_AHEAD)
 
     @property
+    def size(self) -> int | None:
+        """Stored bytes of a regular file; None for standard input that is none, pipes and devices."""
+        status = os.fstat(self._file.fileno())
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    @property
     def position(self) -> int:
         """How many stored bytes were read, for progress; they may be ahead of what was handed out."""
-        try:
-            return self._raw.tell()
-        except (OSError, ValueError):
-            return 0
+        return min(self._file.count, self.size) if self.size is not None else self._file.count
 
     def peek(self) -> bytes:
         """The first part of the content, up to a megabyte, without taking it."""
@@ -128,11 +145,11 @@ class Input:
             return Format.PARQUET
         if head.startswith((ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)):
             return Format.ARROW
-        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
             return Format.JSONL
         if b"\0" in head:
             raise InputError(
-                f"{self.name}: found content of no known format; expected CSV, JSON lines, Parquet or Arrow IPC. If it "
+                f"{self.name}: found content of no known format; expected CSV, JSON, Parquet or Arrow IPC. If it "
                 "is one of these, name it with --format"
             )
         return Format.CSV

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidelog.model import Schema, to_batches
-from tidelog.model.errors import InputError
+from tidelog.model.errors import InputError, did_you_mean
 
 
 class BadRowError(InputError):
@@ -56,3 +56,13 @@ def located(error: InputError, name: str, first_row: int) -> BadRowError:
     row = error.row or 0
     reason = str(error).removeprefix(f"column {error.column!r}, row {row}: ").removeprefix(f"row {row}: ")
     return BadRowError(name, reason, row=first_row + row, column=error.column)
+
+
+def taken(names: Sequence[str], columns: Collection[str] | None, name: str) -> list[str]:
+    """The names of an input's columns that are to be taken, in their order; raises if one of these is not there."""
+    if columns is None:
+        return list(names)
+    for column in columns:
+        if column not in names:
+            raise InputError(f"{name}: there is no column {column!r}; {did_you_mean(column, names)}", column=column)
+    return [each for each in names if each in columns]

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.cli.reading.seconds import DECIMAL, TICKS, first_text, fitting_unit, from_seconds, mixed_numbers
 from tidelog.model.columns import ColumnReader
 from tidelog.model.errors import InputError
 from tidelog.model.instants import shown
@@ -25,13 +26,14 @@ from tidelog.model.types import type_name
 _Conversion: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_PADDED = r"^[+-]?0[0-9]+$"
+_PADDED = r"^\s*[+-]?0[0-9]+\s*$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?([nN]a[nN]|nan|[iI]nf(inity)?)$"
 _TRUTH = r"^([tT]rue|[fF]alse|TRUE|FALSE)$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TICKS = re.compile(r"\s*-?[0-9]+\s*")
 _WITH_ZONE = r"([zZ]|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
+"""Integers of which a float64 may not know the last digits."""
 
 
 def decoded(values: pa.Array) -> pa.Array:
@@ -46,7 +48,8 @@ def inferred_type(values: pa.Array, *, is_time: bool = False, times_only: bool =
 
     Numbers with padding zeros stay text, because the zeros mean something. Timestamps count microseconds, or
     nanoseconds where texts have more digits, and are in UTC where texts name a zone. Days are dates, but for the
-    column of event time. With ``times_only``, everything but days and times stays text.
+    column of event time; there, numbers with a point are seconds since 1970 (:mod:`tidelog.cli.reading.seconds`). With
+    ``times_only``, everything but days and times stays text.
     """
     text = pc.unique(values.drop_null())
     if not len(text):
@@ -55,7 +58,7 @@ def inferred_type(values: pa.Array, *, is_time: bool = False, times_only: bool =
         if _all(text, _INTEGER):
             return next((type_ for type_ in (pa.int64(), pa.uint64()) if _fits(text, type_)), pa.string())
         if _all(text, _NUMBER) and not _any(text, _PADDED):
-            return pa.float64()
+            return (fitting_unit(text) if is_time else None) or pa.float64()
         if _all(text, _TRUTH):
             return pa.bool_()
     if not is_time and _all(text, _DAY) and _fits(text, pa.date32()):
@@ -68,11 +71,13 @@ def inferred_type(values: pa.Array, *, is_time: bool = False, times_only: bool =
     return pa.string()
 
 
-def typed(text: pa.Array, field: pa.Field) -> pa.Array:
+def typed(text: pa.Array, field: pa.Field, *, in_seconds: bool = False, as_told: bool = False) -> pa.Array:
     """A text column as a field's type; nulls stay nulls, wherever they are.
 
-    Spaces around numbers and times are ignored. Integers for a timestamp count its unit. Binary values are written in
-    base64. Raises :class:`Misfit` at the first value that does not fit.
+    Spaces around numbers and times are ignored. Integers for a timestamp count its unit, but are ``in_seconds`` where
+    the column is known to be. Binary values are written in base64. Raises :class:`Misfit` at the first value that does
+    not fit; unless the type is ``as_told`` by the user, that is also one that would not be the same any more: a number
+    with padding zeros, or an integer that a float would round.
     """
     target = field.type
     if pa.types.is_string(target) or pa.types.is_large_string(target):
@@ -80,32 +85,72 @@ def typed(text: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_binary(target) or pa.types.is_large_binary(target):
         return _from_base64(text, target)
     if pa.types.is_timestamp(target):
-        return _times(text, field)
+        return from_seconds(text, target) if in_seconds else _times(text, field)
     expected = type_name(target)
-    return _converted(text, [lambda part: _checked(part.cast(target), part, target), _trimmed(target)], expected)
+    column = _converted(text, [lambda part: _checked(part.cast(target), part, target), _trimmed(target)], expected)
+    if not as_told:
+        _refuse_changed(text, column, field)
+    return column
 
 
 def _times(text: pa.Array, field: pa.Field) -> pa.Array:
     target = field.type
-    takes_naive = target.tz is None or is_utc(target.tz)
-    conversions: list[_Conversion] = [lambda part: part.cast(pa.timestamp(target.unit, "UTC")).view(target)]
-    if takes_naive:
-        conversions.insert(0, lambda part: part.cast(pa.timestamp(target.unit)).view(target))
-    conversions.append(lambda part: part.cast(pa.int64()).view(target))
-    for convert in conversions:
+    convert = _time_conversion(text, target)
+    if convert is not None:
         try:
             return convert(text)
         except pa.ArrowInvalid:
-            continue
+            pass
     # Texts of several forms in one column, or a fault: read each on its own, which also knows what is wrong.
     nullable = pa.field(field.name, target)
-    values = [int(each) if each and _TICKS.fullmatch(each) else each for each in text.to_pylist()]
+    values = [int(each) if each and TICKS.fullmatch(each) else each for each in text.to_pylist()]
     try:
         column = ColumnReader(nullable).read(values)
     except InputError as error:
         row = error.row or 0
+        if DECIMAL.fullmatch(text[row].as_py()):
+            raise Misfit(mixed_numbers(text[row].as_py(), target), row) from None
         raise Misfit(str(error).removeprefix(f"column {field.name!r}, row {row}: "), row) from None
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _time_conversion(text: pa.Array, target: pa.DataType) -> _Conversion | None:
+    """How texts of the form that the first one has become times; None if each needs to be looked at.
+
+    Going by the first one matters: Arrow takes much longer to refuse a column than to convert it.
+    """
+    first = first_text(text)
+    if first is None or TICKS.fullmatch(first):
+        return lambda part: part.cast(pa.int64()).view(target)
+    if re.search(_WITH_ZONE, first[10:]):
+        return lambda part: part.cast(pa.timestamp(target.unit, "UTC")).view(target)
+    if target.tz is None or is_utc(target.tz):
+        return lambda part: part.cast(pa.timestamp(target.unit)).view(target)
+    return None
+
+
+def _refuse_changed(text: pa.Array, column: pa.Array, field: pa.Field) -> None:
+    """Raise :class:`Misfit` at the first number that is not what its text says any more."""
+    target = field.type
+    if not (pa.types.is_integer(target) or pa.types.is_floating(target) or pa.types.is_decimal(target)):
+        return
+    padded = pc.match_substring_regex(text, _PADDED)
+    row = pc.index(padded, pa.scalar(True)).as_py()
+    reason = f"the padding zeros of which {type_name(target)} would lose"
+    if pa.types.is_floating(target) and (pc.max(pc.binary_length(text)).as_py() or 0) > 15:
+        long = pc.fill_null(pc.match_substring_regex(text, _LONG_INTEGER), False).to_numpy(zero_copy_only=False)
+        for each in long.nonzero()[0].tolist():
+            if 0 <= row < each:
+                break
+            if int(text[each].as_py()) != int(column[each].as_py()):
+                row, reason = each, f"which {type_name(target)} would round"
+                break
+    if row >= 0:
+        raise Misfit(
+            f"found {shown(text[row].as_py())}, {reason}; if it is a text, create the stream with --type "
+            f"{field.name}=string, and if that does no harm, say --type {field.name}={type_name(target)}",
+            row,
+        )
 
 
 def _from_base64(text: pa.Array, target: pa.DataType) -> pa.Array:

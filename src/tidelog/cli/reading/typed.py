@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import pyarrow as pa
 
 from tidelog.cli.reading.detect import ARROW_FILE_MAGIC, Format, Input
-from tidelog.cli.reading.source import fitted
+from tidelog.cli.reading.source import fitted, taken
 from tidelog.model import Schema
 from tidelog.model.errors import InputError
 from tidelog.model.types import type_name
@@ -18,10 +18,10 @@ PARQUET_BATCH_ROWS = 1 << 16
 class TypedSource:
     """An input that brings an Arrow schema of its own."""
 
-    def __init__(self, content: Input) -> None:
+    def __init__(self, content: Input, *, columns: Collection[str] | None = None) -> None:
         self._input = content
         try:
-            self._schema, self._blocks = _opened(content)
+            self._schema, self._blocks = _opened(content, columns)
         except (pa.ArrowException, OSError) as error:
             raise content.broken(error) from error
 
@@ -44,19 +44,31 @@ class TypedSource:
             raise self._input.broken(f"after row {row}: {error}") from error
 
 
-def _opened(content: Input) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _opened(content: Input, columns: Collection[str] | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if content.format is Format.PARQUET:
         import pyarrow.parquet as pq  # takes a while to load, and most commands do not need it
 
         file = pq.ParquetFile(content.seekable())
-        return file.schema_arrow, file.iter_batches(PARQUET_BATCH_ROWS)
+        names = taken(file.schema_arrow.names, columns, content.name)
+        schema = pa.schema([file.schema_arrow.field(name) for name in names])
+        return schema, file.iter_batches(PARQUET_BATCH_ROWS, columns=None if columns is None else names)
     if content.peek().startswith(ARROW_FILE_MAGIC):
         reader = pa.ipc.open_file(content.seekable())
-        return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
+        batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
+        return _selected(reader.schema, batches, columns, content.name)
     if not content.peek():
         raise InputError(f"{content.name}: found nothing; expected an Arrow IPC file or stream")
     stream = pa.ipc.open_stream(content.for_arrow())
-    return stream.schema, iter(stream)
+    return _selected(stream.schema, iter(stream), columns, content.name)
+
+
+def _selected(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], columns: Collection[str] | None, name: str
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if columns is None:
+        return schema, batches
+    names = taken(schema.names, columns, name)
+    return pa.schema([schema.field(each) for each in names]), (batch.select(names) for batch in batches)
 
 
 def parsed_types(texts: list[str]) -> dict[str, pa.DataType]:
