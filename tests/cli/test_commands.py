@@ -318,7 +318,7 @@ def test_drop_and_rename(cli: Cli, trades: list[Any]) -> None:
     assert cli("streams", "--store", "events").lines == ["deals"]
     asked = cli("drop", "deals", "--store", "events")
     assert (asked.code, cli("streams", "--store", "events").lines) == (2, ["deals"])
-    assert cli("drop", "deals", "--store", "events", "--yes").out == "dropped 'deals'\n"
+    assert cli("drop", "deals", "--store", "events", "--yes").out.startswith("dropped 'deals'; ")
     assert cli("streams", "--store", "events").lines == []
 
 
@@ -427,3 +427,49 @@ def test_all_commands_are_listed(cli: Cli) -> None:
 def test_version(cli: Cli) -> None:
     run = cli("--version")
     assert (run.code, run.out.split()[0]) == (0, "tidelog")
+
+
+@pytest.mark.parametrize(
+    ("time", "hint"),
+    [
+        ("2019", "'2019-01-01' for the year"),
+        ("20190228", "'2019-02-28' for the day"),
+        ("1700000000", "'1700000000s' for a number of seconds since 1970"),
+        ("1700000000000", "'1700000000000ms' for a number of milliseconds since 1970"),
+    ],
+)
+def test_integers_that_hardly_count_microseconds_are_refused(cli: Cli, trades: list[Any], time: str, hint: str) -> None:
+    for command in (
+        ["scan", "--start", time],
+        ["aggregate", "count(*)", "--end", time],
+        ["export", "a.csv", "--end", time],
+        ["delete", time, "--yes"],
+        ["coarsen", time, "--yes"],
+    ):
+        run = cli(*command, *trades)
+        assert (run.code, run.out) == (1, "")
+        assert hint in run.err
+        assert f"'{time}us'" in run.err
+
+
+@pytest.mark.parametrize(
+    ("time", "first"),
+    [
+        ("2019us", 1),
+        ("100s", 100),
+        ("-5ms", 0),
+        ("100000us", 1),
+        ("1500ms", 2),
+        ("5000000", 5),
+        ("0", 0),
+        ("20190000", 21),
+    ],
+)
+def test_times_with_a_unit(cli: Cli, trades: list[Any], time: str, first: int) -> None:
+    run = cli("aggregate", "min(ts)", *trades, "--start", time, "-o", "json")
+    assert json.loads(run.out) == {"min(ts)": f"1970-01-01T00:{first // 60:02}:{first % 60:02}"}
+
+
+def test_streams_without_a_unit_take_any_integer(cli: Cli) -> None:
+    assert cli("ingest", "-", "-s", "events", "-n", "years", "--time", "t", stdin=b"t\n2018\n2019\n").code == 0
+    assert cli("scan", "-s", "events", "-n", "years", "--start", "2019", "-o", "csv").out == "t\n2019\n"

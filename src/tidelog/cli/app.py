@@ -26,7 +26,6 @@ from tidelog.cli.options import (
     StreamName,
     Where,
     names_of,
-    time_of,
 )
 
 app = typer.Typer(
@@ -194,8 +193,8 @@ def scan(
     selection = Selection(
         store=store,
         stream=stream,
-        start=time_of(start),
-        end=time_of(end),
+        start=start,
+        end=end,
         columns=names_of(columns),
         where=where,
         as_of=as_of,
@@ -228,7 +227,7 @@ def aggregate(
     from tidelog.cli.query import aggregate as aggregate_stream
     from tidelog.cli.writing.formats import Output
 
-    selection = Selection(store=store, stream=stream, start=time_of(start), end=time_of(end), where=where, as_of=as_of)
+    selection = Selection(store=store, stream=stream, start=start, end=end, where=where, as_of=as_of)
     aggregate_stream(selection, aggregates, Output(output.value), explain)
 
 
@@ -260,8 +259,8 @@ def export(
     selection = Selection(
         store=store,
         stream=stream,
-        start=time_of(start),
-        end=time_of(end),
+        start=start,
+        end=end,
         columns=names_of(columns),
         where=where,
         as_of=as_of,
@@ -371,7 +370,7 @@ def coarsen(
 
     if not (yes or sys.stdin.isatty()):
         raise typer.BadParameter("nobody is there to be asked; say --yes to reduce events", param_hint="--yes")
-    upkeep.coarsen(store, stream, time_of(before), grain, is_sure=yes)
+    upkeep.coarsen(store, stream, before, grain, is_sure=yes)
 
 
 @app.command()
@@ -389,7 +388,7 @@ def delete(
 
     if not (yes or sys.stdin.isatty()):
         raise typer.BadParameter("nobody is there to be asked; say --yes to delete events", param_hint="--yes")
-    upkeep.delete(store, stream, time_of(before), is_sure=yes)
+    upkeep.delete(store, stream, before, is_sure=yes)
 
 
 @app.command()

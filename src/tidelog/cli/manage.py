@@ -99,11 +99,11 @@ def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
 def drop(store_path: Path, stream: str, *, is_sure: bool) -> None:
     """Delete a stream, after a question unless ``is_sure``."""
     with existing(store_path) as store:
-        store.stream(stream)  # a name that does not exist should not be asked about
+        grace = store.stream(stream).options.grace  # also: a name that does not exist should not be asked about
         if not is_sure:
             typer.confirm(f"delete stream {stream!r} of {store_path} with all its events?", abort=True)
         store.drop_stream(stream)
-    typer.echo(f"dropped {stream!r}")
+    typer.echo(f"dropped {stream!r}; the first `tidelog maintain` in {option_text(grace)} or later removes its files")
 
 
 def rename(store_path: Path, old: str, new: str) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 StorePath: TypeAlias = Annotated[
     Path,
@@ -23,7 +20,8 @@ Start: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="First time of the range: ISO 8601, or an integer in the stream's unit. Default: from the first event.",
+        help="First time of the range: ISO 8601, a number and a unit since 1970 (1700000000s), or an integer in the "
+        "stream's unit. Default: from the first event.",
         show_default=False,
     ),
 ]
@@ -58,11 +56,6 @@ PipelineFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="The pipeline, a file such as pipeline.toml.", show_default=False)
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def time_of(text: str | None) -> int | str | None:
-    """A bound of a range: integers count the stream's unit, all else is for the stream's clock to read."""
-    return int(text) if text is not None and _INTEGER.fullmatch(text.strip()) else text
 
 
 def names_of(texts: list[str] | None) -> list[str] | None:

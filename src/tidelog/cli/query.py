@@ -16,6 +16,7 @@ import pyarrow as pa
 import typer
 
 import tidelog
+from tidelog.cli.times import point_in_time
 from tidelog.cli.units import count
 from tidelog.cli.writing.formats import BINARY, Output, writer
 from tidelog.cli.writing.table import Column, columns_of, print_table, printable
@@ -34,17 +35,23 @@ class Selection:
 
     store: Path
     stream: str
-    start: int | str | None = None
-    end: int | str | None = None
+    start: str | None = None
+    end: str | None = None
     columns: Sequence[str] | None = None
     where: str | None = None
     as_of: int | None = None
     seq: bool = False
     limit: int | None = None
 
+    def bounds(self, stream: Stream) -> tuple[int | str | None, int | str | None]:
+        """Start and end of the range, as the stream's clock takes them."""
+        clock = stream.schema.clock
+        return point_in_time(self.start, clock), point_in_time(self.end, clock)
+
     def read(self, stream: Stream) -> pa.RecordBatchReader:
         """The selected events, whatever the limit."""
-        return stream.scan(self.start, self.end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
+        start, end = self.bounds(stream)
+        return stream.scan(start, end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -113,7 +120,7 @@ def aggregate(selection: Selection, aggregates: Sequence[str], output: Output, e
         raise typer.BadParameter(f"{output} is for events; expected table, csv or json", param_hint="--output")
     with tidelog.open(selection.store, read_only=True) as store:
         stream = store.stream(selection.stream)
-        question = (selection.start, selection.end, list(aggregates), selection.where)
+        question = (*selection.bounds(stream), list(aggregates), selection.where)
         if explain:
             typer.echo(stream.explain(*question, as_of=selection.as_of))
             return

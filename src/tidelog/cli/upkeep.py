@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from tidelog.cli.manage import existing
+from tidelog.cli.times import point_in_time
 from tidelog.cli.units import count, rows, size
 from tidelog.cli.writing.table import printable
 
@@ -38,14 +39,16 @@ def maintain(store_path: Path) -> None:
             typer.echo(f"{printable(repr(name))}: {', '.join(said) or 'nothing is due'}")
 
 
-def coarsen(store_path: Path, stream: str, before: Any, grain: str | None, *, is_sure: bool) -> None:
+def coarsen(store_path: Path, stream: str, before: str, grain: str | None, *, is_sure: bool) -> None:
     """Reduce old events to aggregates, after a question unless ``is_sure``."""
     with existing(store_path) as store:
         found = store.stream(stream)
-        found.schema.clock.bound(before)  # what is no time should not be asked about
+        clock = found.schema.clock
+        bound = clock.bound(point_in_time(before, clock))  # what is no time should not be asked about
         if not is_sure:
-            typer.confirm(f"keep only aggregates of what is before {before} in {stream!r}, for good?", abort=True)
-        done = found.coarsen(before, grain)
+            when = clock.format(bound)
+            typer.confirm(f"keep only aggregates of what is before {when} in {stream!r}, for good?", abort=True)
+        done = found.coarsen(bound, grain)
     if done.splits:
         sizes = f"{size(done.bytes_before)} became {size(done.bytes_after)}"
         typer.echo(f"{printable(repr(stream))}: {rows(done.rows)} reduced to aggregates, {sizes}")
@@ -53,12 +56,12 @@ def coarsen(store_path: Path, stream: str, before: Any, grain: str | None, *, is
         typer.echo(f"{printable(repr(stream))}: no split is old enough")
 
 
-def delete(store_path: Path, stream: str, before: Any, *, is_sure: bool) -> None:
+def delete(store_path: Path, stream: str, before: str, *, is_sure: bool) -> None:
     """Delete the events before a time, after a question unless ``is_sure``."""
     with existing(store_path) as store:
         found = store.stream(stream)
         clock = found.schema.clock
-        bound = clock.bound(before)  # what is no time should not be asked about
+        bound = clock.bound(point_in_time(before, clock))  # what is no time should not be asked about
         if not is_sure:
             typer.confirm(f"delete what is before {clock.format(bound)} in {stream!r}, for good?", abort=True)
         found.delete_before(bound)
