@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import InputError
+from tidelog.model.scalars import python_value
 
 Cuts: TypeAlias = npt.NDArray[np.int64]
 States: TypeAlias = npt.NDArray[Any]
@@ -158,5 +159,5 @@ def plain(value: Any, type: pa.DataType) -> Any:
     if pa.types.is_boolean(type):
         return bool(number)
     if pa.types.is_temporal(type):
-        return pa.scalar(number, pa.int64() if type.bit_width == 64 else pa.int32()).cast(type).as_py()
+        return python_value(pa.scalar(number, pa.int64() if type.bit_width == 64 else pa.int32()).cast(type))
     return number

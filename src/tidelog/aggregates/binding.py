@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tidelog.aggregates.base import REQUIRED, Aggregate, Dependent, Incremental, Virtual
+from tidelog.aggregates.base import REQUIRED, Aggregate, Dependent, Incremental, Needs, Virtual
+from tidelog.model.arguments import flag, found, integer, text
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, did_you_mean
 
 _A = TypeVar("_A", bound=type[Aggregate])
@@ -62,7 +63,8 @@ class Binding:
     def from_dict(cls, values: Mapping[str, Any]) -> Binding:
         """The binding that :meth:`to_dict` described; raises :class:`InputError` for anything else."""
         try:
-            id, columns, parameters = values["id"], values["columns"], values.get("parameters", {})
+            stated = values if isinstance(values, Mapping) else {}
+            id, columns, parameters = stated["id"], stated["columns"], stated.get("parameters", {})
             sound = bool(_ID.match(id)) and all(isinstance(each, str) for each in columns)
             sound = sound and all(isinstance(value, _SCALARS) for value in parameters.values())
         except (KeyError, TypeError, AttributeError):
@@ -102,8 +104,10 @@ def register(kind: _A) -> _A:
         raise InputError(f"{kind.__name__} has the name {name!r}; expected one of small letters, digits and _")
     if name in RESERVED:
         raise ExistsError(f"{name!r} is a function of SQL, which queries would call; give {kind.__name__} another name")
-    id = kind.__dict__.get("id") or f"{kind.__module__}:{name}"
-    if not _ID.match(id) or id.rpartition(":")[2] != name:
+    _check_members(kind)
+    id = kind.__dict__.get("id", "")
+    id = f"{kind.__module__}:{name}" if isinstance(id, str) and not id else id
+    if not isinstance(id, str) or not _ID.match(id) or id.rpartition(":")[2] != name:
         # What is stored of an aggregate is its id, so that has to tell what queries call it.
         raise InputError(f"{kind.__name__} has the id {id!r}; expected a module and its name, as in 'module:{name}'")
     if issubclass(kind, Dependent | Virtual) and not kind.depends_on:
@@ -120,8 +124,32 @@ def register(kind: _A) -> _A:
     return kind
 
 
+def _check_members(kind: type[Aggregate]) -> None:
+    """Raise :class:`InputError` for a class whose members are not what :class:`Aggregate` says."""
+    own = kind.__name__
+    kind.arity = integer(f"arity of {own}", kind.arity, 0)
+    for member in ("sees_nulls", "by_place", "by_value", "is_reproducible"):
+        flag(f"{member} of {own}", getattr(kind, member))
+    if not isinstance(kind.parameters, Mapping):
+        raise found(f"parameters of {own}", kind.parameters, "names and defaults such as {'fraction': 0.5}")
+    for name, value in kind.parameters.items():
+        if not isinstance(name, str) or not (value is REQUIRED or isinstance(value, _SCALARS)):
+            raise found(f"parameter {name!r} of {own}", value, "a number, a text, a boolean, None or REQUIRED")
+    if isinstance(kind.depends_on, str) or not isinstance(kind.depends_on, Sequence):
+        raise found(f"depends_on of {own}", kind.depends_on, "a list of Needs such as [Needs('module:name')]")
+    for need in kind.depends_on:
+        if not isinstance(need, Needs) or not isinstance(need.id, str):
+            raise found(f"depends_on of {own}", need, "Needs with the id of an aggregate: Needs('module:name')")
+        if not (need.columns is None or isinstance(need.columns, tuple | list)):
+            raise found(f"columns of {need.id} in depends_on of {own}", need.columns, "positions such as (0,), or None")
+        for place in need.columns or ():
+            integer(f"a column of {need.id} in depends_on of {own}", place, 0)
+
+
 def unregister(kind: type[Aggregate]) -> None:
     """Forget the code with an aggregate's id, as if it had never been registered."""
+    if not isinstance(kind, type) or not issubclass(kind, Aggregate):
+        raise found("an aggregate", kind, "its class")
     global _revision
     with _lock:
         _revision += 1
@@ -151,11 +179,13 @@ def revision() -> int:
 
 def find(id: str) -> type[Aggregate] | None:
     """The code with an id, if it is registered."""
+    text("the id of an aggregate", id, "a text such as 'module:name'")
     return _by_id.get(id)
 
 
 def named(name: str) -> type[Aggregate] | None:
     """The code that queries call by a name, if it is registered."""
+    text("the name of an aggregate", name)
     return _by_name.get(name)
 
 

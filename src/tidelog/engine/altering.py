@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
 import pyarrow as pa
 
 from tidelog.aggregates import Binding
+from tidelog.model.arguments import several as members
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.schema import Schema
@@ -40,11 +41,8 @@ def several(aggregates: str | Binding | Sequence[str | Binding]) -> list[str | B
     """One or several aggregates as a list. Raises :class:`InputError` for what is neither."""
     if isinstance(aggregates, str | Binding):
         return [aggregates]
-    if isinstance(aggregates, Mapping) or not isinstance(aggregates, Iterable):
-        raise InputError(
-            f"found {aggregates!r} for aggregates; expected a call such as 'last(price)', or a list of them"
-        )
-    return list(aggregates)
+    calls: list[str | Binding] = members("aggregates", aggregates, "a call such as 'last(price)', or a list of them")
+    return calls
 
 
 def attachment(bindings: Sequence[Binding], manifest: Manifest) -> Change | None:

@@ -35,6 +35,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 import pyarrow as pa
 
 from tidelog.model import Schema, to_batches
+from tidelog.model.arguments import found, integer, one_of
 from tidelog.model.errors import ClosedError, InputError, TidelogError
 from tidelog.store.rows import owned
 
@@ -134,7 +135,10 @@ class Front:
         timeout: float | None = None,
         append_rows: int = APPEND_ROWS,
     ) -> None:
-        _check_settings(capacity_rows, policy, timeout, append_rows)
+        capacity_rows, append_rows = integer("capacity_rows", capacity_rows, 1), integer("append_rows", append_rows, 1)
+        _check_waiting(policy, timeout)
+        if not isinstance(getattr(stream, "schema", None), Schema):
+            raise found("the stream of a front", stream, "one that Store.stream returns")
         self._stream = stream
         self._capacity = capacity_rows
         self._policy = policy
@@ -391,15 +395,13 @@ class Front:
             self._flushed.notify_all()
 
 
-def _check_settings(capacity_rows: int, policy: str, timeout: float | None, append_rows: int) -> None:
-    for name, value in (("capacity_rows", capacity_rows), ("append_rows", append_rows)):
-        if value < 1:
-            raise InputError(f"found {name}={value}; expected at least 1")
-    if policy not in POLICIES:
-        raise InputError(f"found policy {policy!r}; expected one of {', '.join(map(repr, POLICIES))}")
+def _check_waiting(policy: str, timeout: float | None) -> None:
+    one_of("policy", policy, POLICIES)
     if (policy == "timeout") != (timeout is not None):
         raise InputError(
             f"found policy {policy!r} with timeout={timeout}; expected a timeout with the policy 'timeout' and no other"
         )
-    if timeout is not None and not timeout >= 0:
-        raise InputError(f"found timeout={timeout}; expected seconds, at least 0")
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= threading.TIMEOUT_MAX:
+        raise found("timeout", timeout, f"seconds, from 0 to {threading.TIMEOUT_MAX:.0f}")

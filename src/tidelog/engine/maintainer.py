@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from tidelog.model.errors import InputError
+from tidelog.model.arguments import one_of
 
 if TYPE_CHECKING:
     from tidelog.engine.stream import Stream
@@ -33,9 +33,7 @@ _log = logging.getLogger("tidelog.maintenance")
 
 def check_mode(mode: object) -> MaintenanceMode:
     """Return a mode of maintenance, or raise :class:`InputError`."""
-    if mode not in MODES:
-        raise InputError(f"found maintenance {mode!r}; expected one of {', '.join(map(repr, MODES))}")
-    return mode
+    return cast(MaintenanceMode, one_of("maintenance", mode, MODES))
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidelog.engine.questions import Moment, Questions, column_names, moment, texts_of
+from tidelog.engine.questions import Moment, Questions, column_names, frozen, moment, pairs_of, texts_of
 from tidelog.index.layout import Layout
+from tidelog.model.arguments import integer
+from tidelog.model.scalars import python_value
 from tidelog.model.schema import Schema
 from tidelog.store.aggregation import Answers, aggregate, aggregate_all
 from tidelog.store.options import StreamOptions
@@ -114,7 +116,7 @@ class Queries(ABC):
         the leaves they end in. Everything else takes a scan of each range.
         """
         texts = texts_of(aggregates)
-        ranges = [self.schema.clock.interval(start, end) for start, end in intervals]
+        ranges = [self.schema.clock.interval(*each) for each in pairs_of(intervals)]
         snapshot, numbers = moment(as_of, self.snapshot)
         layout = snapshot.layout
         asked = self._asked(layout)
@@ -125,14 +127,13 @@ class Queries(ABC):
     def rank(self, time: Any, *, as_of: Snapshot | None = None) -> int:
         """How many events are before a time."""
         instant = self.schema.clock.instant(time)
-        return rank(self.snapshot() if as_of is None else as_of, instant)
+        return rank(frozen(as_of, self.snapshot), instant)
 
     def nth(self, index: int, columns: Sequence[str] | None = None, *, as_of: Snapshot | None = None) -> dict[str, Any]:
         """Event number ``index`` in the order of (time, arrival), from 0; negative numbers count from the end."""
-        snapshot = self.snapshot() if as_of is None else as_of
+        snapshot = frozen(as_of, self.snapshot)
         names = column_names(columns, False, snapshot.layout.schema, self.name)
-        row: dict[str, Any] = nth(snapshot, index, names).to_pylist()[0]
-        return row
+        return _row(nth(snapshot, integer("the number of an event", index), names))
 
     def __len__(self) -> int:
         return int(self.aggregate(None, None, ["count(*)"])["count(*)"])
@@ -145,3 +146,8 @@ class Queries(ABC):
             if layout.schema == self.schema:
                 self._questions = questions
         return questions
+
+
+def _row(batch: pa.RecordBatch) -> dict[str, Any]:
+    """The values of a batch of one row."""
+    return {name: python_value(column[0]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidelog.aggregates import find
 from tidelog.aggregates.binding import revision
 from tidelog.expr import Predicate, parse_aggregate, predicate
 from tidelog.index.layout import Layout
+from tidelog.model.arguments import flag, found, instance, several
+from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.store.aggregation import Question
@@ -18,6 +20,7 @@ from tidelog.store.seqset import SeqSet
 from tidelog.store.snapshot import Snapshot
 
 _KNOWN_TEXTS: Final = 256
+_CALLS: Final = "a text such as 'avg(price)', or a list of them"
 
 Moment: TypeAlias = Snapshot | SeqSet | int | None
 """What ``as_of`` may be: a snapshot, a sequence number that only smaller ones count before, a set of them, or now."""
@@ -38,11 +41,15 @@ class Questions:
 
     def condition(self, where: str | None) -> Predicate | None:
         """A condition, if one is given that is not true of every row anyway."""
-        return None if where is None else self._condition(where)
+        if where is None:
+            return None
+        if not isinstance(where, str):
+            raise found("where", where, "a SQL condition as text, such as 'price > 10'")
+        return self._condition(where)
 
     def _read_condition(self, where: str) -> Predicate | None:
-        found = predicate(where, self.layout.stored)
-        return None if found.is_always else found
+        condition = predicate(where, self.layout.stored)
+        return None if condition.is_always else condition
 
     def _read_question(self, texts: tuple[str, ...], _: int) -> Question:
         """What texts mean with the code that is registered at a revision."""
@@ -52,8 +59,25 @@ class Questions:
 
 
 def texts_of(aggregates: Sequence[str] | str) -> tuple[str, ...]:
-    """The texts of one or several aggregates."""
-    return (aggregates,) if isinstance(aggregates, str) else tuple(aggregates)
+    """The texts of one or several aggregates. Raises :class:`InputError` for what is neither."""
+    if isinstance(aggregates, str):
+        return (aggregates,)
+    texts = tuple(aggregates if isinstance(aggregates, list | tuple) else several("aggregates", aggregates, _CALLS))
+    for text in texts:
+        if not isinstance(text, str):
+            raise found("an aggregate", text, "a text such as 'avg(price)'")
+    return texts
+
+
+def pairs_of(intervals: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Time ranges, each a pair of start and end. Raises :class:`InputError` for what is none."""
+    expected = "pairs of start and end such as [('2026-01-01', '2026-02-01'), ('2026-02-01', None)]"
+    pairs = []
+    for each in several("intervals", intervals, expected):
+        if isinstance(each, str | bytes | Mapping) or not isinstance(each, Iterable) or len(pair := tuple(each)) != 2:
+            raise found("a time range", each, expected)
+        pairs.append(pair)
+    return pairs
 
 
 def column_names(columns: Sequence[str] | None, seq: bool, schema: Schema, stream: str) -> list[str]:
@@ -61,15 +85,13 @@ def column_names(columns: Sequence[str] | None, seq: bool, schema: Schema, strea
 
     Raises :class:`NotFoundError` for those that the stream does not have, :class:`InputError` if one comes twice.
     """
-    names = list(schema.names) if columns is None else list(columns)
-    if isinstance(columns, str):
-        raise InputError(f"columns is the text {columns!r}; expected a list of names such as [{columns!r}]")
-    if seq and SEQUENCE_COLUMN not in names:
+    names = list(schema.names) if columns is None else listed_names("columns", columns)
+    if flag("seq", seq) and SEQUENCE_COLUMN not in names:
         names.append(SEQUENCE_COLUMN)
     known = (*schema.names, SEQUENCE_COLUMN)
     for index, name in enumerate(names):
         if name not in known:
-            raise NotFoundError(f"no column {name!r} in stream {stream!r}; {did_you_mean(str(name), known)}")
+            raise NotFoundError(f"no column {name!r} in stream {stream!r}; {did_you_mean(name, known)}")
         if name in names[:index]:
             raise InputError(f"column {name!r} was asked for twice; name it once")
     return names
@@ -84,5 +106,10 @@ def moment(as_of: Moment, now: Callable[[], Snapshot]) -> tuple[Snapshot, SeqSet
     if isinstance(as_of, SeqSet):
         return now(), as_of
     if isinstance(as_of, bool) or not isinstance(as_of, int) or as_of < 0:
-        raise InputError(f"as_of is {as_of!r}; expected a snapshot, a sequence number from 0, or a set of them")
+        raise found("as_of", as_of, "a snapshot, a sequence number from 0, or a set of them")
     return now(), SeqSet.below(as_of)
+
+
+def frozen(as_of: Snapshot | None, now: Callable[[], Snapshot]) -> Snapshot:
+    """The snapshot to look at, where numbers cannot say which."""
+    return now() if as_of is None else instance("as_of", as_of, Snapshot, "a snapshot, or None for now")

@@ -14,8 +14,11 @@ from typing import Any, Self
 import pyarrow as pa
 
 from tidelog.engine.maintainer import Maintainer, MaintenanceMode, check_mode
+from tidelog.engine.paths import directory
 from tidelog.engine.replay import replay
 from tidelog.engine.stream import Stream
+from tidelog.model.arguments import flag, found
+from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import (
     ClosedError,
     CorruptionError,
@@ -29,6 +32,7 @@ from tidelog.model.schema import Schema
 from tidelog.storage import FileMedium
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
+from tidelog.storage.oserrors import storage_error
 from tidelog.store.atonce import at_once
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
@@ -65,7 +69,8 @@ class Store:
         Streams that it writes are kept in order by a thread, unless ``maintenance`` is ``"manual"``; see
         :meth:`maintain`.
         """
-        return cls(FileMedium(path), read_only=read_only, maintenance=maintenance)
+        where = directory("a store", path)
+        return cls(FileMedium(where), read_only=flag("read_only", read_only), maintenance=maintenance)
 
     def create_stream(self, name: str, schema: pa.Schema | Schema, time: str | None = None, **options: Any) -> Stream:
         """Create a stream; raises :class:`ExistsError` if there is one of that name.
@@ -94,10 +99,10 @@ class Store:
         the names of those that were created.
         """
         self._check_writable()
-        if isinstance(names, str):
-            raise InputError(f"names is the text {names!r}; expected a list of names such as [{names!r}]")
+        wanted = listed_names("names", names)
+        flag("exist_ok", exist_ok)
         full = schema if isinstance(schema, Schema) else _schema(schema, time)
-        entries = self._catalogue.create_streams(names, full, StreamOptions.from_dict(options), exist_ok=exist_ok)
+        entries = self._catalogue.create_streams(wanted, full, StreamOptions.from_dict(options), exist_ok=exist_ok)
         return [entry.name for entry in entries]
 
     def stream(self, name: str) -> Stream:
@@ -203,7 +208,7 @@ class Store:
 
         Events of equal time come in the order of ``names``. All streams need clocks of the same unit.
         """
-        return replay([self.stream(name) for name in names], start, end, where)
+        return replay([self.stream(name) for name in listed_names("names", names)], start, end, where)
 
     def flush(self) -> None:
         """Flush all streams that were appended to, several at a time: it is the disk that takes most of it."""
@@ -245,13 +250,16 @@ class Store:
         damaged. An interrupted backup cannot be opened: remove it.
         """
         self._check_open()
-        target = FileMedium(path)
+        for what, setting in (("link", link), ("verify", verify)):
+            flag(what, setting)
+        _check_progress(progress)
+        target = FileMedium(directory("a copy of a store", path))
         # Links on the way are followed: what is inside the store would be taken for a part of it.
         if isinstance(self._medium, FileMedium) and target.root.resolve().is_relative_to(self._medium.root.resolve()):
             raise InputError(
                 f"found {target.root} for a copy of the store, which is inside the store; choose another directory"
             )
-        if target.root.exists() and (not target.root.is_dir() or any(target.root.iterdir())):
+        if _has_content(target.root):
             raise ExistsError(
                 f"cannot copy the store to {target.root}: there is something; choose an empty or a new directory"
             )
@@ -266,11 +274,10 @@ class Store:
         verify: bool = True,
         progress: Progress | None = None,
     ) -> BackupReport:
-        if isinstance(streams, str) or not isinstance(streams, Iterable | None):
-            raise InputError(f"streams is {streams!r}; expected a list of names such as ['x'], or None for all")
+        wanted = None if streams is None else listed_names("streams", streams)
         if not self._read_only:
             self.flush()
-        names = self.streams() if streams is None else list(dict.fromkeys(streams))
+        names = self.streams() if wanted is None else list(dict.fromkeys(wanted))
         entries = [self._catalogue.find(name) for name in names]
         return back_up(self._catalogue, target, entries, link=link, verify=verify, progress=progress)
 
@@ -373,11 +380,26 @@ def restore(source: Path | str, target: Path | str, *, progress: Progress | None
     The backup stays as it is. Raises :class:`CorruptionError` if it is damaged, :class:`ExistsError` if the target has
     something in it.
     """
+    directory("a store", target)
+    _check_progress(progress)
     with Store.open(source, read_only=True) as store:
         findings = check_all(store._catalogue)
         if findings:
             raise CorruptionError(f"{source} is damaged, for example: {findings[0]}; restore another backup")
         return store.backup(target, progress=progress)
+
+
+def _has_content(path: Path) -> bool:
+    """Whether there is something at a path other than an empty directory."""
+    try:
+        return path.exists() and (not path.is_dir() or any(path.iterdir()))
+    except OSError as error:
+        raise storage_error(f"look at {path}", error) from error
+
+
+def _check_progress(progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise found("progress", progress, "a function that is told the stream, bytes copied and bytes in all")
 
 
 def _failure_to_close(stream: Stream) -> Exception | None:

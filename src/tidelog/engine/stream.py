@@ -30,6 +30,7 @@ from tidelog.engine.questions import Questions
 from tidelog.engine.toolate import AsideNeeded, Gate
 from tidelog.index.states import States
 from tidelog.model import to_batches
+from tidelog.model.arguments import one_of, text
 from tidelog.model.errors import (
     ClosedError,
     ConflictError,
@@ -267,6 +268,7 @@ class Stream(Queries):
 
         Takes the tail lock, as an append would: what another process appends could make the answer wrong.
         """
+        text("the producer", producer, "a text, its name")
         with self._mutex:
             return self._writer().last_number(producer)
 
@@ -360,8 +362,7 @@ class Stream(Queries):
         Raises :class:`InputError` for what cannot be computed of the columns, and, but for ``"next_split"``,
         :class:`LockedError` if another process is writing the stream.
         """
-        if mode not in ATTACH_MODES:
-            raise InputError(f"found mode {mode!r}; expected one of {', '.join(map(repr, ATTACH_MODES))}")
+        one_of("mode", mode, ATTACH_MODES)
         self._check_writable()
         bindings = read_bindings(several(aggregates))
         if mode == "next_split":

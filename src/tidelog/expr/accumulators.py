@@ -181,17 +181,14 @@ class Extreme(Accumulator):
         """The extreme of both."""
         if earlier[0] is None or later[0] is None:
             return later if earlier[0] is None else earlier
-        other = pa.array([later[0].as_py()], self.type) if not _is_nanosecond(self.type) else pa.repeat(later[0], 1)
+        is_time = pa.types.is_temporal(self.type)  # of which Python has no value for all
+        other = pa.repeat(later[0], 1) if is_time else pa.array([later[0].as_py()], self.type)
         better = compare(self.operator, other, earlier[0])[0].as_py()
         return later if better else earlier
 
     def result(self, state: State, type_: pa.DataType) -> pa.Scalar:
         """The extreme."""
         return pa.scalar(None, type_) if state[0] is None else state[0]
-
-
-def _is_nanosecond(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(type_))
 
 
 class Maximum(Extreme):

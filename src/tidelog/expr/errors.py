@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from tidelog.model.errors import InputError
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that would do something to a terminal, or cannot be printed."""
 
 
 class ExpressionError(InputError):
@@ -30,6 +35,7 @@ def _marked(text: str, position: int | None) -> str:
     """The line of ``text`` around ``position`` with a caret below, to follow a message."""
     if not text:
         return ""
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)  # one for one, so that positions stay
     if position is None:
         return f"\n  {text}"
     position = min(position, len(text))

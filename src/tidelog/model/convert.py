@@ -38,6 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidelog.model.arguments import found, instance
 from tidelog.model.columns import ArrowColumn, ColumnReader, is_column
 from tidelog.model.errors import InputError
 from tidelog.model.instants import shown
@@ -58,7 +59,11 @@ def to_batches(data: Any, schema: Schema, *, validate: bool = False) -> list[pa.
 
     Raises :class:`InputError` that names the first column and row at fault.
     """
-    return _converter(schema).convert(data, validate)
+    try:
+        converter = _converter(schema)
+    except TypeError:  # not even hashable
+        raise found("a schema", schema, "a tidelog.Schema") from None
+    return converter.convert(data, validate)
 
 
 @functools.lru_cache(maxsize=256)
@@ -105,6 +110,7 @@ class _Converter:
     """Everything about a schema that conversion needs more than once."""
 
     def __init__(self, schema: Schema) -> None:
+        instance("a schema", schema, Schema, "a tidelog.Schema")
         self._schema = schema
         self._columns = [ColumnReader(field) for field in schema]
         self._rows = row_reader(schema)

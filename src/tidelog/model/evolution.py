@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog.model.arguments import instance
+from tidelog.model.arguments import names as listed_names
+from tidelog.model.errors import InputError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.model.types import type_name
 
@@ -40,6 +42,8 @@ def check_evolution(old: Schema, new: Schema) -> Evolution:
     and another order of columns. The time column stays as it is, because bounds, durations and stored
     indexes are in its unit. Raises :class:`SchemaError` naming the first column at fault otherwise.
     """
+    for each in (old, new):
+        instance("a schema", each, Schema, "a tidelog.Schema")
     if new.time != old.time:
         raise SchemaError(
             f"the time column changes from {old.time!r} to {new.time!r}; it cannot: create another stream"
@@ -126,15 +130,24 @@ def _new_names(rename: object) -> dict[str, str]:
     if not isinstance(rename, Mapping | None):
         raise SchemaError(f"rename is {rename!r}; expected old and new names such as {{'old': 'new'}}")
     for old, new in (rename or {}).items():
-        if not isinstance(new, str):
-            raise SchemaError(f"rename: found {new!r} as the name of column {old!r}; expected a text")
+        if not isinstance(new, str) or not _is_unicode(new):
+            raise SchemaError(f"rename: found {new!r} as the name of column {old!r}; expected a Unicode text")
     return dict(rename or {})
 
 
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # a half of a surrogate pair
+        return False
+    return True
+
+
 def _names(what: str, names: object) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise SchemaError(f"{what} is {names!r}; expected a list of names such as ['x']")
-    return list(names)
+    try:
+        return listed_names(what, names)
+    except InputError as error:
+        raise SchemaError(str(error)) from None
 
 
 def _check_added(field: pa.Field) -> None:
@@ -195,6 +208,8 @@ def project(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     Columns the batch lacks are null, widened ones are cast, unchanged ones share their memory. Raises
     :class:`SchemaError` if ``schema`` cannot have evolved from the batch's.
     """
+    instance("a batch", batch, pa.RecordBatch, "a pyarrow.RecordBatch")
+    instance("its schema", schema, Schema, "a tidelog.Schema")
     if batch.schema.equals(schema.arrow):
         return batch
     known = set(schema.names)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidelog.model.arguments import instance, integer
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -22,17 +24,20 @@ class Interval:
         return self.start is not None and self.end is not None and self.end <= self.start
 
     def contains(self, t: int) -> bool:
-        """Whether instant ``t`` is inside."""
+        """Whether instant ``t``, in ticks, is inside."""
+        t = integer("an instant", t)
         return (self.start is None or self.start <= t) and (self.end is None or t < self.end)
 
     def intersect(self, other: Interval) -> Interval:
         """The instants inside both."""
+        instance("an interval", other, Interval, "a tidelog.Interval")
         starts = [each for each in (self.start, other.start) if each is not None]
         ends = [each for each in (self.end, other.end) if each is not None]
         return Interval(max(starts, default=None), min(ends, default=None))
 
     def overlaps(self, other: Interval) -> bool:
         """Whether some instant is inside both."""
+        instance("an interval", other, Interval, "a tidelog.Interval")
         return not (self.is_empty or other.is_empty or self.intersect(other).is_empty)
 
     def __str__(self) -> str:

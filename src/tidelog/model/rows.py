@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidelog.model.arguments import found, instance
 from tidelog.model.errors import InputError
 from tidelog.model.misfit import Misfit
 from tidelog.model.naming import check_names
@@ -42,7 +43,7 @@ class RowReader:
     """Reads events given as dicts. Immutable; one per schema is enough, see :func:`row_reader`."""
 
     def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+        self.schema = instance("a schema", schema, Schema, "a tidelog.Schema")
         self._readers = [value_reader(field) for field in schema]
         self._columns = list(zip(schema.names, self._readers, strict=True))
         names = schema.names
@@ -67,6 +68,8 @@ class RowReader:
         Nullable columns may be absent. Raises :class:`InputError` when names or values do not fit; whatever
         it returns fits for certain.
         """
+        if not isinstance(row, dict | Mapping):
+            raise found("an event", row, "a dict of names and values")
         plain = self.read_plain(row)
         if plain is not None:
             return plain

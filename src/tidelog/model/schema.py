@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 import pyarrow as pa
 
+from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import NotFoundError, SchemaError, did_you_mean
 from tidelog.model.time import Clock
 from tidelog.model.types import is_known_zone, storable, type_from_dict, type_name, type_to_dict
@@ -107,8 +108,8 @@ class Schema:
         """The position of a column. Raises :class:`NotFoundError` for an unknown name."""
         try:
             return self._positions[name]
-        except KeyError:
-            raise NotFoundError(f"there is no column {name!r}; {did_you_mean(name, self.names)}") from None
+        except (KeyError, TypeError):
+            raise NotFoundError(f"there is no column {name!r}; {did_you_mean(str(name), self.names)}") from None
 
     def field(self, name: str) -> pa.Field:
         """The Arrow field of a column. Raises :class:`NotFoundError` for an unknown name."""
@@ -116,15 +117,21 @@ class Schema:
 
     def renamed(self, names: Sequence[str]) -> Schema:
         """The same columns under other names, given for all of them in their order."""
+        names = listed_names("names", names)
         if tuple(names) == self.names:
             return self
-        fields = [field.with_name(name) for field, name in zip(self, names, strict=True)]
+        if len(names) != len(self):
+            raise SchemaError(f"found {len(names)} new names for {len(self)} columns; expected one for each")
+        try:
+            fields = [field.with_name(name) for field, name in zip(self, names, strict=True)]
+        except UnicodeEncodeError as error:
+            raise SchemaError(f"found the name {error.object!r}, which is not Unicode text: {error.reason}") from None
         schema = object.__new__(Schema)  # zones are taken as they are, see from_dict
         schema._set(pa.schema(fields), names[self.time_index])
         return schema
 
     def __contains__(self, name: object) -> bool:
-        return name in self._positions
+        return isinstance(name, str) and name in self._positions
 
     def __iter__(self) -> Iterator[pa.Field]:
         return iter(self._arrow)
@@ -197,7 +204,7 @@ class Schema:
         """The schema that :meth:`to_json` wrote. Raises :class:`SchemaError` for any other text."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise SchemaError(f"found a stored schema that is not JSON: {error}") from error
         return cls.from_dict(values)
 

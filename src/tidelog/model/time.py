@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tidelog.model.arguments import instance, integer
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import TimeError
 from tidelog.model.instants import TICKS_PER_SECOND, Instant, read_instant, shown
@@ -58,6 +59,7 @@ class Clock:
     __slots__ = ("_takes_naive", "_ticks_per_second", "unit", "zone")
 
     def __init__(self, type_: pa.DataType) -> None:
+        instance("the type of a time column", type_, pa.DataType, "pyarrow.int64() or a pyarrow.timestamp")
         self.unit: Final[str | None] = type_.unit if pa.types.is_timestamp(type_) else None
         self.zone: Final[str | None] = type_.tz if pa.types.is_timestamp(type_) else None
         self._ticks_per_second = TICKS_PER_SECOND.get(self.unit or "", 0)
@@ -118,6 +120,7 @@ class Clock:
         :meth:`instant` reads the text back. Years before 1 or after 9999, which ISO 8601 has no common form
         for, are given in ticks and their unit, for people only.
         """
+        ticks = integer("an instant", ticks)
         if self.unit is None:
             return str(ticks)
         seconds, fraction = divmod(ticks, self._ticks_per_second)

@@ -107,7 +107,7 @@ class CatalogueState:
         """The stream of a name; :class:`NotFoundError` if there is none."""
         try:
             return self.streams[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise NotFoundError(f"there is no stream {name!r}; {did_you_mean(str(name), self.streams)}") from None
 
     def refuse_taken(self, name: str) -> None:

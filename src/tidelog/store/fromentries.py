@@ -20,6 +20,7 @@ from tidelog.index.aggregate import Aggregate, ColumnAggregate, Doubles
 from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.scalars import python_value
 from tidelog.storage.codec import Ints
 from tidelog.store.numbercolumns import NumberColumn
 from tidelog.store.snapshot import Snapshot
@@ -168,7 +169,7 @@ def _as(value: Any, column: pa.DataType, type: pa.DataType) -> Any:
 
 def plain(scalar: pa.Scalar) -> Any:
     """A result as a Python value; sums of integers, decimals without a fraction to Arrow, are integers."""
-    value = scalar.as_py()
+    value = python_value(scalar)
     if isinstance(value, Decimal) and pa.types.is_decimal(scalar.type) and scalar.type.scale == 0:
         return int(value)
     return value

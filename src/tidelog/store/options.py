@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from tidelog.aggregates import Binding
+from tidelog.model.arguments import one_of
 from tidelog.model.durations import read_duration
 from tidelog.model.errors import InputError, NotFoundError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
@@ -95,23 +96,15 @@ class StreamOptions:
         _check_integer("fanout", self.fanout, 2, LARGEST_FANOUT)
         for name in ("late_rows", "late_bytes", "journal_bytes"):
             _check_integer(name, getattr(self, name), 1)
-        if self.durability not in DURABILITIES:
-            raise InputError(
-                f"found durability {self.durability!r}; expected one of {', '.join(map(repr, DURABILITIES))}"
-            )
-
-        if self.too_late not in TOO_LATE:
-            raise InputError(f"found too_late {self.too_late!r}; expected one of {', '.join(map(repr, TOO_LATE))}")
+        one_of("durability", self.durability, DURABILITIES)
+        one_of("too_late", self.too_late, TOO_LATE)
         if self.too_late != "accept" and self.lateness is None:
             raise InputError(f"found too_late {self.too_late!r} and no lateness; say how late events may be, e.g. '1h'")
         if self.aside is not None:
             check_stream_name(self.aside)
             if self.too_late != "aside":
                 raise InputError(f"found aside {self.aside!r} and too_late {self.too_late!r}; expected 'aside' with it")
-        if self.late_merge not in LATE_MERGES:
-            raise InputError(
-                f"found late_merge {self.late_merge!r}; expected one of {', '.join(map(repr, LATE_MERGES))}"
-            )
+        one_of("late_merge", self.late_merge, LATE_MERGES)
 
     def check(self, schema: Schema) -> None:
         """Raise unless durations fit the schema's clock and all columns named are columns of the schema."""
@@ -245,7 +238,7 @@ def seconds(name: str, value: object) -> float:
 
 
 def _columns(value: object) -> Literal["all"] | tuple[str, ...]:
-    if value == "all":
+    if isinstance(value, str) and value == "all":
         return "all"
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
         raise InputError(f"option aggregates: found {value!r}; expected 'all' or a list of column names, such as ['x']")

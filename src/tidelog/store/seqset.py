@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain, pairwise
+from operator import index
 from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
+from tidelog.model.arguments import found, integer
 from tidelog.model.errors import InputError
 from tidelog.model.time import INT64_MAX
 
@@ -40,7 +42,13 @@ class SeqSet:
         Raises :class:`InputError` for bounds outside of 0 to 2**63 - 1.
         """
         merged: list[Span] = []
-        for start, end in sorted((start, end) for start, end in spans if start < end):
+        try:
+            ordered = sorted((index(start), index(end)) for start, end in spans)
+        except (TypeError, ValueError):
+            raise found("a set of sequence numbers", spans, "intervals such as [(0, 5)]") from None
+        for start, end in ordered:
+            if start >= end:
+                continue
             if start < 0 or end > INT64_MAX:
                 raise InputError(f"found sequence numbers {start} to {end - 1}; they are 0 to {INT64_MAX - 1}")
             if merged and start <= merged[-1][1]:
@@ -62,7 +70,7 @@ class SeqSet:
     @classmethod
     def below(cls, number: int) -> SeqSet:
         """All numbers below ``number``."""
-        return cls([(0, min(number, INT64_MAX))])
+        return cls([(0, min(integer("a sequence number", number), INT64_MAX))])
 
     @classmethod
     def of(cls, numbers: Numbers) -> SeqSet:

@@ -1,0 +1,470 @@
+"""Every public call with all kinds of values for each of its arguments: an answer, or an error of tidelog's own."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidelog
+from support.memory_medium import MemoryMedium
+from tidelog import aggregates, model
+from tidelog.engine.front import Front
+from tidelog.engine.queries import Queries
+from tidelog.engine.store import Store
+from tidelog.engine.stream import Stream
+from tidelog.model.errors import TidelogError
+from tidelog.store.seqset import SeqSet
+
+SCHEMA: Final = pa.schema([("ts", pa.timestamp("us")), ("x", pa.float64()), ("s", pa.string())])
+NAME: Final = "s"
+
+WRONG: Final[dict[str, Any]] = {
+    "None": None,
+    "True": True,
+    "False": False,
+    "0": 0,
+    "5": 5,
+    "-1": -1,
+    "2**63": 2**63,
+    "2**70": 2**70,
+    "-2**70": -(2**70),
+    "1.5": 1.5,
+    "nan": math.nan,
+    "inf": math.inf,
+    "empty text": "",
+    "a": "a",
+    "ts": "ts",
+    "null byte": "a\0b",
+    "surrogate": "\ud800",
+    "escape": "\x1b[31m",
+    "brace": "{",
+    "percent": "%s {0}",
+    "long text": "x" * 5000,
+    "bytes": b"x",
+    "empty list": [],
+    "[1]": [1],
+    "['x']": ["x"],
+    "[None]": [None],
+    "[[]]": [[]],
+    "(1, 2)": (1, 2),
+    "(1, 2, 3)": (1, 2, 3),
+    "{}": {},
+    "{'x': 1}": {"x": 1},
+    "{1: 2}": {1: 2},
+    "set": {1},
+    "object": object(),
+    "lambda": lambda: 0,
+    "type": int,
+    "range": range(3),
+    "iterator": iter(()),
+    "expression": pc.field("x") > 1,
+    "datetime.min": datetime.datetime.min,
+    "datetime.max": datetime.datetime.max,
+    "aware min": datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=23))),
+    "date.max": datetime.date.max,
+    "time": datetime.time(1),
+    "timedelta.max": datetime.timedelta.max,
+    "int64": np.int64(3),
+    "uint64": np.uint64(2**64 - 1),
+    "float64": np.float64("nan"),
+    "bool_": np.True_,
+    "NaT": np.datetime64("NaT"),
+    "datetime64[Y]": np.datetime64(10**15, "Y"),
+    "datetime64": np.datetime64(2**62, "D"),
+    "timedelta64": np.timedelta64(2**62, "D"),
+    "array": np.array([1, 2]),
+    "2-dim": np.zeros((2, 2)),
+    "0-dim": np.array(5),
+    "text array": np.array(["x", "ts"]),
+    "Decimal": Decimal("NaN"),
+    "complex": 1j,
+    "pa.int64": pa.int64(),
+    "pa.schema": pa.schema([]),
+    "pa.scalar": pa.scalar(1),
+    "pa.null": pa.scalar(None),
+    "pa.array": pa.array([1, None]),
+    "pa.table": pa.table({"x": [1]}),
+    "pd.NaT": pd.NaT,
+    "pd.NA": pd.NA,
+    "pd.Series": pd.Series(["x"]),
+    "pd.DataFrame": pd.DataFrame({"x": [1]}),
+    "pl.DataFrame": pl.DataFrame({"x": [1]}),
+    "Path": Path("nothing\0here"),
+    "Schema": tidelog.Schema(SCHEMA, "ts"),
+    "Interval": tidelog.Interval(1, 2),
+    "error": ValueError("x"),
+}
+
+
+def rows() -> pa.Table:
+    times = [datetime.datetime(2026, 1, 1, 0, minute) for minute in range(20)]
+    return pa.table([times, [float(each) for each in range(20)], ["a", "b"] * 10], schema=SCHEMA)
+
+
+def filled() -> Store:
+    """A store with rows in a tree and in memory."""
+    store = Store(MemoryMedium())
+    stream = store.create_stream(NAME, SCHEMA, "ts", leaf_rows=4, fanout=3)
+    stream.append(rows())
+    stream.flush()
+    return store
+
+
+def closed(store: Store) -> None:
+    with contextlib.suppress(TidelogError):
+        store.close()
+
+
+QUERIES: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "scan": ((None, None, ["x"], "x > 1"), {"as_of": None, "seq": False}),
+    "aggregate": ((None, None, ["count(*)"], "x > 1"), {"as_of": None}),
+    "explain": ((None, None, ["count(*)"], "x > 1"), {"as_of": None}),
+    "aggregate_all": (([(None, None)], ["count(*)"], "x > 1"), {"as_of": None}),
+    "rank": ((5,), {"as_of": None}),
+    "nth": ((0, ["x"]), {"as_of": None}),
+}
+"""Calls that are right, by name: positional arguments and others."""
+
+CHANGES: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "append": (({"ts": 5, "x": 1.0, "s": "a"},), {"producer": "p", "number": 1}),
+    "last_number": (("p",), {}),
+    "delete_before": ((5,), {}),
+    "coarsen": ((5, "1h"), {}),
+    "compact": ((10**6,), {}),
+    "attach": ((["second_largest(x)"], "next_split"), {}),
+    "detach": (([],), {}),
+    "configure": ((), {"retention": "1d", "coarse_after": "1d", "coarse_grain": "1h", "grace": 5}),
+    "evolve": ((None,), {"add": [("y", pa.int64())], "widen": {}, "rename": {"x": "z"}, "loosen": []}),
+    "maintain": ((10**6,), {}),
+}
+
+PLAIN: Final = frozenset({"flush", "close", "snapshot", "published", "check", "stats"})
+"""Calls without arguments."""
+
+INNER: Final = frozenset({"append_share", "taken_shares", "settle_shares", "follow", "maintain_step"})
+"""What stores and threads ask of streams, and users do not."""
+
+STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "create_stream": (("new", SCHEMA, "ts"), {"split": "1d"}),
+    "create_streams": ((["new"], SCHEMA, "ts"), {"exist_ok": False, "split": "1d"}),
+    "stream": ((NAME,), {}),
+    "manifests": ((NAME,), {}),
+    "drop_stream": ((NAME,), {}),
+    "rename_stream": ((NAME, "other"), {}),
+    "replay": (([NAME], None, None, "x > 1"), {}),
+    "remove_orphans": (("1d",), {}),
+    "maintain": ((10**6,), {}),
+}
+STORE_PLAIN: Final = frozenset({"flush", "close", "streams", "stats", "check", "orphans", "sweep"})
+STORE_ON_DISK: Final = frozenset({"open", "backup"})
+
+
+def public(kind: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def test_nothing_public_is_left_out() -> None:
+    assert public(Stream) == {*QUERIES, *CHANGES, *PLAIN, *INNER}
+    assert public(Queries) == {*QUERIES, "snapshot"}
+    assert public(Store) == {*STORE, *STORE_PLAIN, *STORE_ON_DISK}
+    assert public(Front) == {"put", "flush", "close", "counters"}
+
+
+def variants(args: tuple[Any, ...], others: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """The call with each of its arguments replaced by each wrong value."""
+    for place, (name, value) in itertools.product(range(len(args)), WRONG.items()):
+        yield f"argument {place} = {name}", (*args[:place], value, *args[place + 1 :]), others
+    for key, (name, value) in itertools.product(others, WRONG.items()):
+        yield f"{key} = {name}", args, {**others, key: value}
+
+
+def spent(result: Any) -> None:
+    """Take all that an iterator or a reader has."""
+    if isinstance(result, pa.RecordBatchReader | Iterator):
+        for _ in result:
+            pass
+
+
+def told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def failures(call: Callable[..., Any], *args: Any, **others: Any) -> str | None:
+    """What is wrong with how a call ended."""
+    try:
+        spent(call(*args, **others))
+    except TidelogError as error:
+        message = str(error)
+        # Paths are shown as they are; whoever prints a message for people makes it harmless.
+        return None if message and ("\x1b" not in message or "/\x1b" in message) else f"message {message!r}"
+    except Exception as error:
+        return told(error)
+    return None
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_questions(name: str) -> None:
+    store = filled()
+    stream = store.stream(NAME)
+    found = {
+        what: wrong
+        for what, args, others in variants(*QUERIES[name])
+        if (wrong := failures(getattr(stream, name), *args, **others))
+    }
+    assert not found, "\n".join(f"{name}, {what}: {wrong}" for what, wrong in found.items())
+    assert stream.scan().read_all().num_rows == 20
+    closed(store)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes(name: str) -> None:
+    found = {}
+    store = filled()
+    for what, args, others in variants(*CHANGES[name]):
+        stream = store.stream(NAME)
+        wrong = failures(getattr(stream, name), *args, **others)
+        if wrong is None:
+            wrong = failures(stream.flush)
+        if wrong:
+            found[what] = wrong
+        if stream.schema.arrow.names != SCHEMA.names or len(stream) != 20:
+            closed(store)
+            store = filled()
+    assert not found, "\n".join(f"{name}, {what}: {wrong}" for what, wrong in found.items())
+    closed(store)
+
+
+@pytest.mark.parametrize("name", STORE)
+def test_calls_of_a_store(name: str) -> None:
+    found = {}
+    store = filled()
+    for what, args, others in variants(*STORE[name]):
+        if wrong := failures(getattr(store, name), *args, **others):
+            found[what] = wrong
+        if store.streams() != [NAME]:
+            closed(store)
+            store = filled()
+    assert not found, "\n".join(f"{name}, {what}: {wrong}" for what, wrong in found.items())
+    closed(store)
+
+
+def test_rows_of_wrong_values() -> None:
+    store = filled()
+    stream = store.stream(NAME)
+    found = {}
+    right: dict[str, Any] = {"ts": 5, "x": 1.0, "s": "a"}
+    for column, (what, value) in itertools.product(right, WRONG.items()):
+        for form in (
+            {**right, column: value},
+            [{**right, column: value}, right],
+            {**{each: [one, one] for each, one in right.items()}, column: [value, value]},
+        ):
+            if wrong := failures(stream.append, form):
+                found[f"{column} = {what} in {type(form).__name__}"] = wrong
+    for what, value in WRONG.items():
+        for data in ({**right, "y": value}, [value], [right, value]):
+            if wrong := failures(stream.append, data):
+                found[f"{what} in {type(data).__name__}"] = wrong
+    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
+    stream.flush()
+    assert store.check() == []
+    closed(store)
+
+
+def test_options_of_streams() -> None:
+    store = filled()
+    names = list(inspect.signature(type(store.stream(NAME).options)).parameters)
+    found = {}
+    for option, (what, value) in itertools.product(names, WRONG.items()):
+        if wrong := failures(store.create_stream, "new", SCHEMA, "ts", **{option: value}):
+            found[f"{option} = {what}"] = wrong
+        if "new" in store:
+            store.drop_stream("new")
+    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
+    closed(store)
+
+
+def test_fronts() -> None:
+    store = filled()
+    stream = store.stream(NAME)
+    found = {}
+    right = {"capacity_rows": 100, "policy": "timeout", "timeout": 1.0, "append_rows": 10}
+
+    def used(first: Any, **settings: Any) -> None:
+        with Front(first, **settings) as front:
+            front.put({"ts": 5, "x": 1.0, "s": "a"})
+
+    for what, args, others in variants((stream,), right):
+        if wrong := failures(used, *args, **others):
+            found[what] = wrong
+    with Front(stream) as front:
+        for what, args, others in variants(({"ts": 5, "x": 1.0, "s": "a"},), {}):
+            if wrong := failures(front.put, *args, **others):
+                found[f"put {what}"] = wrong
+    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
+    closed(store)
+
+
+def test_stores_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = itertools.count()
+    found = {}
+    with tidelog.open("source") as store:
+        store.create_stream(NAME, SCHEMA, "ts").append(rows())
+        store.backup("copy")
+
+        def opened(*args: Any, **others: Any) -> None:
+            tidelog.open(*args, **others).close()
+
+        def backed_up(*args: Any, **others: Any) -> None:
+            store.backup(*args, **others)
+
+        calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+            "open": (opened, ("other",), {"read_only": False, "maintenance": "manual"}),
+            "backup": (
+                backed_up,
+                ("to",),
+                {"streams": [NAME], "link": False, "verify": False, "progress": None},
+            ),
+            "restore": (tidelog.restore, ("copy", "to"), {"progress": None}),
+        }
+        for name, (call, right, settings) in calls.items():
+            for what, args, others in variants(right, settings):
+                if what in ("progress = lambda", "progress = type"):
+                    continue  # which are called, and fail on their own account
+                fresh = tuple(f"to{next(numbers)}" if isinstance(each, str) and each == "to" else each for each in args)
+                if wrong := failures(call, *fresh, **others):
+                    found[f"{name}, {what}"] = wrong
+    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
+
+
+def functions() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    schema = tidelog.Schema(SCHEMA, "ts")
+    clock = schema.clock
+    interval = tidelog.Interval(1, 5)
+    (batch,) = rows().to_batches()
+    return {
+        "Schema": (tidelog.Schema, (SCHEMA, "ts"), {}),
+        "Schema.from_json": (tidelog.Schema.from_json, (schema.to_json(),), {}),
+        "Schema.from_dict": (tidelog.Schema.from_dict, (schema.to_dict(),), {}),
+        "Schema.index": (schema.index, ("x",), {}),
+        "Schema.field": (schema.field, ("x",), {}),
+        "Schema.renamed": (schema.renamed, (("a", "b", "c"),), {}),
+        "Schema.__contains__": (schema.__contains__, ("x",), {}),
+        "Interval": (tidelog.Interval, (1, 2), {}),
+        "Interval.contains": (interval.contains, (1,), {}),
+        "Interval.intersect": (interval.intersect, (interval,), {}),
+        "Interval.overlaps": (interval.overlaps, (interval,), {}),
+        "Clock": (model.Clock, (pa.int64(),), {}),
+        "Clock.instant": (clock.instant, (5,), {}),
+        "Clock.bound": (clock.bound, (5,), {}),
+        "Clock.duration": (clock.duration, ("1h",), {}),
+        "Clock.interval": (clock.interval, (5, 6), {}),
+        "Clock.format": (clock.format, (5,), {}),
+        "to_batches": (model.to_batches, ({"ts": 5}, schema), {}),
+        "infer_schema": (model.infer_schema, (rows(), "ts"), {}),
+        "check_evolution": (model.check_evolution, (schema, schema), {}),
+        "project": (model.project, (batch, schema), {}),
+        "RowReader": (model.RowReader, (schema,), {}),
+        "RowReader.read": (model.RowReader(schema).read, ({"ts": 5},), {}),
+        "bind": (aggregates.bind, ("second_largest", "x"), {}),
+        "bind with a parameter": (aggregates.bind, ("second_largest", "x"), {"k": 5}),
+        "find": (aggregates.find, ("second_largest",), {}),
+        "named": (aggregates.named, ("second_largest",), {}),
+        "register": (aggregates.register, (1,), {}),
+        "unregister": (aggregates.unregister, (1,), {}),
+        "Binding.from_dict": (aggregates.Binding.from_dict, (aggregates.bind("second_largest", "x").to_dict(),), {}),
+        "SeqSet": (SeqSet, ([(0, 5)],), {}),
+        "SeqSet.below": (SeqSet.below, (5,), {}),
+    }
+
+
+@pytest.mark.parametrize("name", functions())
+def test_functions(name: str) -> None:
+    call, right, settings = functions()[name]
+    found = {
+        what: wrong for what, args, others in variants(right, settings) if (wrong := failures(call, *args, **others))
+    }
+    assert not found, "\n".join(f"{name}, {what}: {wrong}" for what, wrong in found.items())
+
+
+def test_aggregates_with_wrong_members() -> None:
+    found = {}
+    members = ("id", "name", "arity", "parameters", "depends_on", "sees_nulls", "by_place", "by_value")
+    needs = {f"Needs of {what}": [aggregates.Needs(value)] for what, value in WRONG.items()}
+    columns = {f"columns of {what}": [aggregates.Needs("m:n", value)] for what, value in WRONG.items()}
+    for member, (what, value) in itertools.product(members, {**WRONG, **needs, **columns}.items()):
+        for base in (aggregates.Incremental, aggregates.Dependent, aggregates.Virtual):
+            body = {"name": "wrong_one", **dict.fromkeys(("init", "merge", "eval"), lambda *_: None), member: value}
+            kind = type("Wrong", (base,), body)
+            before = aggregates.names()
+            wrong = failures(aggregates.register, kind)
+            if aggregates.names() != before:
+                wrong = wrong or failures(aggregates.bind, "wrong_one", "x")
+                aggregates.unregister(kind)
+            if wrong:
+                found[f"{member} = {what}, {base.__name__}"] = wrong
+    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
+
+
+def test_dependencies_as_text_are_told_as_that() -> None:
+    body = {"name": "wrong_one", "eval": lambda *_: None, "depends_on": "row_count"}
+    with pytest.raises(
+        tidelog.InputError, match=r"found 'row_count' \(str\) for depends_on of Wrong; expected a list of"
+    ):
+        aggregates.register(type("Wrong", (aggregates.Virtual,), body))
+
+
+def test_texts_as_numbers_of_all_kinds() -> None:
+    """What was brought to light one by one before there was a campaign."""
+    with filled() as store:
+        stream = store.stream(NAME)
+        for call in (
+            lambda: stream.aggregate(None, None, 5),  # type: ignore[arg-type]
+            lambda: stream.nth("a"),  # type: ignore[arg-type]
+            lambda: stream.nth(1.5),  # type: ignore[arg-type]
+            lambda: stream.aggregate_all([1, 2], ["count(*)"]),  # type: ignore[list-item]
+            lambda: stream.scan(where=pc.field("x") > 1),
+            lambda: stream.scan(where=["x > 1"]),  # type: ignore[arg-type]
+            lambda: tidelog.open(5),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(TidelogError, match=r"found .*expected"):
+                call()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_that_python_has_no_value_for(unit: str) -> None:
+    times = [-(2**63), -(2**62), 0, 2**62, 2**63 - 1]
+    schema = pa.schema([("ts", pa.timestamp(unit)), ("day", pa.date32())])
+    with Store(MemoryMedium()) as store:
+        stream = store.create_stream(NAME, schema, "ts", leaf_rows=2, fanout=2)
+        days = pa.array([None, -(2**31), 0, 2**31 - 1, 5], pa.int32()).cast(pa.date32())
+        stream.append(pa.table([pa.array(times, pa.int64()).cast(pa.timestamp(unit)), days], schema=schema))
+        for flushed in (False, True):
+            if flushed:
+                stream.flush()
+            found = [stream.nth(place)["ts"] for place in range(len(times))]
+            assert [stream.schema.clock.instant(time) for time in found] == times
+            assert [stream.rank(time) for time in found] == [0, 1, 2, 3, 4]
+            assert np.datetime64(stream.nth(3)["day"]).astype("M8[D]").astype(np.int64) == 2**31 - 1
+            for where in (None, "ts IS NOT NULL"):
+                answer = stream.aggregate(None, None, ["min(ts)", "max(ts)", "min(day)", "max(day)", "last(ts)"], where)
+                clock = stream.schema.clock
+                assert clock.instant(answer["min(ts)"]) == times[0]
+                assert clock.instant(answer["max(ts)"]) == clock.instant(answer["last(ts)"]) == times[-1]
+                assert answer["min(day)"].astype(np.int64) == -(2**31)
+                assert answer["max(day)"].astype(np.int64) == 2**31 - 1
