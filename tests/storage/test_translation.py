@@ -97,7 +97,7 @@ def test_ranges(first: int, last: int) -> None:
 def test_a_frozen_tree_stays_as_it_was() -> None:
     growing = Growing(3)
     growing.grow(50)
-    frozen = growing.tree.freeze()
+    frozen = growing.tree.freeze(growing.tree._load)
     growing.grow(500)
     assert frozen.next_id == 50
     assert frozen.lookup(0, 50).tolist() == growing.addresses[:50]

@@ -142,6 +142,25 @@ class MediumContract(ABC):
             assert bytes(reader.view(0, 10)) == b"onetwo"
             assert reader.size() == 6
 
+    def test_a_shared_file_outlives_the_one_it_was_made_of(self, medium: Medium) -> None:
+        file = medium.create("f")
+        file.write(0, b"abc")
+        other = file.shared()
+        file.write(3, b"def")
+        file.close()
+        medium.remove("f")
+        assert (other.name, other.size(), other.read(0, 9), bytes(other.view(2, 9))) == ("f", 6, b"abcdef", b"cdef")
+        with pytest.raises(ReadOnlyError):
+            other.write(0, b"x")
+        with pytest.raises(ClosedError):
+            file.shared()
+        third = other.shared()
+        other.close()
+        assert third.read(0, 1) == b"a"
+        third.close()
+        with pytest.raises(ClosedError):
+            third.size()
+
     def test_a_closed_file_refuses_everything(self, medium: Medium) -> None:
         file = medium.create("f")
         file.close()

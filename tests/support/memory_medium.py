@@ -289,6 +289,10 @@ class _MemoryFile(File):
             self._inode.change().resize(size)
             self._medium._record(Truncate(self._inode.number, size))
 
+    def shared(self) -> File:
+        self._check_open()
+        return _MemoryFile(self._medium, self.name, self._inode, writable=False)
+
     def close(self) -> None:
         self._closed = True
 

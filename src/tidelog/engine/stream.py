@@ -566,7 +566,10 @@ class Stream(Queries):
             self._adopt(site)
 
     def close(self) -> None:
-        """Flush and free everything. Scans under way go on; other calls are refused from now on."""
+        """Flush and free everything. Scans under way go on; other calls are refused from now on.
+
+        No file is left open but those that such scans need, each until it is read or the scan is dropped.
+        """
         with self._mutex:
             if self._closed:
                 return
@@ -582,6 +585,8 @@ class Stream(Queries):
             finally:
                 self._closed = True
                 self._gathering = 1
+                self._snapshots.close()
+                self._maintenance.close()
 
     # -- for what works beside the tail ---------------------------------------------------------------------------
 

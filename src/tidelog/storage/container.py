@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -108,9 +109,10 @@ class Container:
         preface: Preface,
         recovery: Recovery,
         tree: TranslationTree,
+        pages: PageLoader,
         options: Options,
     ) -> None:
-        """Use :meth:`create` or :meth:`open`."""
+        """Use :meth:`create` or :meth:`open`. ``pages`` is what the tree loads pages by."""
         commit = recovery.commit
         self._file = file
         self._file_lock = lock
@@ -127,8 +129,9 @@ class Container:
         """While set, commits are made by ``flush`` alone, so that no crash can leave a part of what was appended."""
         self._mutex = threading.RLock()
         self._closed = False
-        self._is_viewed = False
-        """Whether views were given out: they go on when this is closed, and the file goes with the last of them."""
+        self._pages = pages
+        self._viewed: weakref.ref[File] | None = None
+        """The file as views have it, which go on when this is closed: it goes with the last of them."""
         self._failure: BaseException | None = None
         self._unseen_on: Medium | None = None
         """Of a container that nobody is told of yet: where it is."""
@@ -196,8 +199,9 @@ class Container:
                 medium.remove(draft)
                 file.name = name
                 recovery = Recovery(Commit.empty(preface), 0, 0, 0, "")
-                tree = TranslationTree(options.fanout, PageLoader(file))
-                container = cls(file, lock, preface, recovery, tree, options)
+                pages = PageLoader(file)
+                tree = TranslationTree(options.fanout, pages)
+                container = cls(file, lock, preface, recovery, tree, pages, options)
                 if unseen:
                     container._unseen_on = medium
                 return container
@@ -244,8 +248,9 @@ class Container:
                 if at is not None and at[0] < recovery.commit.number:
                     recovery = _cut_back(file, recovery, commit_at(file, preface, *at))
                 commit = recovery.commit
-                tree = recover_translation(file, preface, commit, PageLoader(file))
-                container = cls(file, lock, preface, recovery, tree, options)
+                pages = PageLoader(file)
+                tree = recover_translation(file, preface, commit, pages)
+                container = cls(file, lock, preface, recovery, tree, pages, options)
                 if commit.number == 0:  # its creator may have been killed before it made the name durable
                     medium.sync_names(_directory_of(name))
                 if not recovery.is_clean:
@@ -274,8 +279,7 @@ class Container:
         self._line.cancel()
         if self._syncer is not None:
             self._syncer.shutdown(wait=True)
-        if not self._is_viewed:
-            self._file.close()
+        self._file.close()
         self._file_lock.release()
 
     def __enter__(self) -> Container:
@@ -527,7 +531,7 @@ class Container:
         """A reader pinned to the newest durable commit, sharing this container's file and cache."""
         with self._mutex, self._guard():
             self._wait_for_sync()
-            return self._reader(self._durable, self._committed_relocations)
+            return self._reader(self._file, self._durable, self._committed_relocations)
 
     def view(self) -> ContainerReader:
         """A reader of everything appended and updated so far, durable or not, sharing this container's file and cache.
@@ -536,7 +540,6 @@ class Container:
         be used for as long as anybody likes, also when the container has been closed.
         """
         with self._mutex, self._guard():
-            self._is_viewed = True
             return self._view()
 
     def _view(self) -> ContainerReader:
@@ -545,13 +548,16 @@ class Container:
         end = self._placement.place
         rows = self._rows + self._moved.rows
         now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
-        return self._reader(now, self._relocations)
+        # By weak reference: what keeps this container in memory does not keep a file open that nobody reads.
+        file = None if self._viewed is None else self._viewed()
+        if file is None:
+            file = self._file.shared()
+            self._viewed = weakref.ref(file)
+        return self._reader(file, now, self._relocations)
 
-    def _reader(self, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
-        translation: Translation = self._placement.tree.freeze()
-        return ContainerReader(
-            self._file, self._preface, commit, translation, relocations, self._cache, owns_file=False
-        )
+    def _reader(self, file: File, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
+        translation: Translation = self._placement.tree.freeze(self._pages.of(file))
+        return ContainerReader(file, self._preface, commit, translation, relocations, self._cache, owns_file=False)
 
     def read(
         self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None

@@ -110,6 +110,10 @@ class File(ABC):
         """Cut the file to ``size`` bytes, or extend it with zeros; durable after :meth:`sync`."""
 
     @abstractmethod
+    def shared(self) -> File:
+        """The same open file once more, for reading: it can be used when this one is closed, until it is itself."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close without syncing. Views stay valid; closing twice is allowed."""
 
@@ -145,11 +149,11 @@ class DiskFile(File):
     """
 
     def __init__(
-        self, name: str, path: str, descriptor: int, *, writable: bool, mapped: bool, synced: bool = True
+        self, name: str, path: str, descriptor: int | _Descriptor, *, writable: bool, mapped: bool, synced: bool = True
     ) -> None:
         self.name = name
         self._path = path
-        self._readable: _Descriptor | None = _Descriptor(descriptor)
+        self._readable: _Descriptor | None = _Descriptor(descriptor) if isinstance(descriptor, int) else descriptor
         self._writable = self._readable if writable else None
         self.maps = mapped
         self._synced = synced
@@ -282,6 +286,13 @@ class DiskFile(File):
             os.ftruncate(descriptor.number, size)
         except OSError as error:
             raise storage_error(f"set the length of {self._path} to {size} bytes", error) from error
+
+    def shared(self) -> DiskFile:
+        """The same open file once more, for reading; its descriptor and its map are used by both."""
+        descriptor = self._readable or self._refuse_reading()
+        other = DiskFile(self.name, self._path, descriptor, writable=False, mapped=self.maps, synced=self._synced)
+        other._map = self._map
+        return other
 
     def close(self) -> None:
         """Close without syncing. Views stay valid; closing twice is allowed."""

@@ -35,9 +35,13 @@ _MOST_PAGES = 64
 class PageLoader:
     """Reads and caches the entries of address pages."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, cache: Cache[Addresses] | None = None) -> None:
         self._file = file
-        self._cache: Cache[Addresses] = Cache(_PAGE_CACHE_BYTES)
+        self._cache: Cache[Addresses] = Cache(_PAGE_CACHE_BYTES) if cache is None else cache
+
+    def of(self, file: File) -> PageLoader:
+        """One that reads the same pages by way of another object of the same file."""
+        return PageLoader(file, self._cache)
 
     def __call__(self, position: int) -> Addresses:
         """The entries of the page at ``position``."""

@@ -204,9 +204,9 @@ class TranslationTree(Translation):
         self._written.append(0)
         self._last.append(NIL)
 
-    def freeze(self) -> Translation:
-        """A copy that stays as it is while this tree grows."""
-        return Translation(self.fanout, [list(level) for level in self._flank], list(self._written), self._load)
+    def freeze(self, load: Callable[[int], Addresses]) -> Translation:
+        """A copy that stays as it is while this tree grows; ``load`` reads a page's entries for it."""
+        return Translation(self.fanout, [list(level) for level in self._flank], list(self._written), load)
 
     @classmethod
     def recover(

@@ -154,6 +154,10 @@ class Maintenance:
         self._swept = 0
         self._dead = DeadRows()
 
+    def close(self) -> None:
+        """Keep no file open any more."""
+        self._snapshots.close()
+
     def due(self) -> Due:
         """What is to be done now."""
         return self._due(self._manifests.load())

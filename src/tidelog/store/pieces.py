@@ -262,7 +262,7 @@ def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | 
     history = SchemaHistory(piece.manifest, piece.version)
     layout = history.layout
     site = Site(medium, directory, layout, piece.manifest.options, time.time, cache, history=history)
-    parts: list[Part] = [*SplitTrees(site).parts(site, piece.manifest)]
+    parts: list[Part] = [*SplitTrees(site).parts(site, piece.manifest, None).parts.values()]
     for name, at in piece.opened:
         reader = ContainerReader.open(medium, site.path(name), at=at)
         reader.measure(site.meter)

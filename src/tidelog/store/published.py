@@ -167,6 +167,11 @@ class Publications:
         self._opened = None
         return True
 
+    def close(self) -> None:
+        """Keep the file open no longer; it is opened again when it is asked for."""
+        self._opened = None
+        FILES.closed(self, None)
+
 
 def _heads(file: File) -> list[bytes]:
     return [file.read(slot * _SLOT, _HEAD.size) for slot in range(2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from tidelog.store.retention import is_deleted
 from tidelog.store.rows import seqs, sorted_rows, times
 from tidelog.store.seqset import Span
 from tidelog.store.snapshot import Snapshot
-from tidelog.store.splittrees import SplitTrees
+from tidelog.store.splittrees import SplitParts, SplitTrees
 from tidelog.store.tail import TailView
 from tidelog.store.tailjournal import read_entries
 from tidelog.store.tailstate import (
@@ -58,6 +58,8 @@ class Snapshots:
         self._version = version
         self._manifests = manifests
         self._trees = SplitTrees(site)
+        self._parts: SplitParts | None = None
+        """Those of the last snapshot."""
         self._publications = Publications(site.medium, published_path(site.directory))
         self._last: tuple[tuple[Hashable, ...], Snapshot] | None = None
         """The last snapshot, and what it was taken of: as long as that stays the same, so does the snapshot."""
@@ -91,7 +93,11 @@ class Snapshots:
         """:meth:`newest`, presented under a version of the schema, which may be older than the stream's."""
         if version == len(self._manifests.load().schemas) - 1:
             return self.newest()
-        return Snapshots(self._site, self._manifests, version).newest()
+        others = Snapshots(self._site, self._manifests, version)
+        try:
+            return others.newest()
+        finally:
+            others.close()  # nobody will ask it again, so files are open only while they are read
 
     def _at(self, manifest: Manifest) -> Site:
         """The site under the schema that snapshots of a manifest have."""
@@ -161,6 +167,14 @@ class Snapshots:
         """Keep splits of the tail open no longer, and so not the last snapshot; whether nobody is reading them."""
         self._last = None
         return all(reference() is None for reference in self._open)
+
+    def close(self) -> None:
+        """Keep no file open any more; scans under way go on with what they have."""
+        self._last = self._parts = None
+        self._open = []
+        FILES.closed(self, None)
+        self._publications.close()
+        self._trees.close()
 
     def _together(self) -> tuple[int, TailRecord | None, Manifest] | None:
         """The newest publication, its number, and the newest manifest, all of one moment; None if there was none.
@@ -258,7 +272,8 @@ class Snapshots:
         if len(manifest.schemas) > 1:
             open_parts = [under(part, layout) for part in open_parts]
         self._trees.give_up(lambda name: is_closed(name, manifest))
-        closed = self._trees.parts(site, manifest)
+        self._parts = self._trees.parts(site, manifest, self._parts)
+        closed: Collection[TreePart] = self._parts.parts.values()
         if manifest.deletions:
             # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
             closed = [part for part in closed if not _is_hidden(manifest, part.info)]

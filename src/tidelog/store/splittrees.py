@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
@@ -28,6 +28,16 @@ _Key = tuple[str, int]
 """The name of a split and the number of versions of the schema, under whose names its columns are read."""
 
 
+class SplitParts(NamedTuple):
+    """The closed splits of a manifest as parts of a snapshot."""
+
+    site: Site
+    splits: Mapping[str, SplitInfo]
+    """Of the manifest."""
+    parts: Mapping[str, TreePart]
+    """By name."""
+
+
 class SplitTrees:
     """The trees of closed splits of one stream. May be used from several threads."""
 
@@ -38,22 +48,22 @@ class SplitTrees:
         self._trees: dict[_Key, TreeReader] = {}
         """Those whose files are open. Others close some of them, so each look at it is one step."""
         self._levels: OrderedDict[_Key, Reduced] = OrderedDict()
-        self._parts: tuple[Site, Mapping[str, SplitInfo], Mapping[str, TreePart]] = (site, {}, {})
-        """Parts of the last manifest, by name; for which site and which splits."""
+        self._is_closed = False
 
-    def parts(self, site: Site, manifest: Manifest) -> Collection[TreePart]:
+    def parts(self, site: Site, manifest: Manifest, last: SplitParts | None) -> SplitParts:
         """The splits of a manifest, read under the schema of a site; opens no file.
 
         But for splits from before a change of the schema that keep states of user-defined aggregates: of those that
         keep the same, the first one tells which.
 
-        Most are those of the last call: a commit changes few of thousands.
+        Most are those of the ``last`` call: a commit changes few of thousands. They are not kept here, because they
+        refer to this: whoever asks keeps them, and files are closed as soon as nobody does.
         """
-        before, splits, known = self._parts
-        if before is not site:
-            known = {}
-        elif splits is manifest.splits:
-            return known.values()
+        known: Mapping[str, TreePart] = {}
+        if last is not None and last.site is site:
+            if last.splits is manifest.splits:
+                return last
+            known = last.parts
         if site is not self._site:
             learned = self._layouts if site.version == self._site.version else {}  # else columns have other names
             own = {**learned.get(site.version, {}), **_layouts(site)}
@@ -62,8 +72,7 @@ class SplitTrees:
         for name, info in manifest.splits.items():
             part = known.get(name)
             parts[name] = part if part is not None and part.info is info else self._part(site, manifest, info)
-        self._parts = site, manifest.splits, parts
-        return parts.values()
+        return SplitParts(site, manifest.splits, parts)
 
     def _part(self, site: Site, manifest: Manifest, info: SplitInfo) -> TreePart:
         part: TreePart
@@ -97,9 +106,18 @@ class SplitTrees:
             found = self._trees.get(key)
             if found is None:
                 with _explained(site, info):
-                    found = self._trees[key] = closed_tree(site, info)[0]
+                    found = closed_tree(site, info)[0]
+                if self._is_closed:  # by a scan that goes on: it alone has use for it
+                    return found
+                self._trees[key] = found
         FILES.opened(self, key)
         return found
+
+    def close(self) -> None:
+        """Keep no file open from now on. Scans under way go on: each file is open for as long as one reads it."""
+        with self._lock:
+            self._is_closed = True
+        self.give_up(lambda name: False)
 
     def let_go(self, key: _Key) -> bool:
         """Keep a tree no longer; whether its file is closed. Scans under way go on with the trees they have."""

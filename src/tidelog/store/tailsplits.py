@@ -17,6 +17,7 @@ from tidelog.storage.ordered import AnyRows
 from tidelog.store.compactionplan import Policy
 from tidelog.store.latequeue import Claim
 from tidelog.store.manifest import Change, Manifest, ManifestLog, SplitInfo
+from tidelog.store.openfiles import allowed
 from tidelog.store.opensplit import OpenSplit, Site, renewed
 from tidelog.store.retention import after_failed_commit
 from tidelog.store.rows import Ints, times
@@ -153,7 +154,7 @@ class TailSplits:
         The next flush closes it. Readers would see its rows at once, and with them maybe a part of an append.
         """
         self._is_last_open = False
-        if len(self._splits) > MOST_FINISHED:
+        if len(self._splits) > min(MOST_FINISHED, allowed() // 2):  # each takes up to three descriptors
             self._on_many()
 
     def commits(self) -> Commits:
