@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,26 @@ from tidelog.model.errors import CorruptionError, StorageError, TidelogError
 from tidelog.storage import directories
 from tidelog.storage.media import FileMedium
 from tidelog.store.documents import decode, encode
+from tidelog.store.newestmark import MARK
 from tidelog.store.published import Publisher, TailRecord
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("x", pa.float64())])
 ROWS = 400
-FILES = ("marker", "catalogue", "manifest", "closed split", "open split", "its lock", "journal", "published", "lock")
+FILES = (
+    "marker",
+    "catalogue",
+    "its mark",
+    "manifest",
+    "closed split",
+    "open split",
+    "its lock",
+    "journal",
+    "published",
+)
+FILES += ("lock",)
 DIRECTORIES = ("catalogue", "streams", "streams/s", "streams/s/manifest", "streams/s/splits", "streams/s/tail")
-REPLACED = [(kind, by) for kind in FILES for by in ("link", "dangling link", "pipe", "directory")]
-for numbered in ("catalogue", "journal"):
-    REPLACED.remove((numbered, "directory"))  # which is one that is missing
+NUMBERED = ("catalogue", "manifest", "journal")
+"""Files that are found by listing them: one that has become a directory is one that is missing."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +84,9 @@ def file_of(place: Path, kind: str) -> Path:
     splits = sorted((stream / "splits").glob("*.tide"))
     return {
         "marker": place / "tidelog.json",
-        "catalogue": max((place / "catalogue").iterdir()),
-        "manifest": max((stream / "manifest").iterdir()),
+        "catalogue": max((place / "catalogue").glob("*.json")),
+        "its mark": place / "catalogue" / MARK,
+        "manifest": max((stream / "manifest").glob("*.json")),
         "closed split": splits[0],
         "open split": splits[-1],
         "its lock": splits[-1].with_name(f"{splits[-1].name}.lock"),
@@ -138,7 +149,8 @@ def use(place: Path, copy: Path) -> list[TidelogError | str]:
     return said
 
 
-@pytest.mark.parametrize(("kind", "by"), REPLACED)
+@pytest.mark.parametrize("by", ["link", "dangling link", "pipe", "directory"])
+@pytest.mark.parametrize("kind", FILES)
 def test_what_is_no_file_is_refused(place: Path, tmp_path: Path, kind: str, by: str) -> None:
     file, outside = file_of(place, kind), tmp_path / "outside"
     replace_file(file, by, outside)
@@ -147,7 +159,10 @@ def test_what_is_no_file_is_refused(place: Path, tmp_path: Path, kind: str, by: 
     assert outside.read_bytes() == content
     assert sorted(each.name for each in tmp_path.iterdir() if each.name != "copy") == ["outside", "store"]
     found = {"link": "a symbolic link", "dangling link": "a symbolic link", "pipe": "a named pipe"}.get(by, f"a {by}")
-    assert any(f"{file.name} is {found}; expected a file" in str(each) for each in said), said
+    expected = [f"{file.name} is {found}; expected a file"]
+    if by == "directory" and kind in NUMBERED:
+        expected.append(f"{file.name} is missing")
+    assert any(text in str(each) for text in expected for each in said), said
     assert all(isinstance(each, StorageError) for each in said if not isinstance(each, str)), said
 
 
@@ -218,11 +233,11 @@ class TestNamesInDocuments:
 
     def rewrite(self, place: Path, directory: Path, change: Callable[[dict[str, Any]], None]) -> None:
         """Change what a log ends with, with everything that says that it is whole."""
-        file = max(directory.iterdir())
+        file, log = max(directory.glob("*.json")), str(directory.relative_to(place))
         kind = "tidelog catalogue" if directory.name == "catalogue" else "tidelog stream manifest"
-        document, _ = decode(kind, file.name, int(file.stem), file.read_bytes())
+        document, _ = decode(kind, f"{log}/{file.name}", int(file.stem), file.read_bytes())
         change(document.delta)
-        file.write_bytes(encode(kind, replace(document, delta=document.delta))[0])
+        file.write_bytes(encode(kind, log, document)[0])
 
     @pytest.mark.parametrize("name", NAMES)
     def test_a_directory_of_a_stream(self, place: Path, tmp_path: Path, name: object) -> None:
