@@ -27,6 +27,7 @@ from tidelog.cli.options import (
     Where,
     names_of,
 )
+from tidelog.cli.saying import say
 
 app = typer.Typer(
     name="tidelog",
@@ -157,7 +158,7 @@ def ingest(
     )
     result = ingest_files(store, files, options)
     if not quiet:
-        typer.echo(str(result))
+        say(str(result))
 
 
 @app.command()
@@ -267,7 +268,7 @@ def export(
         seq=seq,
     )
     written = write(selection, chosen, out)
-    typer.echo(f"wrote {rows(written)}, {size(out.stat().st_size)}, to {out}")
+    say(f"wrote {rows(written)}, {size(out.stat().st_size)}, to {out}")
 
 
 @app.command()

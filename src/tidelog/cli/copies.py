@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 import tidelog
 from tidelog.cli.progress import CopyProgress
+from tidelog.cli.saying import say
 from tidelog.cli.units import rows, size
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def backup(
     with tidelog.open(store_path, read_only=True) as store, CopyProgress(enabled=not quiet) as progress:
         report = store.backup(target, streams=streams, link=link, verify=verify, progress=progress.update)
     if not quiet:
-        typer.echo(f"backed up {_summary(report)}")
+        say(f"backed up {_summary(report)}")
 
 
 def restore(source: Path, store_path: Path, *, quiet: bool) -> None:
@@ -31,7 +30,7 @@ def restore(source: Path, store_path: Path, *, quiet: bool) -> None:
     with CopyProgress(enabled=not quiet) as progress:
         report = tidelog.restore(source, store_path, progress=progress.update)
     if not quiet:
-        typer.echo(f"restored {_summary(report)}")
+        say(f"restored {_summary(report)}")
 
 
 def _summary(report: BackupReport) -> str:

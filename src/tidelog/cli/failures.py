@@ -12,6 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 import typer
 
 from tidelog.cli.interrupts import StoppedError, signals_raised
+from tidelog.cli.saying import say
 from tidelog.model.errors import TidelogError
 
 TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"
@@ -60,7 +61,7 @@ def reported(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def complain(message: str) -> None:
     """Say on standard error what is wrong."""
-    typer.echo(f"tidelog: {message}", err=True)
+    say(f"tidelog: {message}", err=True)
 
 
 def message_of(error: BaseException) -> str:

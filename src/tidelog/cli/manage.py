@@ -12,8 +12,9 @@ import pyarrow as pa
 import typer
 
 import tidelog
+from tidelog.cli.saying import say
 from tidelog.cli.streamoptions import option_text
-from tidelog.cli.writing.table import Column, print_table, printable
+from tidelog.cli.writing.table import Column, print_table
 from tidelog.engine.altering import CHANGEABLE
 from tidelog.model.types import type_name
 
@@ -34,7 +35,7 @@ def streams(store_path: Path, *, details: bool, as_json: bool) -> None:
         _print_rows(("stream", "column", "type", ""), rows)
     else:
         for name in names:
-            typer.echo(name)
+            say(name)
 
 
 def stats(store_path: Path, stream: str | None, *, columns: bool, as_json: bool) -> None:
@@ -48,7 +49,7 @@ def stats(store_path: Path, stream: str | None, *, columns: bool, as_json: bool)
         if not columns:
             values.pop("statistics", None)
         if index:
-            typer.echo()
+            say()
         _print_facts(values)
 
 
@@ -65,7 +66,7 @@ def alter(
     with existing(store_path, read_only=False) as store:
         schema = store.stream(stream).evolve(add=add, widen=widen, rename=rename, loosen=loosen)
     columns = (f"{field.name} {type_name(field.type)}" for field in schema)
-    typer.echo(f"{stream!r} has the columns {', '.join(columns)}")
+    say(f"{stream!r} has the columns {', '.join(columns)}")
 
 
 def configure(store_path: Path, stream: str, options: Mapping[str, str | None]) -> None:
@@ -74,7 +75,7 @@ def configure(store_path: Path, stream: str, options: Mapping[str, str | None]) 
         found = store.stream(stream)
         found.configure(**options)
         values = {name: getattr(found.options, name) for name in CHANGEABLE}
-    typer.echo(f"{stream!r} has {', '.join(f'{name} {option_text(value)}' for name, value in values.items())}")
+    say(f"{stream!r} has {', '.join(f'{name} {option_text(value)}' for name, value in values.items())}")
 
 
 def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
@@ -85,14 +86,14 @@ def check(store_path: Path, *, orphans: bool, remove: bool, age: str) -> bool:
         removed = store.remove_orphans(age) if remove else []
         left_over = store.orphans() if orphans else []
     for finding in findings:
-        typer.echo(printable(str(finding)))
+        say(str(finding))
     for word, files in (("removed", removed), ("orphan", left_over)):
         for file in files:
-            typer.echo(f"{word}: {printable(file)}")
+            say(f"{word}: {file}")
     if findings:
-        typer.echo(f"{len(findings)} found", err=True)
+        say(f"{len(findings)} found", err=True)
     else:
-        typer.echo(f"{len(names)} {'stream' if len(names) == 1 else 'streams'} checked, nothing is wrong")
+        say(f"{len(names)} {'stream' if len(names) == 1 else 'streams'} checked, nothing is wrong")
     return not findings
 
 
@@ -103,14 +104,14 @@ def drop(store_path: Path, stream: str, *, is_sure: bool) -> None:
         if not is_sure:
             typer.confirm(f"delete stream {stream!r} of {store_path} with all its events?", abort=True)
         store.drop_stream(stream)
-    typer.echo(f"dropped {stream!r}; the first `tidelog maintain` in {option_text(grace)} or later removes its files")
+    say(f"dropped {stream!r}; the first `tidelog maintain` in {option_text(grace)} or later removes its files")
 
 
 def rename(store_path: Path, old: str, new: str) -> None:
     """Give a stream another name."""
     with existing(store_path) as store:
         store.rename_stream(old, new)
-    typer.echo(f"renamed {old!r} to {new!r}")
+    say(f"renamed {old!r} to {new!r}")
 
 
 def existing(store_path: Path, *, read_only: bool = False) -> Any:
@@ -143,10 +144,10 @@ def _print_facts(values: Mapping[str, Any]) -> None:
     _print_pairs(plain)
     for name, value in values.items():
         if isinstance(value, Mapping):
-            typer.echo(f"\n{_words(name)}")
+            say(f"\n{_words(name)}")
             _print_pairs(value)
         elif isinstance(value, list) and value:
-            typer.echo(f"\n{_words(name)}")
+            say(f"\n{_words(name)}")
             keys = list(dict.fromkeys(key for each in value for key in each))
             columns = [
                 Column(
@@ -169,7 +170,7 @@ def _print_pairs(values: Mapping[str, Any]) -> None:
 
 
 def _words(name: str) -> str:
-    return printable(str(name).replace("_", " "))
+    return str(name).replace("_", " ")
 
 
 def _shown(value: Any) -> str:
@@ -178,5 +179,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, list | dict):
-        return printable(json.dumps(value, ensure_ascii=False))
-    return printable(str(value))
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)

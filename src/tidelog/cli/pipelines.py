@@ -18,6 +18,7 @@ import typer
 
 from tidelog.cli.failures import ENDED_BY_SIGNAL, INTERRUPTED
 from tidelog.cli.pipelineview import PipelineView, summary
+from tidelog.cli.saying import say
 from tidelog.model.errors import ExistsError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def check(file: Path) -> None:
     from tidelog.spark import pipeline
     from tidelog.spark.pipeline.explaining import explain
 
-    typer.echo(explain(pipeline.check(pipeline.load(file))))
+    say(explain(pipeline.check(pipeline.load(file))))
 
 
 def init(file: Path, *, force: bool) -> None:
@@ -45,7 +46,7 @@ def init(file: Path, *, force: bool) -> None:
             target.write(TEMPLATE)
     except FileExistsError:
         raise ExistsError(f"{file} is there already; name another file, or say --force to replace it") from None
-    typer.echo(f"wrote {file}; edit it, then run `tidelog pipeline check {file}`")
+    say(f"wrote {file}; edit it, then run `tidelog pipeline check {file}`")
 
 
 def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quiet: bool) -> None:
@@ -82,7 +83,7 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
         stop = stack.enter_context(_signals(quiet))
         outcome = pipeline.run(given, session=session, once=once, watch=watch, stop=stop.event)
     if not quiet:
-        typer.echo(summary(outcome.sinks, outcome.seconds))
+        say(summary(outcome.sinks, outcome.seconds))
     if outcome.was_stopped:
         _tell("stopped; the next run goes on from here", quiet)
         raise typer.Exit(TERMINATED if stop.came == signal.SIGTERM else INTERRUPTED)
@@ -106,7 +107,7 @@ def _start(given: Pipeline, quiet: bool) -> SparkSession:
 
 def _tell(text: str, quiet: bool) -> None:
     if not quiet:
-        typer.echo(text, err=True)
+        say(text, err=True)
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from tidelog.cli.saying import printable, say
 from tidelog.cli.units import count, rows
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class PipelineView:
         if self._enabled and batches != self._batches and now - self._told >= LINE_SECONDS:
             self._told, self._batches = now, batches
             for each in sinks:
-                typer.echo(_line(each), err=True)
+                say(_line(each), err=True)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -80,12 +81,12 @@ def _counters(sink: Progress) -> list[tuple[str, int]]:
 
 
 def _table(pipeline: str, sinks: Sequence[Progress]) -> Table:
-    table = Table(title=f"pipeline {pipeline}", title_justify="left")
+    table = Table(title=Text(f"pipeline {printable(pipeline)}"), title_justify="left")
     for name in _HEADERS:
         table.add_column(name, justify="left" if name in ("sink", "state") else "right")
     for each in sinks:
         table.add_row(
-            each.sink,
+            Text(printable(each.sink)),
             each.state,
             count(each.batches),
             count(each.rows_read),

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from tidelog.cli.saying import printable
 from tidelog.cli.units import count
 
 
@@ -46,7 +47,7 @@ class IngestProgress(_Bar):
 
     def update(self, name: str, rows: int, read_bytes: int) -> None:
         """Say which input is being read, how many rows were stored and how many bytes read, both over all inputs."""
-        self._progress.update(self._task, description=name, rows=rows, completed=read_bytes)
+        self._progress.update(self._task, description=printable(name), rows=rows, completed=read_bytes)
 
 
 class CopyProgress(_Bar):
@@ -58,7 +59,7 @@ class CopyProgress(_Bar):
 
     def update(self, name: str, done: int, total: int) -> None:
         """Say which stream is being copied, and how many bytes of how many are."""
-        self._progress.update(self._task, description=name, completed=done, total=total)
+        self._progress.update(self._task, description=printable(name), completed=done, total=total)
 
 
 class _RowsColumn(ProgressColumn):

@@ -16,10 +16,11 @@ import pyarrow as pa
 import typer
 
 import tidelog
+from tidelog.cli.saying import say
 from tidelog.cli.times import point_in_time
 from tidelog.cli.units import count
 from tidelog.cli.writing.formats import BINARY, Output, writer
-from tidelog.cli.writing.table import Column, columns_of, print_table, printable
+from tidelog.cli.writing.table import Column, columns_of, print_table
 from tidelog.cli.writing.target import opened
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ def _scan_table(selection: Selection) -> None:
     columns = columns_of(_one_batch(table.slice(0, limit)))
     shown = print_table(columns)
     if shown < len(columns):
-        typer.echo(f"{shown} of {len(columns)} columns; --columns chooses", err=True)
+        say(f"{shown} of {len(columns)} columns; --columns chooses", err=True)
     if selection.limit is None and table.num_rows > limit:
-        typer.echo(f"the first {count(limit)} rows; --limit or another --output shows more", err=True)
+        say(f"the first {count(limit)} rows; --limit or another --output shows more", err=True)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -122,7 +123,7 @@ def aggregate(selection: Selection, aggregates: Sequence[str], output: Output, e
         stream = store.stream(selection.stream)
         question = (*selection.bounds(stream), list(aggregates), selection.where)
         if explain:
-            typer.echo(stream.explain(*question, as_of=selection.as_of))
+            say(stream.explain(*question, as_of=selection.as_of))
             return
         values = stream.aggregate(*question, as_of=selection.as_of)
     if output is Output.JSON:
@@ -132,8 +133,8 @@ def aggregate(selection: Selection, aggregates: Sequence[str], output: Output, e
         rows.writerow(values)
         rows.writerow(["" if value is None else _text(value) for value in values.values()])
     else:
-        texts = [None if value is None else printable(_text(value)) for value in values.values()]
-        names = [printable(name) for name in values]
+        texts = [None if value is None else _text(value) for value in values.values()]
+        names = list(values)
         numeric = all(isinstance(value, int | float | Decimal | None) for value in values.values())
         print_table([Column("aggregate", names), Column("value", texts, is_number=numeric)])
 

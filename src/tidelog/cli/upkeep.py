@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from tidelog.cli.manage import existing
+from tidelog.cli.saying import say
 from tidelog.cli.times import point_in_time
 from tidelog.cli.units import count, rows, size
-from tidelog.cli.writing.table import printable
 
 
 def compact(store_path: Path, stream: str | None, max_bytes: int | None) -> None:
@@ -19,7 +19,7 @@ def compact(store_path: Path, stream: str | None, max_bytes: int | None) -> None
         for name in [stream] if stream is not None else store.streams():
             done = store.stream(name).compact(max_bytes)
             what = "nothing to merge" if not done.merges else _merged(done)
-            typer.echo(f"{printable(repr(name))}: {what}{'' if done.is_done else '; there is more to do'}")
+            say(f"{name!r}: {what}{'' if done.is_done else '; there is more to do'}")
 
 
 def maintain(store_path: Path) -> None:
@@ -36,7 +36,7 @@ def maintain(store_path: Path) -> None:
                 said.append(_merged(done.compacted))
             if done.files_removed:
                 said.append(f"{count(done.files_removed)} old files removed")
-            typer.echo(f"{printable(repr(name))}: {', '.join(said) or 'nothing is due'}")
+            say(f"{name!r}: {', '.join(said) or 'nothing is due'}")
 
 
 def coarsen(store_path: Path, stream: str, before: str, grain: str | None, *, is_sure: bool) -> None:
@@ -51,9 +51,9 @@ def coarsen(store_path: Path, stream: str, before: str, grain: str | None, *, is
         done = found.coarsen(bound, grain)
     if done.splits:
         sizes = f"{size(done.bytes_before)} became {size(done.bytes_after)}"
-        typer.echo(f"{printable(repr(stream))}: {rows(done.rows)} reduced to aggregates, {sizes}")
+        say(f"{stream!r}: {rows(done.rows)} reduced to aggregates, {sizes}")
     else:
-        typer.echo(f"{printable(repr(stream))}: no split is old enough")
+        say(f"{stream!r}: no split is old enough")
 
 
 def delete(store_path: Path, stream: str, before: str, *, is_sure: bool) -> None:
@@ -65,7 +65,7 @@ def delete(store_path: Path, stream: str, before: str, *, is_sure: bool) -> None
         if not is_sure:
             typer.confirm(f"delete what is before {clock.format(bound)} in {stream!r}, for good?", abort=True)
         found.delete_before(bound)
-    typer.echo(f"{printable(repr(stream))}: deleted what is before {clock.format(bound)}")
+    say(f"{stream!r}: deleted what is before {clock.format(bound)}")
 
 
 def _merged(done: Any) -> str:

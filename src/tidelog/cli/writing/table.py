@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidelog.cli.saying import printable
 from tidelog.cli.writing.texts import is_numeric, plain, shortest_times
 
 _NULL = "null"
@@ -22,16 +22,19 @@ _NARROWEST_TEXT = 8
 _GAP = 2
 """Cells between columns; one of them comes with the box."""
 _MORE = "…"
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
 class Column:
-    """A column of texts, None for null; ``is_number`` columns stand right and are never cut."""
+    """A column of texts, None for null, made printable; ``is_number`` columns stand right and are never cut."""
 
     name: str
     texts: Sequence[str | None]
     is_number: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = printable(self.name)
+        self.texts = [None if each is None else printable(each) for each in self.texts]
 
     def width(self) -> int:
         """Cells that the widest text takes, the name included."""
@@ -43,14 +46,8 @@ def columns_of(batch: pa.RecordBatch) -> list[Column]:
     columns = []
     for name, values in zip(batch.schema.names, batch.columns, strict=True):
         shown = shortest_times(values) if pa.types.is_timestamp(values.type) else values
-        texts = [None if each is None else printable(each) for each in plain(shown).to_pylist()]
-        columns.append(Column(printable(name), texts, is_numeric(values.type)))
+        columns.append(Column(name, plain(shown).to_pylist(), is_numeric(values.type)))
     return columns
-
-
-def printable(text: str) -> str:
-    """Text on one line that cannot give orders to a terminal: control characters become escapes."""
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def print_table(columns: Sequence[Column], *, width: int | None = None, header: bool = True) -> int:
@@ -64,7 +61,7 @@ def print_table(columns: Sequence[Column], *, width: int | None = None, header: 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_header=header)
     for column, room in zip(columns, widths, strict=False):
         table.add_column(
-            _cut(column.name, room),
+            Text(_cut(column.name, room)),
             justify="right" if column.is_number else "left",
             no_wrap=True,
             min_width=room,
