@@ -72,7 +72,10 @@ class Binder:
         """An error about something that DuckDB would understand."""
         from tidelog.expr.grammar import position_of
 
-        message = f"{what} is not supported in expressions; docs/expressions.md lists what is"
+        message = (
+            f"{what} is not supported in expressions: these compute a value of the columns of one event, with the "
+            "operators of SQL, CASE, CAST, IN, BETWEEN, LIKE and functions of single values"
+        )
         return UnsupportedError(message, text=self.text, position=position_of(node))
 
     def column(self, name: str, node: exp.Expression) -> Column:

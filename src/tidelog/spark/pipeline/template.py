@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TEMPLATE: Final = '''\
-# A pipeline: events from sources, through steps, into sinks. See docs/pipelines.md.
+# A pipeline: events from sources, through steps, into sinks.
 #
 #   tidelog pipeline check pipeline.toml     says what it will do, and what is wrong with it
 #   tidelog pipeline run pipeline.toml       runs it until Ctrl-C; --once reads what there is, and ends
