@@ -21,6 +21,8 @@ from tidelog.store.snapshot import Snapshot
 
 _KNOWN_TEXTS: Final = 256
 _CALLS: Final = "a text such as 'avg(price)', or a list of them"
+_LONGEST_KNOWN: Final = 1 << 16
+"""How many texts are kept with what they mean, and how many characters of each at the most."""
 
 Moment: TypeAlias = Snapshot | SeqSet | int | None
 """What ``as_of`` may be: a snapshot, a sequence number that only smaller ones count before, a set of them, or now."""
@@ -45,7 +47,9 @@ class Questions:
             return None
         if not isinstance(where, str):
             raise found("where", where, "a SQL condition as text, such as 'price > 10'")
-        return self._condition(where)
+        # Texts of any length are keys of the cache: those with long lists would fill the memory.
+        is_short = len(where) <= _LONGEST_KNOWN
+        return self._condition(where) if is_short else self._read_condition(where)
 
     def _read_condition(self, where: str) -> Predicate | None:
         condition = predicate(where, self.layout.stored)

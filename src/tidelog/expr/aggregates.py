@@ -17,7 +17,7 @@ from tidelog.aggregates.binding import missing
 from tidelog.expr.accumulators import ACCUMULATORS, Accumulator
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import evaluate
-from tidelog.expr.parse import Binder
+from tidelog.expr.parse import Binder, not_too_deep
 from tidelog.expr.predicate import Masker, masker
 from tidelog.expr.tree import Expression
 from tidelog.expr.types import (
@@ -104,14 +104,21 @@ def parse_aggregate(
     names, of those that a stream has and whose code is not here: :class:`NotFoundError` says where it is. Raises
     :class:`ExpressionError` for what is no call of a known aggregate function.
     """
+    with not_too_deep(text):
+        return _parsed(text, schema, time, absent)
+
+
+def _parsed(
+    text: str, schema: Schema | pa.Schema, time: str, absent: Mapping[str, str] | None
+) -> AggregateCall | UserCall:
     from sqlglot import exp
 
     from tidelog.expr.grammar import read
 
-    node = read(text)
-    binder = Binder(text, schema)
+    source = read(text)
+    binder = Binder(source, schema)
     where = None
-    call = node
+    node = call = source.node
     if isinstance(node, exp.Filter):
         condition = node.expression.this
         where, call = binder.fitted(binder.bind(condition), BOOLEAN, condition), node.this

@@ -54,9 +54,8 @@ def meeting_type(arguments: Sequence[Expression], what: str) -> pa.DataType:
     integers = [a for a in arguments if isinstance(a, Literal) and a.is_loose_integer]
     met: pa.DataType = NULL
     for argument in arguments:
-        if argument in strings or argument in integers:
-            continue
-        met = _both(met, argument.type, what)
+        if not (isinstance(argument, Literal) and (argument.is_loose_string or argument.is_loose_integer)):
+            met = _both(met, argument.type, what)
     for literal in integers:
         if not (is_integer(met) and integer_fits(int(literal.value), met)):  # type: ignore[arg-type]
             met = _both(met, literal.type, what)

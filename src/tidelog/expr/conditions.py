@@ -7,9 +7,11 @@ the goal says. Goals are not only "true": a block all of whose rows match is one
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.expr.atoms import ValueSet, compared, constant_or_none, monotone, point_of
@@ -27,9 +29,10 @@ from tidelog.expr.intervals import (
     intersect,
     unite,
 )
+from tidelog.expr.members import ConstantSet, constants
 from tidelog.expr.pattern_functions import is_prefix_pattern, like_parts, literal_prefix
-from tidelog.expr.tree import Call, Column, Expression
-from tidelog.expr.types import BLOB, BOOLEAN, VARCHAR, is_float
+from tidelog.expr.tree import Call, Cast, Column, Expression, Members
+from tidelog.expr.types import BLOB, BOOLEAN, VARCHAR, is_float, is_integer
 
 MOST_INTERVALS = 64
 """A range of more intervals than this is made coarser: looking at them all would cost more than it saves."""
@@ -206,6 +209,10 @@ def _compare(operator: str, left: Expression, right: Expression, goal: Goal) -> 
         constant = constant_value(right)
     except ExpressionError:
         return ALWAYS
+    return _compare_with(operator, left, constant, goal)
+
+
+def _compare_with(operator: str, left: Expression, constant: pa.Scalar, goal: Goal) -> Condition:
     if not constant.is_valid:  # the comparison is NULL whatever the column
         return ALWAYS if goal in _NULL_COUNTS else NEVER
     found = monotone(left)
@@ -226,8 +233,54 @@ def _between(node: Call, goal: Goal) -> Condition:
     return all_of(parts) if goal in (Goal.TRUE, Goal.NOT_FALSE) else any_of(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class InPoints(Condition):
+    """A column's value is one of many: sorted numbers, or the first eight bytes of text as words that sort alike.
+
+    ``nulls`` and ``nans`` as in :class:`ColumnRange`.
+    """
+
+    column: str
+    type: pa.DataType
+    points: npt.NDArray[Any] = field(compare=False)
+    nulls: bool
+    nans: bool
+
+
+def _in_many(value: Expression, known: ConstantSet, goal: Goal) -> Condition:
+    """The condition for a value being among so many constants that they are not looked at one by one."""
+    if goal not in (Goal.TRUE, Goal.NOT_FALSE):
+        return NEVER if known.has_null and goal is Goal.FALSE else ALWAYS
+    if known.has_null and goal is Goal.NOT_FALSE:
+        return ALWAYS
+    parts = []
+    if known.bounds is not None:
+        low, high = known.bounds
+        parts.append(all_of([_compare_with(">=", value, low, goal), _compare_with("<=", value, high, goal)]))
+    if known.has_nan:
+        parts.append(_compare_with("=", value, pa.scalar(math.nan, known.type), goal))
+    found = any_of(parts)
+    column, points = _unconverted(value), known.points()
+    if column is None or points is None or found == NEVER:
+        return found
+    return all_of([found, InPoints(column.name, column.type, points, goal in _NULL_COUNTS, known.has_nan)])
+
+
+def _unconverted(value: Expression) -> Column | None:
+    """The column whose values, as numbers, are those of an expression."""
+    while isinstance(value, Cast) and not value.lenient and is_integer(value.operand.type) and is_integer(value.type):
+        value = value.operand
+    return value if isinstance(value, Column) else None
+
+
 def _in(node: Call, goal: Goal) -> Condition:
     value, *members = node.arguments
+    if isinstance(members[0], Members):
+        if members[0].count > MOST_INTERVALS:
+            parts = [_in_many(value, constants(members[0]), goal)]
+            parts += [_compare("=", value, member, goal) for member in members[1:]]
+            return any_of(parts) if goal in (Goal.TRUE, Goal.NOT_FALSE) else all_of(parts)
+        members[:1] = [Cast(members[0].type, each, implicit=True) for each in members[0].singly()]
     parts = [_compare("=", value, member, goal) for member in members]
     if goal not in (Goal.TRUE, Goal.NOT_FALSE):
         return _as_one(all_of(parts), together=True)

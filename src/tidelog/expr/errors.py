@@ -31,15 +31,29 @@ class UnsupportedError(ExpressionError):
     """DuckDB knows this, tidelog does not; docs/expressions.md lists such cases."""
 
 
+def too_deep(text: str) -> ExpressionError:
+    """The error for an expression that Python would need too many calls for, one inside of the other."""
+    return ExpressionError("the expression is nested too deeply; split it up", text=text, position=0)
+
+
+_SHOWN = 400
+"""Characters of a text that a message shows at most."""
+
+
 def _marked(text: str, position: int | None) -> str:
-    """The line of ``text`` around ``position`` with a caret below, to follow a message."""
+    """The line of ``text`` around ``position`` with a caret below, to follow a message; of a long one, what is near."""
     if not text:
         return ""
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)  # one for one, so that positions stay
     if position is None:
-        return f"\n  {text}"
+        return f"\n  {text}" if len(text) <= _SHOWN else f"\n  {text[:_SHOWN]}..."
     position = min(position, len(text))
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
-    line = text[start : len(text) if end < 0 else end]
-    return f"\n  {line}\n  {' ' * (position - start)}^"
+    end = len(text) if end < 0 else end
+    before = after = ""
+    if position - start > _SHOWN // 2:
+        start, before = position - _SHOWN // 2, "..."
+    if end - position > _SHOWN // 2:
+        end, after = position + _SHOWN // 2, "..."
+    return f"\n  {before}{text[start:end]}{after}\n  {' ' * (len(before) + position - start)}^"

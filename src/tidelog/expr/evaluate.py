@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 
 from tidelog.expr.casts import cast
 from tidelog.expr.comparison import COMPARISONS, chosen
-from tidelog.expr.errors import EvaluationError, ExpressionError
+from tidelog.expr.errors import EvaluationError, ExpressionError, too_deep
 from tidelog.expr.library import FUNCTIONS
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Value
+from tidelog.expr.members import constants
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members, Value
 from tidelog.expr.types import INTERVAL, NULL, sql_name, sql_type
 from tidelog.expr.vectors import Mask, as_array, is_scalar, numbers
 from tidelog.model.errors import did_you_mean
@@ -18,7 +19,10 @@ from tidelog.model.errors import did_you_mean
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     """See :meth:`Expression.evaluate`."""
-    return as_array(value_of(expression, batch), batch.num_rows)
+    try:
+        return as_array(value_of(expression, batch), batch.num_rows)
+    except RecursionError:
+        raise too_deep("") from None
 
 
 def constant_value(expression: Expression) -> pa.Scalar:
@@ -50,6 +54,8 @@ def _value(node: Expression, batch: pa.RecordBatch) -> Value:
     if isinstance(node, Case):
         return _case(node, batch)
     assert isinstance(node, Call)
+    if node.name == "in" and isinstance(node.arguments[1], Members):
+        return _in_list(node, node.arguments[1], batch)
     if node.name == "coalesce" and not all(never_raises(argument) for argument in node.arguments[1:]):
         return _coalesce(node, batch)
     return _call(node, batch)
@@ -99,6 +105,19 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
         if error.text:
             raise
         raise EvaluationError(str(error), text=str(node)) from error
+
+
+def _in_list(node: Call, members: Members, batch: pa.RecordBatch) -> Value:
+    """Whether a value is among the literals of a list, or equals one of the expressions behind them."""
+    operand, _, *others = node.arguments
+    value = constant_value(operand) if operand.is_constant else value_of(operand, batch)
+    found = constants(members).contains(as_array(value, 1) if is_scalar(value) else value)
+    if is_scalar(value):
+        found = _scalar(found)
+    if others:
+        rest = value_of(Call(node.type, node.name, (operand, *others)), batch)
+        found = pc.or_kleene(found, rest)
+    return found
 
 
 def _always_null(node: Expression) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
@@ -13,23 +13,27 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from tidelog.expr.errors import ExpressionError
+from tidelog.expr.errors import ExpressionError, too_deep
 from tidelog.expr.interval_text import UNITS
+from tidelog.expr.lists import Literals, Shortened, grouped, number_of, shortened
 from tidelog.expr.parse import Binder
 from tidelog.expr.tree import Expression, Literal
 from tidelog.expr.types import (
-    BIGINT,
     BOOLEAN,
-    DOUBLE,
-    HUGEINT,
-    INTEGER,
     INTERVAL,
     NULL,
     PLAIN,
     VARCHAR,
     WIDEST_DECIMAL,
-    integer_fits,
 )
+
+_FEWEST_MEMBERS = 3
+"""Literals of a list behind IN from which on they are looked up, and not compared one by one."""
+
+MOST_CHARACTERS = 1 << 17
+"""Characters that an expression may have besides long lists of literals: sqlglot takes two seconds for so many."""
+
+_LONG_DESCRIPTION = 200
 
 _KEPT_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
@@ -48,7 +52,6 @@ class _Expressions(DuckDB):
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 _COLOURS = re.compile(r"\x1b\[\d*m")
-_NUMBER = re.compile(r"\d+|\d*\.\d*")
 
 BINARY: dict[type[exp.Expression], str] = {
     exp.Add: "+",
@@ -115,23 +118,58 @@ def is_plain_name(name: str) -> bool:
     return isinstance(found, exp.Column) and found.name == name
 
 
-def read(text: str) -> exp.Expression:
-    """What sqlglot makes of the text of one expression. Raises :class:`ExpressionError` for a syntax error."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of one expression, and what sqlglot makes of it."""
+
+    text: str
+    node: exp.Expression
+    _short: Shortened
+
+    def place(self, node: exp.Expression) -> int | None:
+        """Where in the text a node starts, as far as its names tell."""
+        return self._short.place(position_of(node))
+
+    def literals(self, node: exp.Expression) -> Literals | None:
+        """The list that stands in the text where sqlglot has seen a node; None if that is no list."""
+        return self._short.lists.get(node.name) if isinstance(node, exp.Column) else None
+
+
+def read(text: str) -> Source:
+    """Read the text of one expression. Raises :class:`ExpressionError` for a syntax error."""
     if not isinstance(text, str):
         raise ExpressionError(f"found a {type(text).__name__} for an expression, expected SQL text")
+    _check_characters(text)
+    short = shortened(text)
+    if len(short.text) > MOST_CHARACTERS:
+        raise ExpressionError(
+            f"found an expression of {len(short.text):,} characters; expected {MOST_CHARACTERS:,} at the most, besides "
+            "lists of numbers and strings behind IN",
+            text=text,
+            position=0,
+        )
     try:
-        found = _Expressions().parse(text)
+        found = _Expressions().parse(short.text)
     except SqlglotError as error:
-        raise _syntax_error(text, error) from None
+        raise _syntax_error(text, short, error) from None
     except RecursionError:
-        raise ExpressionError("the expression is nested too deeply; split it up") from None
+        raise too_deep(text) from None
     if len(found) != 1 or found[0] is None:
         what = "nothing" if not found or found[0] is None else f"{len(found)} expressions"
         raise ExpressionError(f"found {what}, expected one expression, e.g. price > 10", text=text, position=0)
-    return cast(exp.Expression, found[0])
+    return Source(text, cast(exp.Expression, found[0]), short)
 
 
-def _syntax_error(text: str, error: SqlglotError) -> ExpressionError:
+def _check_characters(text: str) -> None:
+    """Raise unless a text can be written as UTF-8: Python's may have halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode(errors="replace").decode()
+        raise ExpressionError("found half of a character, which is no text", text=shown, position=error.start) from None
+
+
+def _syntax_error(text: str, short: Shortened, error: SqlglotError) -> ExpressionError:
     details = getattr(error, "errors", None) or [{}]
     description = str(details[0].get("description") or _COLOURS.sub("", str(error)).split("\n")[0])
     if description.startswith("Required keyword"):
@@ -139,8 +177,10 @@ def _syntax_error(text: str, error: SqlglotError) -> ExpressionError:
     start = details[0].get("start_context")
     position = None
     if start is not None:
-        place = text.find(str(start) + str(details[0].get("highlight", "")))
-        position = None if place < 0 else place + len(str(start))
+        place = short.text.find(str(start) + str(details[0].get("highlight", "")))
+        position = None if place < 0 else short.place(place + len(str(start)))
+    if len(description) > _LONG_DESCRIPTION:
+        description = f"{description[:_LONG_DESCRIPTION]}..."
     return ExpressionError(f"syntax error: {description[:1].lower() + description[1:]}", text=text, position=position)
 
 
@@ -180,37 +220,28 @@ def _column(binder: Binder, node: exp.Expression) -> Expression:
         raise binder.unsupported(f"the qualified name {node.sql(dialect=_Expressions)}", node)
     if isinstance(node.this, exp.Star):
         raise binder.unsupported("*", node)
+    if binder.source.literals(node) is not None:
+        raise binder.unsupported("a list here", node)
     return binder.column(node.this.name, node)
 
 
 def _literal(binder: Binder, node: exp.Expression) -> Expression:
     text = str(node.this)
-    if node.args["is_string"]:
-        return Literal(VARCHAR, text)
-    if text.isdigit():
-        return _integer(int(text))
-    if not _NUMBER.fullmatch(text):
-        return Literal(DOUBLE, float(text))
-    whole, _, fraction = text.partition(".")
-    digits = len(whole) + len(fraction)
-    if digits > WIDEST_DECIMAL:
-        return Literal(DOUBLE, float(text))
-    return Literal(pa.decimal128(max(digits, 1), len(fraction)), Decimal(f"{whole or 0}.{fraction or 0}"[: digits + 2]))
+    return Literal(VARCHAR, text) if node.args["is_string"] else _number(binder, text, node)
 
 
-def _integer(value: int) -> Literal:
-    for type_ in (INTEGER, BIGINT, HUGEINT):
-        if integer_fits(value, type_):
-            return Literal(type_, value)
-    return Literal(DOUBLE, float(value))
+def _number(binder: Binder, text: str, node: exp.Expression) -> Expression:
+    try:
+        return Literal(*number_of(text))
+    except ExpressionError as error:
+        raise binder.error(str(error), node) from None
 
 
 def _negative(binder: Binder, node: exp.Expression) -> Expression:
-    operand = binder.bind(node.this)
-    if isinstance(operand, Literal) and isinstance(node.this, exp.Literal) and not operand.is_loose_string:
-        value: Any = operand.value
-        return _integer(-value) if operand.is_loose_integer else Literal(operand.type, -value)
-    return binder.call("-", [operand], node)
+    inner = node.this
+    if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
+        return _number(binder, f"-{inner.this}", node)
+    return binder.call("-", [binder.bind(inner)], node)
 
 
 def _connected(name: str) -> Callable[[Binder, exp.Expression], Expression]:
@@ -241,7 +272,16 @@ def _is(binder: Binder, node: exp.Expression, *, negated: bool = False) -> Expre
 def _in(binder: Binder, node: exp.Expression) -> Expression:
     if not node.expressions:
         raise binder.unsupported("IN without a list", node)
-    return binder.call("in", [binder.bind(node.this), *(binder.bind(each) for each in node.expressions)], node)
+    value = binder.bind(node.this)
+    literals = binder.source.literals(node.expressions[0])
+    if literals is not None:
+        return binder.contained(value, literals, [], node)
+    members = [binder.bind(each) for each in node.expressions]
+    plain = [(each.type, each.value) for each in members if isinstance(each, Literal)]
+    if len(plain) < _FEWEST_MEMBERS:
+        return binder.call("in", [value, *members], node)
+    others = [each for each in members if not isinstance(each, Literal)]
+    return binder.contained(value, grouped(plain), others, node)
 
 
 def _between(binder: Binder, node: exp.Expression) -> Expression:

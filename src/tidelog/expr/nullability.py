@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.expr.library import FUNCTIONS
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members
 
 _NEVER_NULL = frozenset(
     (
@@ -19,6 +19,8 @@ def may_be_null(node: Expression) -> bool:
         return node.nullable_column
     if isinstance(node, Literal):
         return node.value is None
+    if isinstance(node, Members):
+        return any(part.null_count for part in node.literals)
     if isinstance(node, Cast):
         return node.lenient or may_be_null(node.operand)
     if isinstance(node, Case):

@@ -6,22 +6,34 @@ conversion that DuckDB would make unasked is written into the tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidelog.expr.casts import cast, is_castable
 from tidelog.expr.comparison import meeting_type
-from tidelog.expr.errors import ExpressionError, UnsupportedError
+from tidelog.expr.errors import ExpressionError, UnsupportedError, too_deep
 from tidelog.expr.library import ALIASES, FUNCTIONS, choose, function_named
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
-from tidelog.expr.types import BOOLEAN, NULL, VARCHAR, sql_name, sql_type
+from tidelog.expr.lists import Literals
+from tidelog.expr.members import fitted, representatives
+from tidelog.expr.signatures import Function
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members
+from tidelog.expr.types import BOOLEAN, INTERVAL, NULL, VARCHAR, sql_name, sql_type
 from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from tidelog.expr.grammar import Source
+
+_LONGEST_NAME = 1000
+"""Characters of a name that an error tells."""
+
+_MOST_INTERVALS = 1000
+"""Values of the type INTERVAL in one list: they are compared one by one."""
 
 AGGREGATES = frozenset(
     (
@@ -41,14 +53,26 @@ def parse(text: str, schema: Schema | pa.Schema) -> Expression:
     """
     from tidelog.expr.grammar import read
 
-    return Binder(text, schema).bind(read(text))
+    with not_too_deep(text):
+        source = read(text)
+        return Binder(source, schema).bind(source.node)
+
+
+@contextmanager
+def not_too_deep(text: str) -> Iterator[None]:
+    """Raise :class:`ExpressionError` where Python finds that calls are nested too deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(text) from None
 
 
 class Binder:
     """Turns what sqlglot has read of one text into a typed tree."""
 
-    def __init__(self, text: str, schema: Schema | pa.Schema) -> None:
-        self.text = text
+    def __init__(self, source: Source, schema: Schema | pa.Schema) -> None:
+        self.source = source
+        self.text = source.text
         self._schema = schema.arrow if isinstance(schema, Schema) else schema
         self._positions = {name: index for index, name in enumerate(self._schema.names)}
         self._lower: dict[str, list[str]] = {}
@@ -63,20 +87,16 @@ class Binder:
 
     def error(self, message: str, node: exp.Expression | None = None, *, column: str | None = None) -> ExpressionError:
         """An error at the place of a node."""
-        from tidelog.expr.grammar import position_of
-
-        place = None if node is None else position_of(node)
+        place = None if node is None else self.source.place(node)
         return ExpressionError(message, text=self.text, position=place, column=column)
 
     def unsupported(self, what: str, node: exp.Expression) -> UnsupportedError:
         """An error about something that DuckDB would understand."""
-        from tidelog.expr.grammar import position_of
-
         message = (
             f"{what} is not supported in expressions: these compute a value of the columns of one event, with the "
             "operators of SQL, CASE, CAST, IN, BETWEEN, LIKE and functions of single values"
         )
-        return UnsupportedError(message, text=self.text, position=position_of(node))
+        return UnsupportedError(message, text=self.text, position=self.source.place(node))
 
     def column(self, name: str, node: exp.Expression) -> Column:
         """A column by name; as in DuckDB, case does not matter, unless it tells two columns apart."""
@@ -87,6 +107,7 @@ class Binder:
             if len(candidates) > 1:
                 raise self.error(f"{name!r} may be any of {', '.join(map(repr, candidates))}; write it as it is", node)
             if not candidates:
+                name = name[:_LONGEST_NAME]
                 hint = did_you_mean(name, self._schema.names)
                 raise self.error(f"there is no column {name!r}; {hint}", node, column=name)
             found = candidates[0]
@@ -110,26 +131,46 @@ class Binder:
         if function is None:
             if lowered in AGGREGATES:
                 raise self.error(f"{name} is an aggregate; expected an expression of a single row", node)
+            name = name[:_LONGEST_NAME]
             raise self.error(f"there is no function {name!r}; {did_you_mean(name, _known_names())}", node)
         for index in function.constants:
             if index < len(arguments) and not arguments[index].is_constant:
                 raise self.unsupported(f"argument {index + 1} of {lowered} that depends on columns", node)
-        try:
-            casts, result = choose(function, arguments)
-        except UnsupportedError as error:
-            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
-        except ExpressionError as error:
-            raise self.error(str(error), node) from None
+        casts, result = self._chosen(function, arguments, node)
         fitted = [
             argument if type_ is None else self.fitted(argument, type_, node)
             for argument, type_ in zip(arguments, casts, strict=True)
         ]
         return Call(result, function.name, tuple(fitted))
 
-    def _place(self, node: exp.Expression) -> int | None:
-        from tidelog.expr.grammar import position_of
+    def _chosen(
+        self, function: Function, arguments: Sequence[Expression], node: exp.Expression
+    ) -> tuple[list[pa.DataType | None], pa.DataType]:
+        try:
+            return choose(function, arguments)
+        except UnsupportedError as error:
+            raise UnsupportedError(str(error), text=self.text, position=self.source.place(node)) from None
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
 
-        return position_of(node)
+    def contained(
+        self, value: Expression, literals: Literals, others: Sequence[Expression], node: exp.Expression
+    ) -> Expression:
+        """Whether a value is among literals, any number of them, or equals one of other expressions."""
+        function = function_named("in")
+        assert function is not None
+        casts, result = self._chosen(function, [value, *others, *representatives(literals)], node)
+        type_ = casts[0]
+        assert type_ is not None
+        if type_ == INTERVAL and sum(map(len, literals)) <= _MOST_INTERVALS:
+            singly = Members(type_, literals).singly()
+            return Call(result, "in", tuple(self.fitted(each, type_, node) for each in (value, *singly, *others)))
+        try:
+            members = fitted(literals, type_)
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+        rest = [self.fitted(each, type_, node) for each in others]
+        return Call(result, "in", (self.fitted(value, type_, node), members, *rest))
 
     def fitted(self, argument: Expression, type_: pa.DataType, node: exp.Expression) -> Expression:
         """An argument converted to a type, without anybody having asked for it."""

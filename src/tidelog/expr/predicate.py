@@ -17,7 +17,7 @@ from tidelog.expr.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floa
 from tidelog.expr.conditions import NEVER, ColumnRange, Condition, Goal, condition
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import column_values, constant_value, evaluate
-from tidelog.expr.parse import Binder
+from tidelog.expr.parse import Binder, not_too_deep
 from tidelog.expr.pruning import Summaries, may_hold
 from tidelog.expr.ranges import column_ranges, exact_range
 from tidelog.expr.tree import Call, Column, Expression
@@ -92,17 +92,18 @@ def predicate(text: str, schema: Schema | pa.Schema) -> Predicate:
     """
     from tidelog.expr.grammar import read
 
-    node = read(text)
-    binder = Binder(text, schema)
-    expression = binder.fitted(binder.bind(node), BOOLEAN, node)
-    arrow = schema.arrow if isinstance(schema, Schema) else schema
-    return Predicate(
-        expression,
-        arrow,
-        masker(expression),
-        condition(expression, Goal.TRUE),
-        condition(expression, Goal.NOT_TRUE),
-    )
+    with not_too_deep(text):
+        source = read(text)
+        binder = Binder(source, schema)
+        expression = binder.fitted(binder.bind(source.node), BOOLEAN, source.node)
+        arrow = schema.arrow if isinstance(schema, Schema) else schema
+        return Predicate(
+            expression,
+            arrow,
+            masker(expression),
+            condition(expression, Goal.TRUE),
+            condition(expression, Goal.NOT_TRUE),
+        )
 
 
 def masker(expression: Expression) -> Masker:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.expr.conditions import AllOf, AnyOf, ColumnRange, Condition, InRange
+from tidelog.expr.conditions import AllOf, AnyOf, ColumnRange, Condition, InPoints, InRange
 from tidelog.expr.intervals import Interval
 from tidelog.expr.types import BLOB, VARCHAR, is_float
 from tidelog.expr.vectors import Mask
@@ -40,6 +40,11 @@ def may_hold(
         if known is None:
             return rows > 0
         return _overlaps(condition.range, known, rows, schema.field(condition.range.column).type)
+    if isinstance(condition, InPoints):
+        known = summaries.get(condition.column)
+        if known is None:
+            return rows > 0
+        return _reaches(condition, known, rows, schema.field(condition.column).type)
     if isinstance(condition, AllOf):
         result = rows > 0
         for part in condition.parts:
@@ -75,6 +80,39 @@ def _overlaps(wanted: ColumnRange, known: Summaries, rows: npt.NDArray[np.intege
     without_bounds = (known["flags"] & HAS_BOUNDS) == 0
     result |= (inside | without_bounds) & (rows - nulls - nans > 0)
     return result
+
+
+def _reaches(wanted: InPoints, known: Summaries, rows: npt.NDArray[np.integer[Any]], stored: pa.DataType) -> Mask:
+    """Whether a point lies between the bounds of a block, by bisection."""
+    from tidelog.storage.summary import HAS_BOUNDS
+
+    if _per_second(value_type(stored)) != _per_second(wanted.type):
+        return rows > 0  # bounds are in another unit
+    if wanted.type in (VARCHAR, BLOB):
+        minima, maxima = (np.ascontiguousarray(known[end]).byteswap() for end in ("min", "max"))
+    else:
+        minima, maxima = _bounds(known, wanted.type, stored)
+    points = _like(wanted.points, minima.dtype)
+    inside = points.searchsorted(minima, "left") < points.searchsorted(maxima, "right")
+    nulls, nans = known["nulls"].astype(np.int64), known["nans"].astype(np.int64)
+    without_bounds = (known["flags"] & HAS_BOUNDS) == 0
+    result: Mask = (inside | without_bounds) & (rows - nulls - nans > 0)
+    if wanted.nulls:
+        result |= nulls > 0
+    if wanted.nans:
+        result |= nans > 0
+    return result
+
+
+def _like(points: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Sorted points as numbers of another kind; integers that it does not have are left out."""
+    if dtype.kind in "iu" and points.dtype.kind in "iu":
+        limits, own = np.iinfo(dtype), np.iinfo(points.dtype)
+        if own.min < limits.min:
+            points = points[points.searchsorted(limits.min) :]
+        if own.max > limits.max:
+            points = points[: points.searchsorted(limits.max, "right")]
+    return points.astype(dtype)
 
 
 def _bounds(known: Summaries, type_: pa.DataType, stored: pa.DataType) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.expr.conditions import NEVER, AllOf, AnyOf, ColumnRange, Condition, Goal, InRange, condition
+from tidelog.expr.conditions import NEVER, AllOf, AnyOf, ColumnRange, Condition, Goal, InPoints, InRange, condition
 from tidelog.expr.intervals import NOTHING, closed, complement
 from tidelog.expr.tree import Expression
 from tidelog.expr.types import BLOB, VARCHAR, is_float
@@ -28,6 +28,8 @@ def _ranges(found: Condition) -> dict[str, ColumnRange] | None:
     """Ranges by column; None if no row fits."""
     if found == NEVER:
         return None
+    if isinstance(found, InPoints):  # always beside a range that has them all
+        return {}
     if isinstance(found, InRange):
         return {found.range.column: found.range}
     if isinstance(found, AllOf):
@@ -70,6 +72,8 @@ def _only_range(found: Condition) -> ColumnRange | None:
     """A condition as a range of the one column that it is about; None if it is not about one."""
     if isinstance(found, InRange):
         return found.range
+    if isinstance(found, InPoints):
+        return None
     assert isinstance(found, AllOf | AnyOf)
     ranges = [_only_range(part) for part in found.parts]
     result = ranges[0] if ranges else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal
+from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members
 from tidelog.expr.types import DOUBLE, is_decimal, sql_name
 
 _INFIX = frozenset(
@@ -22,6 +22,8 @@ def render(node: Expression) -> str:
         return _name(node.name)
     if isinstance(node, Literal):
         return _literal(node)
+    if isinstance(node, Members):
+        return ", ".join(map(_literal, node.singly()))
     if isinstance(node, Cast):
         if node.implicit:
             return render(node.operand)
@@ -80,7 +82,7 @@ _OTHER_OPERATORS = frozenset(["not", "~", "in", "between", "like", "ilike"])
 
 def _call(node: Call) -> str:
     name, arguments = node.name, node.arguments
-    operands = [_operand(argument) for argument in arguments]
+    operands = [] if name == "in" else [_operand(argument) for argument in arguments]
     if name in _INFIX and len(operands) > 1:
         return f" {name.upper()} ".join(operands)
     if name in ("-", "+", "~"):
@@ -90,7 +92,7 @@ def _call(node: Call) -> str:
     if name in _POSTFIX:
         return f"{operands[0]} {name.upper()}"
     if name == "in":
-        return f"{operands[0]} IN ({', '.join(render(member) for member in arguments[1:])})"
+        return f"{_operand(arguments[0])} IN ({', '.join(render(member) for member in arguments[1:])})"
     if name == "between":
         return f"{operands[0]} BETWEEN {operands[1]} AND {operands[2]}"
     if name in ("like", "ilike"):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+_HUGEINT = pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,39 @@ class Literal(Expression):
     def is_loose_string(self) -> bool:
         """Whether this is a string, which may be read as a value of any type."""
         return isinstance(self.value, str)
+
+    __str__ = Expression.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Members(Expression):
+    """The literals of a list behind IN, all of them, which become values of ``type`` there.
+
+    ``literals`` has those of each type together, so that many of them take no more than a few arrays.
+    """
+
+    literals: tuple[pa.Array, ...]
+    _known: list[Any] = field(default_factory=list, repr=False, compare=False)
+    """What was made of them, once somebody has asked."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """None."""
+        return ()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.literals))
+
+    def singly(self) -> list[Literal]:
+        """Each by itself."""
+        # Integers of many digits are decimals in Arrow.
+        return [
+            Literal(part.type, int(value) if part.type == _HUGEINT else value)
+            for part in self.literals
+            for value in part.to_pylist()
+        ]
 
     __str__ = Expression.__str__
 

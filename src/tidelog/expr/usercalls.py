@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidelog.aggregates import Aggregate, Binding, find, named, names
 from tidelog.aggregates.binding import bind_positional
+from tidelog.expr.lists import number_of
 from tidelog.expr.parse import Binder
 from tidelog.expr.predicate import Masker, masker
 from tidelog.expr.tree import Expression
@@ -114,8 +115,8 @@ def parse_binding(text: str) -> Binding:
 
     from tidelog.expr.grammar import read
 
-    call = read(text)
-    binder = Binder(text, pa.schema([]))
+    source = read(text)
+    call, binder = source.node, Binder(source, pa.schema([]))
     if not isinstance(call, exp.Anonymous):
         raise binder.error("expected a call of a user-defined aggregate, e.g. second_largest(price)", call)
     name = str(call.this).lower()
@@ -157,7 +158,8 @@ def _value(binder: Binder, node: exp.Expression) -> Any:
         text = str(node.this)
         if node.is_string:
             return text
-        return int(text) if text.isdecimal() else float(text)
+        _, number = number_of(text)
+        return number if isinstance(number, int) else float(text)
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Null):
