@@ -105,7 +105,16 @@ def test_scan_as_arrow_on_standard_output(cli: Cli, trades: list[Any]) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 199, 200, 201])
 def test_limits(cli: Cli, trades: list[Any], limit: int) -> None:
-    assert len(cli("scan", *trades, "-o", "json", "--limit", limit).lines) == min(limit, 200)
+    first = cli("scan", *trades, "-o", "json").lines
+    assert cli("scan", *trades, "-o", "json", "--limit", limit).lines == first[:limit]
+    newest = cli("scan", *trades, "-o", "json", "--limit", limit, "--newest-first").lines
+    assert newest == first[::-1][:limit]
+
+
+def test_a_table_of_the_newest(cli: Cli, trades: list[Any]) -> None:
+    run = cli("scan", *trades, "--newest-first", "--columns", "ts,price")
+    assert "the newest 50 rows; --limit or another --output shows more" in run.err
+    assert len(run.lines) == 52
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.arrow", "out.arrows", "out.csv", "out.jsonl"])

@@ -130,7 +130,7 @@ def closed(store: Store) -> None:
 
 
 QUERIES: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
-    "scan": ((None, None, ["x"], "x > 1"), {"as_of": None, "seq": False}),
+    "scan": ((None, None, ["x"], "x > 1"), {"as_of": None, "seq": False, "limit": 5, "newest_first": True}),
     "aggregate": ((None, None, ["count(*)"], "x > 1"), {"as_of": None}),
     "explain": ((None, None, ["count(*)"], "x > 1"), {"as_of": None}),
     "aggregate_all": (([(None, None)], ["count(*)"], "x > 1"), {"as_of": None}),
@@ -159,7 +159,7 @@ INNER: Final = frozenset({"append_share", "taken_shares", "settle_shares", "foll
 """What stores and threads ask of streams, and users do not."""
 
 STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
-    "create_stream": (("new", SCHEMA, "ts"), {"split": "1d"}),
+    "create_stream": (("new", SCHEMA, "ts"), {"data": rows(), "exist_ok": True, "split": "1d"}),
     "create_streams": ((["new"], SCHEMA, "ts"), {"exist_ok": False, "split": "1d"}),
     "stream": ((NAME,), {}),
     "manifests": ((NAME,), {}),

@@ -173,6 +173,9 @@ def scan(
     limit: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="At most so many events; by default 50 in a table, else all.")
     ] = None,
+    newest_first: Annotated[
+        bool, typer.Option("--newest-first", help="From the newest event to the oldest; with --limit, only the newest.")
+    ] = False,
     as_of: AsOf = None,
     seq: Annotated[bool, typer.Option("--seq", help="Add the column _seq, the order of arrival.")] = False,
     output: Annotated[
@@ -201,6 +204,7 @@ def scan(
         as_of=as_of,
         seq=seq,
         limit=limit,
+        newest_first=newest_first,
     )
     scan_stream(selection, chosen, out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -43,31 +43,26 @@ class Selection:
     as_of: int | None = None
     seq: bool = False
     limit: int | None = None
+    newest_first: bool = False
 
     def bounds(self, stream: Stream) -> tuple[int | str | None, int | str | None]:
         """Start and end of the range, as the stream's clock takes them."""
         clock = stream.schema.clock
         return point_in_time(self.start, clock), point_in_time(self.end, clock)
 
-    def read(self, stream: Stream) -> pa.RecordBatchReader:
-        """The selected events, whatever the limit."""
+    def read(self, stream: Stream, limit: int | None) -> pa.RecordBatchReader:
+        """The selected events, so many at the most; None is all."""
         start, end = self.bounds(stream)
-        return stream.scan(start, end, self.columns, self.where, as_of=self.as_of, seq=self.seq)
-
-
-def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first rows; None is all. Reads no further than needed."""
-    left = limit
-    if left == 0:
-        return
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
+        return stream.scan(
+            start,
+            end,
+            self.columns,
+            self.where,
+            as_of=self.as_of,
+            seq=self.seq,
+            limit=limit,
+            newest_first=self.newest_first,
+        )
 
 
 def scan(selection: Selection, output: Output, out: Path | None) -> None:
@@ -86,10 +81,10 @@ def write(selection: Selection, output: Output, out: Path | None) -> int:
     """Write the selected events to a file, or to standard output; returns how many."""
     rows = 0
     with tidelog.open(selection.store, read_only=True) as store:
-        reader = selection.read(store.stream(selection.stream))
+        reader = selection.read(store.stream(selection.stream), selection.limit)
         is_stream = out is None or out.suffix.lower() == ".arrows"
         with opened(out) as file, writer(output, file, reader.schema, is_stream=is_stream) as sink:
-            for batch in limited(reader, selection.limit):
+            for batch in reader:
                 sink.write(batch)
                 rows += batch.num_rows
     return rows
@@ -98,15 +93,14 @@ def write(selection: Selection, output: Output, out: Path | None) -> int:
 def _scan_table(selection: Selection) -> None:
     limit = TABLE_ROWS if selection.limit is None else selection.limit
     with tidelog.open(selection.store, read_only=True) as store:
-        reader = selection.read(store.stream(selection.stream))
-        batches = list(limited(reader, limit + 1))  # one more, to know whether there are more
-        table = pa.Table.from_batches(batches, reader.schema)
+        table = selection.read(store.stream(selection.stream), limit + 1).read_all()  # one more, to know of more
     columns = columns_of(_one_batch(table.slice(0, limit)))
     shown = print_table(columns)
     if shown < len(columns):
         say(f"{shown} of {len(columns)} columns; --columns chooses", err=True)
     if selection.limit is None and table.num_rows > limit:
-        say(f"the first {count(limit)} rows; --limit or another --output shows more", err=True)
+        which = "newest" if selection.newest_first else "first"
+        say(f"the {which} {count(limit)} rows; --limit or another --output shows more", err=True)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

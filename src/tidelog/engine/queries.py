@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, overload
 
 import pyarrow as pa
 
-from tidelog.engine.questions import Moment, Questions, column_names, frozen, moment, pairs_of, texts_of
+from tidelog.engine.questions import Moment, Questions, column_names, frozen, moment, pairs_of, range_asked, texts_of
 from tidelog.index.layout import Layout
-from tidelog.model.arguments import integer
+from tidelog.model.arguments import flag, integer
 from tidelog.model.scalars import python_value
 from tidelog.model.schema import Schema
 from tidelog.store.aggregation import Answers, aggregate, aggregate_all
@@ -18,6 +19,7 @@ from tidelog.store.options import StreamOptions
 from tidelog.store.positions import nth, rank
 from tidelog.store.scan import readable, scan
 from tidelog.store.snapshot import Snapshot
+from tidelog.store.windows import scan_end
 
 
 class Queries(ABC):
@@ -42,23 +44,47 @@ class Queries(ABC):
         *,
         as_of: Moment = None,
         seq: bool = False,
+        limit: int | None = None,
+        newest_first: bool = False,
     ) -> pa.RecordBatchReader:
         """The events of a time range that satisfy ``where`` (a SQL condition), ordered by time, then by arrival.
 
         ``seq`` adds the column ``_seq``, the number of each event in the order of arrival. ``as_of`` is a snapshot, or
         such a number: then only events with smaller ones count. It may also be a set of them
-        (:class:`tidelog.store.seqset.SeqSet`). Lazy, with bounded memory.
+        (:class:`tidelog.store.seqset.SeqSet`).
+
+        With ``limit`` there are at most so many events; with ``newest_first`` the order is the other way round. Of the
+        stream only that end is read, as far as it takes. Lazy, with bounded memory.
         """
+        at_most = None if limit is None else integer("limit", limit, 0)
+        is_turned = flag("newest_first", newest_first)
         snapshot, numbers = moment(as_of, self.snapshot)
         layout = snapshot.layout
         interval = layout.schema.clock.interval(start, end)
         names = column_names(columns, seq, layout.schema, self.name)
         condition = self._asked(layout).condition(where)
         readable(snapshot, interval.start, interval.end, numbers)  # else what cannot be read is found by the first read
-        batches = scan(snapshot, interval.start, interval.end, names, condition, numbers)
+        asked = (snapshot, interval.start, interval.end, names, condition, numbers)
+        if at_most is None and not is_turned:
+            batches = scan(*asked)
+        else:
+            batches = scan_end(*asked, limit=at_most, newest_first=is_turned)
         stored = layout.stored
         return pa.RecordBatchReader.from_batches(pa.schema([stored.field(name) for name in names]), batches)
 
+    @overload
+    def aggregate(
+        self,
+        aggregates: Sequence[str] | str,
+        /,
+        *,
+        start: Any = None,
+        end: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
+    ) -> dict[str, Any]: ...
+
+    @overload
     def aggregate(
         self,
         start: Any,
@@ -67,16 +93,52 @@ class Queries(ABC):
         where: str | None = None,
         *,
         as_of: Moment = None,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def aggregate(
+        self,
+        *,
+        aggregates: Sequence[str] | str,
+        start: Any = None,
+        end: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
+    ) -> dict[str, Any]: ...
+
+    def aggregate(
+        self,
+        *asked: Any,
+        start: Any = None,
+        end: Any = None,
+        aggregates: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
     ) -> dict[str, Any]:
         """Aggregates of the events of a time range, e.g. ``["count(*)", "avg(price)"]``, by the texts given.
+
+        Of all events: ``aggregate(["count(*)"])``; of a range: ``aggregate(start, end, ["count(*)"])``, or with names.
 
         ``count``, ``sum``, ``min``, ``max``, ``avg`` of plain columns are answered from the index, whatever the length
         of the range, as are user-defined aggregates (docs/aggregates.md) that the stream keeps; see :meth:`explain`.
         Raises :class:`NotFoundError` for a user-defined one whose code is not here.
         """
-        texts = texts_of(aggregates)
+        start, end, texts, where = range_asked(asked, start, end, aggregates, where)
         return dict(zip(texts, self._aggregate(start, end, texts, where, as_of).values, strict=True))
 
+    @overload
+    def explain(
+        self,
+        aggregates: Sequence[str] | str,
+        /,
+        *,
+        start: Any = None,
+        end: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
+    ) -> str: ...
+
+    @overload
     def explain(
         self,
         start: Any,
@@ -85,9 +147,30 @@ class Queries(ABC):
         where: str | None = None,
         *,
         as_of: Moment = None,
+    ) -> str: ...
+
+    @overload
+    def explain(
+        self,
+        *,
+        aggregates: Sequence[str] | str,
+        start: Any = None,
+        end: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
+    ) -> str: ...
+
+    def explain(
+        self,
+        *asked: Any,
+        start: Any = None,
+        end: Any = None,
+        aggregates: Any = None,
+        where: str | None = None,
+        as_of: Moment = None,
     ) -> str:
         """How :meth:`aggregate` comes to its results, and what it reads."""
-        texts = texts_of(aggregates)
+        start, end, texts, where = range_asked(asked, start, end, aggregates, where)
         answers = self._aggregate(start, end, texts, where, as_of)
         lines = [f"{text}: from {source}" for text, source in zip(texts, answers.sources, strict=True)]
         counters = answers.counters
@@ -134,6 +217,20 @@ class Queries(ABC):
         snapshot = frozen(as_of, self.snapshot)
         names = column_names(columns, False, snapshot.layout.schema, self.name)
         return _row(nth(snapshot, integer("the number of an event", index), names))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All events as a stream of Arrow's C interface, by which DuckDB, Polars, PyArrow and others take a stream.
+
+        Each call takes a snapshot. Another schema that is asked for is granted if the columns can be cast to it.
+        """
+        if requested_schema is not None:
+            with suppress(pa.ArrowException, ValueError, TypeError):  # it is a wish, and need not be granted
+                return self.scan().__arrow_c_stream__(requested_schema)
+        return self.scan().__arrow_c_stream__()
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns, for those who ask by Arrow's C interface."""
+        return self.snapshot().layout.schema.arrow.__arrow_c_schema__()
 
     def __len__(self) -> int:
         return int(self.aggregate(None, None, ["count(*)"])["count(*)"])

@@ -13,6 +13,7 @@ from tidelog.index.layout import Layout
 from tidelog.model.arguments import flag, found, instance, several
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
+from tidelog.model.instants import shown
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.store.aggregation import Question
 from tidelog.store.options import StreamOptions
@@ -71,6 +72,32 @@ def texts_of(aggregates: Sequence[str] | str) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise found("an aggregate", text, "a text such as 'avg(price)'")
     return texts
+
+
+def range_asked(
+    asked: tuple[Any, ...], start: Any, end: Any, aggregates: Any, where: str | None
+) -> tuple[Any, Any, tuple[str, ...], str | None]:
+    """Start, end, aggregates and condition of a question, given in order, by name, or partly so.
+
+    In order are the aggregates alone, or start, end, aggregates and a condition.
+    """
+    if len(asked) == 3 and start is end is aggregates is None:
+        return asked[0], asked[1], texts_of(asked[2]), where
+    names = ("aggregates",) if len(asked) == 1 else ("start", "end", "aggregates", "where")
+    named = {"start": start, "end": end, "aggregates": aggregates, "where": where}
+    if len(asked) > len(names):
+        raise InputError(f"found {len(asked)} arguments without a name; expected at most {', '.join(names)}")
+    for name, value in zip(names, asked, strict=False):
+        if named[name] is not None:
+            raise InputError(f"found {name} twice, as {shown(value)} and as {shown(named[name])}; give it once")
+        named[name] = value
+    if named["aggregates"] is None:
+        given = ", ".join(map(shown, asked)) or "nothing"
+        raise InputError(
+            f"found {given} and no aggregates; expected them alone, such as aggregate(['count(*)']), or behind start "
+            "and end, such as aggregate('2026-01-01', None, ['count(*)'])"
+        )
+    return named["start"], named["end"], texts_of(named["aggregates"]), named["where"]
 
 
 def pairs_of(intervals: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

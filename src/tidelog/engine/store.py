@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from tidelog.engine.creating import Opening
 from tidelog.engine.maintainer import Maintainer, MaintenanceMode, check_mode
 from tidelog.engine.paths import directory
 from tidelog.engine.replay import replay
@@ -25,9 +26,9 @@ from tidelog.model.errors import (
     ExistsError,
     InputError,
     ReadOnlyError,
-    SchemaError,
     StorageError,
 )
+from tidelog.model.instants import shown
 from tidelog.model.schema import Schema
 from tidelog.storage import FileMedium
 from tidelog.storage.check import Finding
@@ -72,16 +73,49 @@ class Store:
         where = directory("a store", path)
         return cls(FileMedium(where), read_only=flag("read_only", read_only), maintenance=maintenance)
 
-    def create_stream(self, name: str, schema: pa.Schema | Schema, time: str | None = None, **options: Any) -> Stream:
+    def create_stream(
+        self,
+        name: str,
+        schema: pa.Schema | Schema | None = None,
+        time: str | None = None,
+        *,
+        data: Any = None,
+        exist_ok: bool = False,
+        **options: Any,
+    ) -> Stream:
         """Create a stream; raises :class:`ExistsError` if there is one of that name.
 
         ``schema`` is an Arrow schema, of which ``time`` names the column of event times. Options are those of
         :class:`tidelog.store.options.StreamOptions`, e.g. ``split="1d"`` or ``durability="batch"``.
+
+        ``data`` is appended, whatever :meth:`Stream.append` takes; without a schema, that of the data is taken (see
+        :func:`tidelog.model.infer_schema`). If it does not fit, no stream is created; of a reader, the batches before
+        what does not fit are kept.
+
+        With ``exist_ok`` a stream that is there is returned, and the data is appended to it. Raises
+        :class:`SchemaError` if it has other columns, :class:`InputError` if it has other values of the options given.
         """
         self._check_writable()
-        full = schema if isinstance(schema, Schema) else _schema(schema, time)
-        self._catalogue.create_stream(name, full, StreamOptions.from_dict(options))
-        return self.stream(name)
+        may_exist = flag("exist_ok", exist_ok)
+        rows = Opening(data, schema, time)
+        wanted = StreamOptions.from_dict(options)
+        if not (may_exist and self._has(name)):
+            rows.check()
+            try:
+                self._catalogue.create_stream(name, rows.schema, wanted)
+            except ExistsError:
+                if not may_exist:
+                    raise
+        stream = self.stream(name)
+        if may_exist:
+            rows.refuse_other(name, stream.schema)
+            _refuse_other_options(stream, {each: getattr(wanted, each) for each in options})
+        if rows.data is not None:
+            stream.append(rows.data)
+        return stream
+
+    def _has(self, name: object) -> bool:
+        return isinstance(name, str) and self._catalogue.exists(name)
 
     def create_streams(
         self,
@@ -101,7 +135,7 @@ class Store:
         self._check_writable()
         wanted = listed_names("names", names)
         flag("exist_ok", exist_ok)
-        full = schema if isinstance(schema, Schema) else _schema(schema, time)
+        full = Opening(None, schema, time).schema
         entries = self._catalogue.create_streams(wanted, full, StreamOptions.from_dict(options), exist_ok=exist_ok)
         return [entry.name for entry in entries]
 
@@ -170,7 +204,7 @@ class Store:
         return [entry.name for entry in self._catalogue.streams()]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._catalogue.exists(name)
+        return self._has(name)
 
     def drop_stream(self, name: str) -> None:
         """Delete a stream with all its events. Its files stay for a grace period, so readers under way go on.
@@ -389,6 +423,16 @@ def restore(source: Path | str, target: Path | str, *, progress: Progress | None
         return store.backup(target, progress=progress)
 
 
+def _refuse_other_options(stream: Stream, options: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError` if a stream that was there has other values of options that are asked for."""
+    for option, value in options.items():
+        if (known := getattr(stream.options, option)) != value:
+            raise InputError(
+                f"stream {stream.name!r} exists with {option}={shown(known)}, found {shown(value)}; leave it out, or "
+                "drop the stream first"
+            )
+
+
 def _has_content(path: Path) -> bool:
     """Whether there is something at a path other than an empty directory."""
     try:
@@ -416,12 +460,3 @@ def _flush(stream: Stream) -> None:
     except ClosedError:
         if not stream.is_closed:  # dropped just now
             raise
-
-
-def _schema(schema: pa.Schema, time: str | None) -> Schema:
-    if time is None:
-        raise SchemaError(
-            f"no time column was named; expected time= one of {', '.join(map(repr, schema.names))}, the column with "
-            "the event times"
-        )
-    return Schema(schema, time)

@@ -164,6 +164,10 @@ class TreePart:
         """How many rows are before a time."""
         return self._tree.rank(time, counters)
 
+    def times_near(self, index: int, counters: ReadCounters) -> tuple[int, int]:
+        """Times around that of row number ``index``, in the order of time: those of its leaf."""
+        return self._tree.times_near(index, counters)
+
 
 class SplitPart(TreePart):
     """The rows of a closed split, whose file is opened when more is asked for than the manifest knows."""
@@ -308,6 +312,10 @@ class MemoryPart:
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""
         return int(np.searchsorted(self._times, time))
+
+    def times_near(self, index: int, counters: ReadCounters) -> tuple[int, int]:
+        """The time of row number ``index``, in the order of time, twice."""
+        return int(self._times[index]), int(self._times[index])
 
 
 Part = TreePart | MemoryPart

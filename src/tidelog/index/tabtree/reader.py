@@ -129,6 +129,16 @@ class TreeReader:
                 return children.ids[child], index
             children = self._nodes.node(children.ids[child], counters)
 
+    def times_near(self, index: int, counters: ReadCounters | None = None) -> tuple[int, int]:
+        """The first and the last time of the leaf that has row number ``index``; reads a path of nodes."""
+        children = self._top
+        while True:
+            child = bisect_right(children.before, index) - 1
+            if not children.levels[child]:
+                return children.lows[child], children.highs[child]
+            index -= children.before[child]
+            children = self._nodes.node(children.ids[child], counters)
+
     def row(
         self, index: int, columns: Sequence[str] | None = None, counters: ReadCounters | None = None
     ) -> pa.RecordBatch:

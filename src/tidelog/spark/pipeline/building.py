@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tidelog
 from tidelog.model.durations import read_duration
@@ -72,8 +72,9 @@ def create_streams(plan: Plan, frames: Mapping[str, DataFrame]) -> None:
             if str(sink.stream) in store:
                 continue
             schema = stored_schema(frame_of(frames, sink).schema, sink.time)
+            options: dict[str, Any] = dict(sink.stream_options)
             try:
-                store.create_stream(str(sink.stream), schema, None, **sink.stream_options)
+                store.create_stream(str(sink.stream), schema, **options)
             except ExistsError:
                 continue  # another pipeline was quicker
 
