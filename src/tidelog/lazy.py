@@ -8,22 +8,30 @@ written. A process that does only such things does not pay for kernels.
 first use of a name runs the module; from then on it is a module like any other, and costs what any other does. Only for
 constants it need not run: numbers, and tuples of them, are read from its source, since the layout of files depends on
 some. Nothing but kernels is loaded in this way.
+
+For a little work, such as that of a first question, kernels need not be loaded either: a module ``plain`` beside one of
+kernels may have functions of the same names and of the same effect that are written in Python alone. They are called
+as long as no kernels at all are loaded, which takes the most the first time, until a process has done with them what
+loading would have cost.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 _ASSIGNMENT: Final = re.compile(r"^(\w+(?:, \w+)*) = (.+)$", re.MULTILINE)
@@ -45,6 +53,9 @@ class _Unloaded(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         if not _has_constant(self, name):
+            instead = _plain(self, name)
+            if instead is not None:
+                return instead
             _run(self)
         return getattr(self, name)
 
@@ -87,6 +98,51 @@ class _Kernels(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             spec.loader = _Deferring(spec.loader)
         return spec
+
+
+_COMPILER: Final = f"{_PACKAGE}jit"
+"""The module that all kernels need, and nothing else."""
+
+MOST_PLAIN_WORK: Final = 100_000
+"""What a process does in functions of modules ``plain``, in steps of about a microsecond: a third of what loading the
+kernels takes."""
+
+_plain_work = 0
+_plain_modules: dict[str, ModuleType | None] = {}
+
+Measure: TypeAlias = Callable[..., int]
+
+
+def stands_in(steps: Measure) -> Callable[[F], F]:
+    """Decorates a function of a module ``plain``; ``steps`` tells, of the same arguments, about how much work it is."""
+
+    def decorate(function: F) -> F:
+        function.steps = steps  # type: ignore[attr-defined]  # functions have any attributes
+        return function
+
+    return decorate
+
+
+def _plain(module: ModuleType, name: str) -> Callable[..., Any] | None:
+    """What stands in for a kernel that is not loaded; None if nothing does."""
+    known = module.__name__
+    if known not in _plain_modules:
+        beside = f"{known.rpartition('.')[0]}.plain"
+        _plain_modules[known] = importlib.import_module(beside) if importlib.util.find_spec(beside) else None
+    function: Any = getattr(_plain_modules[known], name, None)
+    if not hasattr(function, "steps"):
+        return None
+
+    def call(*arguments: Any) -> Any:
+        global _plain_work
+        steps = function.steps(*arguments)
+        if _plain_work + steps > MOST_PLAIN_WORK or type(module) is not _Unloaded or _COMPILER in sys.modules:
+            _run(module)
+            return getattr(module, name)(*arguments)
+        _plain_work += steps  # threads may lose some of it, which does no harm
+        return function(*arguments)
+
+    return call
 
 
 def install() -> None:

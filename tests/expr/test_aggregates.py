@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from expr.oracle import BATCH, COLUMNS, Refused, by_duckdb, same
 from support.profiles import scaled
-from tidelog.expr import ExpressionError, UnsupportedError, parse_aggregate
+from tidelog.expr import ExpressionError, UnsupportedError, aggregates, parse_aggregate
 
 SCHEMA = BATCH.schema
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "first", "last")
@@ -139,3 +142,42 @@ def test_what_is_no_call_is_refused(text: str, message: str) -> None:
 def test_what_is_not_supported_says_so(text: str) -> None:
     with pytest.raises(UnsupportedError):
         parse_aggregate(text, SCHEMA)
+
+
+class TestPlainCalls:
+    """Texts that are understood without sqlglot mean what sqlglot makes of them."""
+
+    @staticmethod
+    def by_sqlglot(text: str, schema: pa.Schema, monkeypatch: pytest.MonkeyPatch) -> object:
+        with monkeypatch.context() as patch:
+            patch.setattr(aggregates, "_plain_call", lambda *arguments: None)
+            try:
+                return parse_aggregate(text, schema)
+            except Exception as error:
+                return type(error), str(error)
+
+    @staticmethod
+    def as_it_is(text: str, schema: pa.Schema) -> object:
+        try:
+            return parse_aggregate(text, schema)
+        except Exception as error:
+            return type(error), str(error)
+
+    @pytest.mark.parametrize("column", [*COLUMNS, "*", "nowhere"])
+    @pytest.mark.parametrize("function", [*FUNCTIONS, "mean", "stddev", "variance", "median", "AVG", "Count"])
+    def test_functions_and_columns(self, function: str, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for text in (f"{function}({column})", f"  {function}( {column} ) ", f"{function}({column.upper()})"):
+            assert self.as_it_is(text, SCHEMA) == self.by_sqlglot(text, SCHEMA, monkeypatch), text
+
+    def test_columns_that_are_called_like_words_of_the_language(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        tokens, parser = DuckDB.Tokenizer, DuckDB.Parser
+        words = {word for keyword in tokens.KEYWORDS for word in re.findall(r"[A-Za-z_]\w*", keyword)}
+        words |= {
+            getattr(each, "name", each) for each in (*parser.NO_PAREN_FUNCTIONS, *parser.NO_PAREN_FUNCTION_PARSERS)
+        }
+        words |= {name for function in exp.ALL_FUNCTIONS for name in function.sql_names()}
+        assert len(words) > 500
+        for word in sorted(word.lower() for word in words):
+            schema = pa.schema([("ts", pa.int64()), (word, pa.int64())])
+            text = f"sum({word})"
+            assert self.as_it_is(text, schema) == self.by_sqlglot(text, schema, monkeypatch), text

@@ -6,9 +6,10 @@ A state is a tuple of plain Python values and Arrow scalars. It is never changed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -43,6 +44,18 @@ State = tuple[Any, ...]
 """What has been seen so far, to be passed to the methods of the same call only."""
 
 _NAMES = (*ACCUMULATORS, *ALIASES)
+
+_PLAIN_CALL: Final = re.compile(r" *([a-z_][a-z0-9_]*)\( *(\*|[a-z_][a-z0-9_]*) *\) *", re.ASCII | re.IGNORECASE)
+_LANGUAGE: Final = """
+all alter and any as between case cast columns connect_by_root create cross current_catalog current_date
+current_role current_schema current_time current_timestamp current_user distinct drop else except exists
+extract false fetch for force from glob grant group having ilike inner insert install intersect interval
+into join lambda lateral like limit localtime localtimestamp map not notnull null on only or order outer
+partitioned_by positional prior qualify regexp returning revoke rlike rollback select session_user
+summarize tablesample then true try_cast uncache union unnest using when where with xor
+"""
+_WORDS: Final = frozenset(_LANGUAGE.split())
+"""Words that mean something else than a column of that name to sqlglot, or may."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,9 @@ def parse_aggregate(
 def _parsed(
     text: str, schema: Schema | pa.Schema, time: str, absent: Mapping[str, str] | None
 ) -> AggregateCall | UserCall:
+    plain = _plain_call(text, schema)
+    if plain is not None:
+        return plain
     from sqlglot import exp
 
     from tidelog.expr.grammar import read
@@ -141,6 +157,39 @@ def _parsed(
     return AggregateCall(function, argument, where, type_, accumulator, None if where is None else masker(where))
 
 
+def _plain_call(text: str, schema: Schema | pa.Schema) -> AggregateCall | None:
+    """What sqlglot would make of a text such as ``count(*)`` or ``avg(price)``, without loading it; None for any other.
+
+    Most questions are of this kind, and loading sqlglot takes longer than answering them. Whatever is not certain, and
+    whatever is wrong, is left to sqlglot.
+    """
+    match = _PLAIN_CALL.fullmatch(text)
+    if match is None:
+        return None
+    name, inner = match[1].lower(), match[2]
+    function = ALIASES.get(name, name)
+    if function not in ACCUMULATORS:
+        return None
+    binder = Binder(text, schema)
+    argument: Expression | None = None
+    if inner != "*":
+        if inner.lower() in _WORDS or not binder.has_column(inner):
+            return None
+        try:
+            argument = binder.column(inner, None)
+            if argument.type == INTERVAL:
+                return None
+            argument, type_ = _typed(binder, function, argument, None)
+        except ExpressionError:
+            return None
+    elif function == "count":
+        type_ = BIGINT
+    else:
+        return None
+    accumulator = ACCUMULATORS[function](BIGINT if argument is None else argument.type)
+    return AggregateCall(function, argument, None, type_, accumulator, None)
+
+
 def _argument(binder: Binder, function: str, call: exp.Expression) -> Expression | None:
     from sqlglot import exp
 
@@ -157,7 +206,7 @@ def _argument(binder: Binder, function: str, call: exp.Expression) -> Expression
 
 
 def _typed(
-    binder: Binder, function: str, argument: Expression | None, call: exp.Expression
+    binder: Binder, function: str, argument: Expression | None, call: exp.Expression | None
 ) -> tuple[Expression | None, pa.DataType]:
     """The argument as the function takes it, and the type of the result."""
     if argument is None or function == "count":

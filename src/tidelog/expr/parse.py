@@ -70,9 +70,10 @@ def not_too_deep(text: str) -> Iterator[None]:
 class Binder:
     """Turns what sqlglot has read of one text into a typed tree."""
 
-    def __init__(self, source: Source, schema: Schema | pa.Schema) -> None:
-        self.source = source
-        self.text = source.text
+    def __init__(self, source: Source | str, schema: Schema | pa.Schema) -> None:
+        """Of a text alone, names can be looked up, and what is wrong has no place in it."""
+        self._source = None if isinstance(source, str) else source
+        self.text = source if isinstance(source, str) else source.text
         self._schema = schema.arrow if isinstance(schema, Schema) else schema
         self._positions = {name: index for index, name in enumerate(self._schema.names)}
         self._lower: dict[str, list[str]] = {}
@@ -87,18 +88,31 @@ class Binder:
 
     def error(self, message: str, node: exp.Expression | None = None, *, column: str | None = None) -> ExpressionError:
         """An error at the place of a node."""
-        place = None if node is None else self.source.place(node)
+        place = self._place(node)
         return ExpressionError(message, text=self.text, position=place, column=column)
 
-    def unsupported(self, what: str, node: exp.Expression) -> UnsupportedError:
+    def unsupported(self, what: str, node: exp.Expression | None) -> UnsupportedError:
         """An error about something that DuckDB would understand."""
         message = (
             f"{what} is not supported in expressions: these compute a value of the columns of one event, with the "
             "operators of SQL, CASE, CAST, IN, BETWEEN, LIKE and functions of single values"
         )
-        return UnsupportedError(message, text=self.text, position=self.source.place(node))
+        return UnsupportedError(message, text=self.text, position=self._place(node))
 
-    def column(self, name: str, node: exp.Expression) -> Column:
+    @property
+    def source(self) -> Source:
+        """What sqlglot has read of the text."""
+        assert self._source is not None
+        return self._source
+
+    def _place(self, node: exp.Expression | None) -> int | None:
+        return None if node is None or self._source is None else self._source.place(node)
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column is called exactly that."""
+        return name in self._positions
+
+    def column(self, name: str, node: exp.Expression | None) -> Column:
         """A column by name; as in DuckDB, case does not matter, unless it tells two columns apart."""
         if name in self._positions:
             found = name
@@ -149,7 +163,7 @@ class Binder:
         try:
             return choose(function, arguments)
         except UnsupportedError as error:
-            raise UnsupportedError(str(error), text=self.text, position=self.source.place(node)) from None
+            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
         except ExpressionError as error:
             raise self.error(str(error), node) from None
 
@@ -172,7 +186,7 @@ class Binder:
         rest = [self.fitted(each, type_, node) for each in others]
         return Call(result, "in", (self.fitted(value, type_, node), members, *rest))
 
-    def fitted(self, argument: Expression, type_: pa.DataType, node: exp.Expression) -> Expression:
+    def fitted(self, argument: Expression, type_: pa.DataType, node: exp.Expression | None) -> Expression:
         """An argument converted to a type, without anybody having asked for it."""
         if argument.type == type_:
             return argument

@@ -18,14 +18,14 @@ HEAD_WORDS = 2
 COLUMN_WORDS = 7
 
 # As in tidelog.storage.summary; a kernel module takes nothing from other modules.
-_SUMMARY_WORDS = 6
-_HAS_BOUNDS = 1
-_HAS_SUM = 2
-_INTEGER_SUM = 4
-_MIN_TRUNCATED = 8
-_MAX_TRUNCATED = 16
-_OF_BOUNDS = _HAS_BOUNDS | _MIN_TRUNCATED | _MAX_TRUNCATED
-_OF_SUM = _HAS_SUM | _INTEGER_SUM
+SUMMARY_WORDS = 6
+HAS_BOUNDS = 1
+HAS_SUM = 2
+INTEGER_SUM = 4
+MIN_TRUNCATED = 8
+MAX_TRUNCATED = 16
+_OF_BOUNDS = HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED
+_OF_SUM = HAS_SUM | INTEGER_SUM
 
 _SIGN = np.uint64(1 << 63)
 _TOP = np.uint64(63)
@@ -71,28 +71,28 @@ def _merge_column(entries: Any, first: Any, last: Any, kind: Any, base: Any, out
                 upper = entry[base + 6]
             else:
                 both = flags & theirs
-                if both & _HAS_BOUNDS:
+                if both & HAS_BOUNDS:
                     ours_key = _key(low, kind)
                     their_key = _key(entry[base + 3], kind)
                     if their_key < ours_key:
                         low = entry[base + 3]
-                        flags = (flags & ~_MIN_TRUNCATED) | (theirs & _MIN_TRUNCATED)
+                        flags = (flags & ~MIN_TRUNCATED) | (theirs & MIN_TRUNCATED)
                     elif their_key == ours_key:
                         # Of values with one prefix the one that is whole is the smallest.
-                        flags &= ~_MIN_TRUNCATED | (theirs & _MIN_TRUNCATED)
+                        flags &= ~MIN_TRUNCATED | (theirs & MIN_TRUNCATED)
                     ours_key = _key(high, kind)
                     their_key = _key(entry[base + 4], kind)
                     if their_key > ours_key:
                         high = entry[base + 4]
-                        flags = (flags & ~_MAX_TRUNCATED) | (theirs & _MAX_TRUNCATED)
+                        flags = (flags & ~MAX_TRUNCATED) | (theirs & MAX_TRUNCATED)
                     elif their_key == ours_key:
-                        flags |= theirs & _MAX_TRUNCATED
+                        flags |= theirs & MAX_TRUNCATED
                 else:
                     flags &= ~_OF_BOUNDS
                     low = np.uint64(0)
                     high = np.uint64(0)
-                keep = both & _HAS_SUM != 0 and (flags ^ theirs) & _INTEGER_SUM == 0
-                if keep and flags & _INTEGER_SUM:
+                keep = both & HAS_SUM != 0 and (flags ^ theirs) & INTEGER_SUM == 0
+                if keep and flags & INTEGER_SUM:
                     total = lower + entry[base + 5]
                     carry = np.uint64(total < lower)
                     over = upper + entry[base + 6] + carry
@@ -147,13 +147,13 @@ def put_leaves(summaries: Any, kinds: Any, ids: Any, rows: Any, out: Any) -> Non
         out[i, 1] = np.uint64(rows[i])
         for k in range(len(kinds)):
             base = HEAD_WORDS + COLUMN_WORDS * k
-            first = summaries[i, _SUMMARY_WORDS * k]
+            first = summaries[i, SUMMARY_WORDS * k]
             out[i, base + 1] = first >> np.uint64(32)
-            out[i, base + 2] = summaries[i, _SUMMARY_WORDS * k + 1] & low
+            out[i, base + 2] = summaries[i, SUMMARY_WORDS * k + 1] & low
             kept = u64(kinds[k] != COUNTS)
             out[i, base] = kept * (first & low)
             for word in range(3, COLUMN_WORDS):
-                out[i, base + word] = kept * summaries[i, _SUMMARY_WORDS * k + word - 1]
+                out[i, base + word] = kept * summaries[i, SUMMARY_WORDS * k + word - 1]
 
 
 @kernel(void(array_in(u64, 2), array_in(i64), array_in(i64), array_in(u8), array_in(i64), array_out(u64, 2)))
