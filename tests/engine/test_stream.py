@@ -159,7 +159,7 @@ def test_closed_and_read_only() -> None:
         stream = store.create_stream("s", SCHEMA, "ts", **SMALL)
         stream.append(table([1]))
     for ask in (stream.scan, stream.flush, stream.snapshot, stream.stats, stream.check, lambda: len(stream)):
-        with pytest.raises(ClosedError, match="open the store again"):
+        with pytest.raises(ClosedError, match="open it again"):
             ask()
     with pytest.raises(ClosedError):
         stream.append(table([1]))

@@ -410,8 +410,7 @@ class TestGroupCommit:
         journal = Journal.create(medium, "j")
         gate = Gate()
         medium.before = gate.before
-        # Observes, with the mutex held, each thread that is about to wait for the sync under way.
-        journal._sync_ended = gate.observed(journal._mutex)
+        journal._syncing = gate  # observes each thread that is about to wait for the sync under way
         return medium, journal, gate
 
 
@@ -424,6 +423,7 @@ class Gate:
         self.waiting = threading.Semaphore(0)
         self.interrupt_first = False
         self._first = True
+        self._syncing = threading.Lock()
 
     def before(self, kind: str, name: str) -> None:
         if kind == "sync" and self._first:
@@ -433,15 +433,13 @@ class Gate:
             if self.interrupt_first:
                 raise KeyboardInterrupt
 
-    def observed(self, mutex: threading.Lock) -> threading.Condition:
-        waiting = self.waiting
+    def __enter__(self) -> None:
+        if not self._syncing.acquire(blocking=False):
+            self.waiting.release()
+            self._syncing.acquire()
 
-        class Observed(threading.Condition):
-            def wait(self, timeout: float | None = None) -> bool:
-                waiting.release()
-                return super().wait(timeout)
-
-        return Observed(mutex)
+    def __exit__(self, *_: object) -> None:
+        self._syncing.release()
 
 
 class TestFailures:

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from support.children import child, run
+from support.interrupts import Boundaries
 from tidelog.model.errors import LockedError, StorageError
 from tidelog.storage import lock as locks
 from tidelog.storage.media import FileMedium
@@ -128,7 +129,7 @@ def check():
     assert not lock.held
     assert f"process {os.getppid()}" in refused()
     lock.release()
-    lock.close_descriptors()
+    lock._held.close()
     assert f"process {os.getppid()}" in refused()
 
 in_child(check)
@@ -219,6 +220,35 @@ with locks._registry.mutex:              # as if another thread were locking
 """,
             tmp_path,
         )
+
+
+class TestGarbage:
+    """An interrupt may come before whoever takes a lock knows it."""
+
+    def test_a_lock_that_nobody_knows_any_more_can_be_taken(self, tmp_path: Path) -> None:
+        medium = FileMedium(tmp_path)
+        medium.lock("writer")
+        held: list[object] = [medium.lock("writer")]
+        with pytest.raises(LockedError):
+            medium.lock("writer")
+        held.append(held)  # found by the collector alone
+        del held
+        medium.lock("writer").release()
+
+    def test_a_release_goes_on_where_it_was_interrupted(self, tmp_path: Path) -> None:
+        medium = FileMedium(tmp_path)
+        lock = medium.lock("writer")
+        with Boundaries() as passed:
+            lock.release()
+        for at in range(1, passed.passed + 1):
+            lock = medium.lock("writer")
+            with suppress(KeyboardInterrupt), Boundaries(KeyboardInterrupt(), at):
+                lock.release()
+            lock.release()
+            with medium.lock("writer") as taken:
+                lock.release()
+                assert taken.held
+                assert medium.is_locked("writer")
 
 
 class TestIdentity:

@@ -12,7 +12,7 @@ import pytest
 
 from support.crash_medium import RecordingMedium, power_losses
 from tidelog.engine.store import Store
-from tidelog.model.errors import StorageError
+from tidelog.model.errors import NotStoredError, StorageError
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
 NAME = "events"
@@ -117,7 +117,8 @@ def test_nobody_is_told_that_an_append_is_safe_when_the_sync_failed() -> None:
                 append.result(30)
     with pytest.raises(StorageError, match="had a failure before"):
         stream.append({"ts": 4, "v": 4})
-    store.close()
+    with pytest.raises(NotStoredError, match="3 rows"):
+        store.close()
     left = values(Store(medium, read_only=True).stream(NAME))
     assert left[0] == 0  # the others may be there or not
 

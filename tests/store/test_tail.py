@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import count
 from typing import Any
 
@@ -13,7 +13,7 @@ from support.crash_medium import RecordingMedium, durable
 from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import ClosedError, InputError, LockedError, StorageError
+from tidelog.model.errors import ClosedError, InputError, LockedError, NotStoredError, StorageError
 from tidelog.store import latemerging, tailrows
 
 
@@ -296,13 +296,13 @@ class TestNumbers:
         stream.append(table(numbered(0, 20)))
         stream.flush()
         stream.append(table(numbered(20, 320)), producer="p", number=0)
-        # Splits are committed on their own, when they are given up, too.
         (journal,) = [name for name in medium.names() if "/journal-" in name]
         fault = medium.inject("sync", name=journal)
         with pytest.raises(StorageError):
             stream.flush()
         assert fault.fired == 1
-        store.close()
+        with pytest.raises(NotStoredError, match="300 rows"):
+            store.close()
         left = ids(medium)
         assert left in (list(range(20)), list(range(320)))
         with Store(medium) as store:
@@ -326,18 +326,28 @@ class TestFailures:
         stream.append(table(numbered(0, 50)))
         stream.flush()
         fault = medium.inject(kind)
+        accepted: list[bool] = []
+
+        def append_and_flush() -> None:
+            stream.append(table(numbered(50, 500)))
+            accepted.append(True)
+            stream.flush()
+
         with pytest.raises(StorageError):
-            append_and_flush(stream, numbered(50, 500))
+            append_and_flush()
         assert fault.fired
         for action in (
             stream.flush,
             stream.snapshot,
             lambda: stream.append(table([(1, 1)])),
+            lambda: stream.append({"ts": 1, "id": 1, "text": "one"}),
             lambda: stream.last_number("p"),
         ):
             with pytest.raises(StorageError, match="close it, and open it again"):
                 action()
-        store.close()
+        with pytest.raises(NotStoredError, match="450 rows") if accepted else nullcontext():
+            store.close()
+        store.close()  # which has been told
         assert set(range(50)) <= set(ids(medium))
         with Store(medium) as store:
             store.stream(NAME).append(table([(1000, 1000)]))

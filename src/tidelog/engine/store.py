@@ -60,6 +60,8 @@ class Store:
         self._mutex = threading.RLock()
         self._streams: dict[str, Stream] = {}
         """By the id of the stream, which stays when it is renamed."""
+        self._losses: list[Exception] = []
+        """What is to be told of rows that are not stored, when the store is closed."""
         self._closed = False
         self._maintainer = Maintainer(self._written) if maintenance == "auto" and not read_only else None
 
@@ -145,6 +147,9 @@ class Store:
         entry = self._catalogue.find(name)
         with self._mutex:
             stream = self._streams.get(entry.id)
+            if stream is not None and stream.is_closed:
+                self._give_up(entry.id, stream)
+                stream = None
             if stream is None:
                 stream = Stream(
                     name,
@@ -158,6 +163,14 @@ class Store:
                 self._streams[entry.id] = stream
             stream.name = name
             return stream
+
+    def _give_up(self, stream_id: str, stream: Stream) -> None:
+        """Forget a stream that was closed; what it has not told yet is told when the store is closed."""
+        stream.shut()
+        if stream.untold_loss is not None:
+            self._losses.append(stream.untold_loss)
+            stream.untold_loss = None
+        del self._streams[stream_id]
 
     def manifests(self, name: str) -> ManifestLog:
         """The manifests of a stream, for what works beside its tail: a fraction of what opening the stream takes.
@@ -377,18 +390,30 @@ class Store:
         return read_split_names(self._medium, entry.directory)
 
     def close(self) -> None:
-        """Flush and close all streams, several at a time."""
+        """Flush and close all streams, several at a time.
+
+        Raises :class:`NotStoredError`, once, if rows that a stream has accepted are not known to be stored; with notes
+        about other streams. When this was interrupted, call it again: it goes on.
+        """
         if self._maintainer is not None:
             self._maintainer.stop()
         with self._mutex:
-            if self._closed:
-                return
             self._closed = True
-            failures = at_once(_failure_to_close, self._streams.values())
-            self._streams.clear()
-            for failure in failures:
-                if failure is not None:
-                    raise failure
+            streams = list(self._streams.values())
+            at_once(Stream.shut, streams)
+            self._losses += [stream.untold_loss for stream in streams if stream.untold_loss is not None]
+            for stream in streams:
+                stream.untold_loss = None
+            losses, self._losses, self._streams = self._losses, [], {}
+            if losses:
+                for other in losses[1:]:
+                    losses[0].add_note(str(other))
+                raise losses[0]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
 
     def __enter__(self) -> Self:
         return self
@@ -444,14 +469,6 @@ def _has_content(path: Path) -> bool:
 def _check_progress(progress: object) -> None:
     if progress is not None and not callable(progress):
         raise found("progress", progress, "a function that is told the stream, bytes copied and bytes in all")
-
-
-def _failure_to_close(stream: Stream) -> Exception | None:
-    try:
-        stream.close()
-    except Exception as error:  # which must not keep others from being closed
-        return error
-    return None
 
 
 def _flush(stream: Stream) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import operator
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,6 +38,7 @@ from tidelog.model.errors import (
     InputError,
     LockedError,
     NotFoundError,
+    NotStoredError,
     ReadOnlyError,
 )
 from tidelog.model.evolution import Renames
@@ -59,7 +61,7 @@ from tidelog.store.shape import describe
 from tidelog.store.shares import Share, Shares
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
-from tidelog.store.tail import Tail
+from tidelog.store.tail import Tail, told
 from tidelog.store.tailfiles import is_unsettled, queued_rows, tail_files
 
 AttachMode: TypeAlias = Literal["next_split", "new_split", "rebuild"]
@@ -123,15 +125,17 @@ class Stream(Queries):
         self._open_aside = open_aside
         self._find_aside = find_aside
         self._rows: list[Row] = []
+        """Single events that were appended and are not in the tail yet."""
         self._long_bytes = 0
         """About how many bytes values of these that have no fixed width take."""
-        """Single events that were appended and are not in the tail yet."""
         self._gathering = 1
-        """How many of them are gathered: one as long as the tail is not open, so that the first one opens it."""
+        """How many of them are gathered: one if the tail is to be asked each time, whether it takes any."""
+        self._process = os.getpid()
+        self.untold_loss: Exception | None = None
+        """What there is to tell of rows that were accepted and are not stored, once the stream is closed."""
 
     def _adopt(self, site: Site) -> None:
-        """Go on with a version of the schema."""
-        self._site = site
+        """Go on with a version of the schema. The site comes last: by it one knows whether that was done."""
         self.schema: Schema = site.layout.schema
         """The newest that is known here: every query looks for a newer one, and so does what opens the tail."""
         self.options: StreamOptions = site.options
@@ -140,6 +144,7 @@ class Stream(Queries):
         self._time = self.schema.time
         self._questions = Questions(site.layout, site.options)
         self._maintenance = Maintenance(site, self._manifests)
+        self._site = site
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}: {', '.join(self.schema.names)}>"
@@ -157,9 +162,10 @@ class Stream(Queries):
         greater than that of the producer's last one is passed over. Its rows survive a crash together or not at all.
         One that sets rows aside (``too_late="aside"``) must have the same rows in the same order when it is sent again.
         """
-        if self._tail is None:
+        tail = self._tail
+        if tail is None:
             with self._mutex:
-                self._writer()  # with the newest schema, which then stays
+                tail = self._writer()  # with the newest schema, which then stays
         site = self._site
         if type(data) is dict and producer is None and number is None and not self._is_gated:
             row = self._read_plain(data)
@@ -170,13 +176,15 @@ class Stream(Queries):
                     if self._site is not site:  # another thread has changed the schema
                         self.append(data)
                         return
-                    self._rows.append(row)
-                    if self._row_reader.has_long:
-                        self._long_bytes += self._row_reader.long_bytes(row)
-                    if len(self._rows) >= self._gathering or self._long_bytes >= _GATHERED_BYTES:
-                        self._append_rows()
-                    tail = self._tail
-                if self._is_committed and tail is not None:
+                    if tail.failure is not None or len(self._rows) + 1 >= self._gathering:
+                        self._append_last(row)
+                    else:
+                        self._rows.append(row)
+                        if self._row_reader.has_long:
+                            self._long_bytes += self._row_reader.long_bytes(row)
+                            if self._long_bytes >= _GATHERED_BYTES:
+                                self._append_rows()
+                if self._is_committed:
                     tail.commit()
                 return
         number = _checked(producer, number)
@@ -254,14 +262,32 @@ class Stream(Queries):
         brought = (history.brought(batch, site.version) for batch in batches)
         return list(brought) if isinstance(batches, list) else brought
 
+    def _append_last(self, row: Row) -> None:
+        """Hand gathered events to the tail, and one more behind them."""
+        tail = self._writer()
+        tail.check_open()  # an event that is refused must not wait with the others
+        self._rows.append(row)
+        try:
+            self._append_rows()
+        except BaseException:
+            if tail.failure is not None and self._rows:
+                self._rows.pop()  # whoever appends it is told
+            raise
+
     def _append_rows(self) -> None:
-        """Hand gathered events to the tail."""
-        if self._rows:
-            rows, self._rows, self._long_bytes = self._rows, [], 0
-            if len(rows) == 1:
-                self._writer().append_row(rows[0])
-            else:
-                self._writer().append([self._row_reader.batch(rows)])
+        """Hand gathered events to the tail. They go on waiting until it has taken them."""
+        rows = self._rows
+        if rows:
+            tail = self._writer()
+            before = tail.taken
+            try:
+                if len(rows) == 1:
+                    tail.append_row(rows[0])
+                else:
+                    tail.append([self._row_reader.batch(rows)])
+            finally:
+                if tail.taken != before:  # and not if it was interrupted before; no call, so nothing comes in between
+                    self._rows, self._long_bytes = [], 0
 
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, so that it can go on from there; None if it has made none.
@@ -280,8 +306,12 @@ class Stream(Queries):
             if tail is None:
                 return
             if self._gate is None and len(self._rows) == 1:
-                self._long_bytes = 0
-                tail.flush(self._rows.pop())
+                before = tail.taken
+                try:
+                    tail.flush(self._rows[0])
+                finally:
+                    if tail.taken != before:  # as in _append_rows
+                        self._rows, self._long_bytes = [], 0
                 return
             self._append_rows()
             if self._gate is not None:
@@ -500,11 +530,14 @@ class Stream(Queries):
             # What could not be computed of the new columns is refused before anything is changed.
             options.check(wanted)
             lock = tail.evolve(partial(evolution, wanted, renames))
-            self._tail = None
-            self._adopt(self._site.at(self._manifests.load()))
-            self._tail = Tail(self._site, self._manifests, lock)
-            if self._is_gated:
-                self._gate = Gate(self._site, self._tail, self._open_aside, self._find_aside)
+            try:
+                self._tail = None
+                self._adopt(self._site.at(self._manifests.load()))
+                self._begin(Tail(self._site, self._manifests, lock))
+            except BaseException:
+                if self._tail is None:
+                    lock.release()
+                raise
 
     def maintain(self, max_bytes: int | None = None) -> Maintained:
         """Do at once what automatic maintenance would do in time; returns what was done.
@@ -535,20 +568,28 @@ class Stream(Queries):
             self._refuse_dropped()
             self._adopt_newest()
             try:
-                self._tail = Tail(self._site, self._manifests)
+                tail = Tail(self._site, self._manifests)
             except ConflictError:
                 if self._site.at(self._manifests.load()) is self._site:
                     raise
                 continue  # somebody has changed the schema just now
             if self._is_dropped():  # before the lock was ours; from now on nobody can
-                tail, self._tail = self._tail, None
-                tail.close()
+                tail.free()
                 continue
-            if self._is_gated:
-                self._gate = Gate(self._site, self._tail, self._open_aside, self._find_aside)
+            self._begin(tail)
             self._on_writing()
-            self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         return self._tail
+
+    def _begin(self, tail: Tail) -> None:
+        """Go on with a tail that was opened just now; if that is interrupted, it is given up."""
+        try:
+            gate = Gate(self._site, tail, self._open_aside, self._find_aside) if self._is_gated else None
+            self._tail, self._gate = tail, gate
+            self._gathering = 1 if self._is_committed else _GATHERED_ROWS
+        except BaseException:
+            self._tail = None
+            tail.free()
+            raise
 
     @property
     def is_written(self) -> bool:
@@ -569,24 +610,42 @@ class Stream(Queries):
         """Flush and free everything. Scans under way go on; other calls are refused from now on.
 
         No file is left open but those that such scans need, each until it is read or the scan is dropped.
+        ``Store.stream`` opens the stream again, also after a failure. Raises :class:`NotStoredError`, once, if rows
+        that were accepted are not known to be stored. When this was interrupted, call it again: it goes on, or tells.
         """
+        self.shut()
+        loss, self.untold_loss = self.untold_loss, None
+        if loss is not None:
+            raise loss
+
+    def shut(self) -> None:
+        """:meth:`close`, for who tells the :attr:`untold_loss` himself."""
         with self._mutex:
-            if self._closed:
-                return
-            try:
-                if self._tail is not None:
-                    try:
-                        self._append_rows()
-                        if self._gate is not None:
-                            self._gate.flush()
-                    finally:
-                        self._tail.close()
-                    self._refuse_dropped()
-            finally:
+            tail = self._tail
+            if not self._closed:
+                if tail is not None and self._process == os.getpid():
+                    self.untold_loss = self._store_all(tail)
                 self._closed = True
                 self._gathering = 1
-                self._snapshots.close()
-                self._maintenance.close()
+            if tail is not None:
+                tail.free()
+            self._snapshots.close()
+            self._maintenance.close()
+
+    def _store_all(self, tail: Tail) -> Exception | None:
+        """Store what was accepted, unless there was a failure; what there is to tell of rows that are not stored."""
+        before, failure = tail.failure, None
+        if before is None:
+            try:
+                self._append_rows()
+                if self._gate is not None:
+                    self._gate.flush()
+                tail.close()
+                self._refuse_dropped()
+            except Exception as error:  # and not an interrupt: this is called again then
+                failure = error
+        rows = tail.unstored + len(self._rows)
+        return not_stored(self.name, rows, before or failure) if rows else failure
 
     # -- for what works beside the tail ---------------------------------------------------------------------------
 
@@ -652,12 +711,26 @@ class Stream(Queries):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError(f"stream {self.name!r} was closed; open the store again")
+            raise ClosedError(f"stream {self.name!r} was closed; open it again with store.stream({self.name!r})")
 
     def _check_writable(self) -> None:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError(f"stream {self.name!r} was opened for reading; open the store without read_only")
+
+
+def not_stored(name: str, rows: int, failure: BaseException | None) -> NotStoredError:
+    """What is said of rows that were accepted and are not known to be stored."""
+    reason = "its rows were given up" if failure is None else told(failure)
+    error = NotStoredError(
+        f"{rows} rows that were appended to stream {name!r} since the last flush are not known to be stored "
+        f"({reason}); what was flushed is safe. Open the stream again (store.stream({name!r})), look what it has, and "
+        "append the others once more",
+        rows=rows,
+    )
+    error.errno = getattr(failure, "errno", None)
+    error.__cause__ = failure
+    return error
 
 
 def _check_bytes(max_bytes: object) -> None:

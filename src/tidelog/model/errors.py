@@ -92,6 +92,24 @@ class LockedError(StorageError):
     """Another writer holds the lock."""
 
 
+class NotStoredError(StorageError):
+    """A stream was closed, and rows that its appends had accepted are not known to be stored; ``rows`` of them.
+
+    ``__cause__`` is the failure, or the interrupt, that led to it. What was flushed is there.
+    """
+
+    def __init__(self, message: str, *, rows: int) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _not_stored_error, (str(self), self.rows)
+
+
+def _not_stored_error(message: str, rows: int) -> NotStoredError:
+    return NotStoredError(message, rows=rows)
+
+
 class ConflictError(StorageError):
     """A commit was refused, because what it builds on was changed by someone else; nothing was committed."""
 

@@ -266,21 +266,25 @@ class Container:
     def close(self) -> None:
         """Flush and free the file and its lock. After a failure it frees them without flushing."""
         with self._mutex:
-            if self._closed:
-                return
             try:
-                if self._failure is None:
+                if not self._closed and self._failure is None:
                     self.flush()
             finally:
-                self._abandon()
+                self.abandon()
 
-    def _abandon(self) -> None:
-        self._closed = True
-        self._line.cancel()
-        if self._syncer is not None:
-            self._syncer.shutdown(wait=True)
-        self._file.close()
-        self._file_lock.release()
+    def abandon(self) -> None:
+        """Free the file and its lock and leave the file as a crash would: what no commit has is lost.
+
+        For whoever is in the middle of a change, which must not be committed by half. Does nothing the second time, and
+        goes on where it was interrupted.
+        """
+        with self._mutex:
+            self._closed = True
+            self._line.cancel()
+            if self._syncer is not None:
+                self._syncer.shutdown(wait=True)
+            self._file.close()
+            self._file_lock.release()
 
     def __enter__(self) -> Container:
         return self
@@ -288,7 +292,10 @@ class Container:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -688,12 +695,15 @@ def _cut_back(file: File, recovery: Recovery, commit: Commit) -> Recovery:
     """Make an earlier commit the newest one.
 
     The slots forget the later ones before these are cut off: a crash in between leaves whole commits that no slot
-    names, and then the caller cuts back once more.
+    names, and then the caller cuts back once more. The earlier one has its slot first, so that whoever reads meanwhile
+    finds it, or a later one.
     """
-    for slot in range(2):
-        clear_slot(file, slot)
     if commit.number:
         publish(file, commit)
+        clear_slot(file, (commit.number + 1) % 2)
+    else:
+        clear_slot(file, 0)
+        clear_slot(file, 1)
     file.sync()
     dropped = recovery.dropped_bytes + recovery.commit.end - commit.end
     return replace(recovery, commit=commit, published=-1, dropped_bytes=dropped, damaged_slots=())

@@ -254,6 +254,7 @@ class DiskFile(File):
         try:
             _sync_descriptor(descriptor.number)
         except OSError as error:
+            self._writable = None  # before any call: an interrupt must not make it be forgotten
             self._fail(f"sync {self._path}", error)
 
     def write_through(self, offset: int, data: bytes) -> None:
@@ -265,13 +266,13 @@ class DiskFile(File):
                     return
             except OSError as error:
                 if error.errno not in _NOT_KNOWN:
+                    self._writable = None
                     self._fail(f"write and sync {len(data)} bytes at {offset} of {self._path}", error)
         super().write_through(offset, data)
 
     def _fail(self, action: str, error: OSError) -> NoReturn:
         """Refuse to be written from now on."""
         self._failure = storage_error(action, error)
-        self._writable = None
         raise self._failure from error
 
     def size(self) -> int:

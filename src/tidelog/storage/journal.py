@@ -78,12 +78,11 @@ class Journal:
         self._durable = recovery.records
         self._durable_end = recovery.kept_bytes
         self._syncs = 0
-        self._syncing = False
-        self._waiting = 0
         self._closing = False
         self._failure: StorageError | None = None
         self._mutex = threading.Lock()
-        self._sync_ended = threading.Condition(self._mutex)
+        self._syncing = threading.Lock()
+        """Held by who syncs, for itself and all who have come before: these wait for it. Taken before the other one."""
 
     @classmethod
     def create(cls, medium: Medium, name: str, *, room: int = 0) -> Journal:
@@ -233,37 +232,25 @@ class Journal:
         Threads that come while a sync is under way wait for it, and are then served together by one more sync, made
         by one of them.
         """
-        leading = synced = False
-        covered = covered_end = 0
-        try:
+        with self._mutex:
+            wanted = self._last if number is None else number
+            if wanted > self._last:
+                raise InputError(f"journal {self.name} has no record {wanted}: its last one is {self._last}")
+        if self._durable >= wanted:
+            return
+        with self._syncing:
+            if self._durable >= wanted:  # by the one who was waited for
+                return
+            self._check_failure()
             with self._mutex:
-                wanted = self._last if number is None else number
-                if wanted > self._last:
-                    raise InputError(f"journal {self.name} has no record {wanted}: its last one is {self._last}")
-                while self._durable < wanted and not leading:
-                    self._check_failure()
-                    if self._syncing:
-                        self._wait_for_sync()
-                    else:
-                        covered, covered_end = self._last, self._end
-                        leading = self._syncing = True
-            if leading:
+                covered = self._last, self._end
+            try:
                 self._file.sync()
-                synced = True
-        except StorageError as error:
-            if leading:
+            except StorageError as error:
                 self._failure = error
-            raise
-        finally:
-            # Also on an interrupt, or the followers would wait for ever; then one of them leads.
-            if leading:
-                with self._mutex:
-                    self._syncing = False
-                    if synced:
-                        self._durable, self._durable_end = covered, covered_end
-                        self._syncs += 1
-                    if self._waiting:
-                        self._sync_ended.notify_all()
+                raise
+            self._durable, self._durable_end = covered
+            self._syncs += 1
 
     def records(self) -> Iterator[Record]:
         """The records appended before this call, in order, read and verified again."""
@@ -281,6 +268,11 @@ class Journal:
         finally:
             self._file.close()
 
+    def abandon(self) -> None:
+        """Close the file without a sync: what is not durable may be lost. Closing twice is allowed."""
+        self._closing = True
+        self._file.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -288,13 +280,6 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _wait_for_sync(self) -> None:
-        self._waiting += 1
-        try:
-            self._sync_ended.wait()
-        finally:
-            self._waiting -= 1
 
     def _check_failure(self) -> None:
         if self._failure is not None:

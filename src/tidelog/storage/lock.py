@@ -7,12 +7,17 @@ and a forked child does not own it. Two properties of record locks need care:
   that two paths to one file are one lock.
 * Closing *any* descriptor of the file releases the lock of the whole process. Therefore nothing opens a lock
   file while this process holds its lock: see :func:`refuse_held_file`.
+
+An interrupt can come between the moment a lock is taken and that in which its taker knows it. Then nobody refers to it
+any more, and it is released like any other garbage; who finds a lock held by this process has that collected first.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import gc
+import io
 import os
 import stat
 import struct
@@ -65,59 +70,72 @@ class Lock(ABC):
         self.release()
 
 
-class FileLock(Lock):
-    """A lock on a lock file; made by :func:`lock_file`."""
+class _Held:
+    """What this process has open of a lock file while it holds the lock."""
 
-    def __init__(self, name: str, identity: tuple[int, int], descriptor: int) -> None:
+    def __init__(self, name: str, descriptor: int) -> None:
         self.name = name
+        # Files that know whether they are closed: the number of one may be another's by the time of a second attempt.
+        self.files = [io.FileIO(descriptor, "r+")]
+
+    def close(self) -> None:
+        """Close the lock file, which releases what this process holds on it. Goes on where it was interrupted."""
+        while self.files:
+            self.files[-1].close()
+            self.files.pop()
+
+    def keep_open(self, descriptor: int) -> None:
+        """Take over a second descriptor of the lock file: closing it now would release the lock."""
+        self.files.append(io.FileIO(descriptor, "r+"))
+
+
+class FileLock(Lock):
+    """A lock on a lock file; made by :func:`lock_file`. Released when it is garbage."""
+
+    def __init__(self, identity: tuple[int, int], held: _Held) -> None:
+        self.name = held.name
         self._identity = identity
-        self._descriptors = [descriptor]
+        self._held = held
         self._owner = os.getpid()
 
     @property
     def held(self) -> bool:
         """Whether this process holds the lock through this object."""
-        return bool(self._descriptors) and self._owner == os.getpid()
+        return bool(self._held.files) and self._owner == os.getpid()
 
     @property
     def excludes(self) -> bool:
         """Whether others who want the lock find it: not if its file was removed, for example with its directory."""
-        return self.held and os.fstat(self._descriptors[0]).st_nlink > 0
+        return self.held and os.fstat(self._held.files[0].fileno()).st_nlink > 0
 
     def release(self) -> None:
         """Give the lock up; does nothing when it is not held."""
         with _registry.mutex:
-            if not self.held:
-                return
-            del _registry.locks[self._identity]
-            self.close_descriptors()
+            if self.held:
+                self._held.close()
+            if _registry.locks.get(self._identity) is self._held:
+                del _registry.locks[self._identity]
 
-    def close_descriptors(self) -> None:
-        """Close the lock file, which releases what this process holds on it."""
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
-
-    def keep_open(self, descriptor: int) -> None:
-        """Take over a second descriptor of the lock file: closing it now would release the lock."""
-        self._descriptors.append(descriptor)
+    def __del__(self) -> None:
+        self.release()
 
 
 class _Registry:
     """The locks held by this process, by (device, inode) of their lock files."""
 
     def __init__(self) -> None:
-        self.mutex = threading.Lock()
-        self.locks: dict[tuple[int, int], FileLock] = {}
+        # Re-entrant: garbage may be collected at any moment, and a lock with it.
+        self.mutex = threading.RLock()
+        self.locks: dict[tuple[int, int], _Held] = {}
 
     def forget_locks_of_parent(self) -> None:
         """In a forked child: it owns none of them, so closing its copies releases nothing of the parent's.
 
         They are closed now because later it would release a lock the child may have taken itself.
         """
-        self.mutex = threading.Lock()  # another thread of the parent may have held it
-        for lock in self.locks.values():
-            lock.close_descriptors()
+        self.mutex = threading.RLock()  # another thread of the parent may have held it
+        for held in self.locks.values():
+            held.close()
         self.locks.clear()
 
 
@@ -196,7 +214,10 @@ def _refuse_unfit(status: os.stat_result, path: str) -> None:
 
 
 def _refuse_held(status: os.stat_result, path: str) -> None:
-    if (status.st_dev, status.st_ino) in _registry.locks:
+    identity = status.st_dev, status.st_ino
+    if identity in _registry.locks:
+        gc.collect()  # it may be one that nobody knows any more
+    if identity in _registry.locks:
         raise LockedError(
             f"{path} is a lock held by this process (pid {os.getpid()}); "
             "close the writer that holds it, or share that writer"
@@ -225,13 +246,14 @@ def _lock_descriptor(descriptor: int, inside: int, leaf: str, path: str, name: s
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise LockedError(f"lock {path} is held by {holder}; close that writer or wait until it ends") from error
         raise storage_error(f"lock {path}", error) from error
-    lock = FileLock(name, identity, descriptor)
-    _registry.locks[identity] = lock
+    held = _Held(name, descriptor)
+    lock = FileLock(identity, held)
+    _registry.locks[identity] = held
     _sign(descriptor)
     return lock
 
 
-def _held_here(descriptor: int) -> FileLock | None:
+def _held_here(descriptor: int) -> _Held | None:
     """The lock of this process on the file just opened, if its path was redirected after we had looked."""
     status = os.fstat(descriptor)
     return _registry.locks.get((status.st_dev, status.st_ino))

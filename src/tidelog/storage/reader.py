@@ -117,18 +117,25 @@ class ContainerReader:
 
     @classmethod
     def open(
-        cls, medium: Medium, name: str, *, at: tuple[int, int] | None = None, cache_bytes: int = CACHE_BYTES
+        cls,
+        medium: Medium,
+        name: str,
+        *,
+        at: tuple[int, int] | None = None,
+        writer_at_work: bool | None = None,
+        cache_bytes: int = CACHE_BYTES,
     ) -> ContainerReader:
         """Pin the newest commit, or the one whose number and position are given.
 
         While a writer is at work that is the newest one it published; otherwise also commits count whose publication
-        was lost in a crash.
+        was lost in a crash. Whether one is, its lock says, if the caller does not know better.
         """
         file = medium.open(name)
         try:
             preface = read_preface(file)
             if at is None:
-                commit = _newest_commit(file, preface, writer_at_work=medium.is_locked(lock_name(name)))
+                is_held = medium.is_locked(lock_name(name)) if writer_at_work is None else writer_at_work
+                commit = _newest_commit(file, preface, writer_at_work=is_held)
             else:
                 commit = commit_at(file, preface, *at)
             tree = recover_translation(file, preface, commit, PageLoader(file))

@@ -147,7 +147,7 @@ class OpenSplit:
         try:
             return cls(site, name, container, TreeWriter(container, site.layout), boundary, site.version)
         except BaseException:
-            container.close()
+            container.abandon()
             raise
 
     @classmethod
@@ -167,7 +167,7 @@ class OpenSplit:
             tree = TreeWriter.resume(container, Layout.of(description))
             return cls(site, name, container, tree, boundary, version_in(description))
         except BaseException:
-            container.close()
+            container.abandon()
             raise
 
     @property
@@ -273,17 +273,17 @@ class OpenSplit:
             dead_bytes=self.dead_bytes,
             statistics=measure(self._container.view(), self.layout, root, whole),
         )
-        self._container.close()
+        self.abandon()
         return info
 
     def abandon(self) -> None:
-        """Close the file; what was not flushed is flushed."""
-        self._container.close()
+        """Close the file and leave it as a crash would: what was not flushed is lost."""
+        self._container.abandon()
 
     def discard(self) -> None:
         """Close and remove the file, of which nobody was told, after a failure; as far as that is possible."""
         with suppress(Exception):
-            self._container.close()
+            self.abandon()
         _remove(self._site, self.name)
 
 

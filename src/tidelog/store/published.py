@@ -1,13 +1,13 @@
 """The tail record: what the writer of a stream's tail has published for readers in other processes.
 
-A small file with two slots, written in turn and not synced by writers: readers look at it only while its writer is
-alive, and what it names was durable before it was written, so that the journal and the splits can be held against it at
-any time: what was published and is not there any more was lost. A writer that comes first withdraws what the one before
-has said: it no longer tells readers what to see, but still what must be there. A slot is::
+A small file with two slots, written in turn and not synced by writers: readers believe it only while its writer is at
+work, which the lock ``live`` says, taken when the first record is published. What a record names was durable before it
+was written, so that the journal and the splits can be held against it at any time: what was published and is not there
+any more was lost. A slot is::
 
     0   u32 length of the text, u32 CRC-32 of number and text
     8   u64 number of the publication, from 1
-    16  JSON; ``null`` if nothing was ever said
+    16  JSON
 
 Slot ``i`` starts at ``i * 65536``.
 """
@@ -19,7 +19,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.model.errors import CorruptionError, InputError, NotFoundError, StorageError
 from tidelog.storage.media import File, Medium
@@ -63,31 +63,23 @@ class Publisher:
     def __init__(self, medium: Medium, name: str) -> None:
         self._file = medium.open(name, writable=True) if medium.exists(name) else medium.create(name)
         newest = _newest(self._file, _heads(self._file))
-        self._number, self._before = (newest.number, newest.record) if newest else (0, None)
+        self._number = newest[0] if newest else 0
         self._known: tuple[str, Mapping[str, tuple[int, int]], tuple[int, int] | None] | None = None
         self._around = ("", "", "")
         """The text around the numbers of records and rows, for what is known: journal, splits, block."""
 
     def publish(self, record: TailRecord) -> None:
         """Let readers see a state that is durable. Mostly two numbers have changed since the time before."""
-        self._write(self._text(record, "}"))
-
-    def _text(self, record: TailRecord, end: str) -> bytes:
         journal, records, splits, next_seq, block = record
         if (journal, splits, block) != self._known:
             self._known = journal, dict(splits), block
             self._around = (
                 f'{{"journal": {json.dumps(journal)}, "records": ',
                 f', "splits": {splits_text(splits)}, "next_seq": ',
-                f', "block": {json.dumps(block)}',
+                f', "block": {json.dumps(block)}}}',
             )
         before, between, behind = self._around
-        return f"{before}{records}{between}{next_seq}{behind}{end}".encode()
-
-    def withdraw(self) -> None:
-        """Take back what the writer before has published: readers look for themselves at what is there."""
-        before = self._before
-        self._write(b"null" if before is None else self._text(before, ', "withdrawn": true}'))
+        self._write(f"{before}{records}{between}{next_seq}{behind}".encode())
 
     def _write(self, text: bytes) -> None:
         self._number += 1
@@ -103,7 +95,7 @@ class Publisher:
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, without a sync."""
         self._file.close()
 
 
@@ -115,22 +107,14 @@ class Publications:
         self._name = name
         self._opened: tuple[File, memoryview | None] | None = None
         """The file, and its slots if it is mapped: such a view shows what is written."""
-        self._last: tuple[list[bytes], _Said] | None = None
+        self._last: tuple[list[bytes], tuple[int, TailRecord]] | None = None
         """The heads seen last, and what they stand for: a number is never published twice."""
 
     def newest(self) -> tuple[int, TailRecord | None]:
         """The number of the newest publication, and what it says, if anything; 0 and None if there was none."""
-        said = self._newest()
-        return said.number, None if said.is_withdrawn else said.record
-
-    def durable(self) -> TailRecord | None:
-        """What was published last, withdrawn or not: all that it names was durable; None if nothing was."""
-        return self._newest().record
-
-    def _newest(self) -> _Said:
         opened = self._open()
         if opened is None:
-            return _NOTHING
+            return 0, None
         file, view = opened
         for _ in range(_ATTEMPTS):  # the slot being written may be torn; then the other one is the newest
             heads = _heads(file) if view is None else [bytes(view[: _HEAD.size]), bytes(view[_SLOT:])]
@@ -139,10 +123,10 @@ class Publications:
                 return last[1]
             newest = _newest(file, heads)
             if newest is not None:
-                if newest.number == max(_HEAD.unpack(head)[2] for head in heads if len(head) == _HEAD.size):
+                if newest[0] == max(_HEAD.unpack(head)[2] for head in heads if len(head) == _HEAD.size):
                     self._last = heads, newest  # and not when the head of a newer one is there before its text
                 return newest
-        return _NOTHING
+        return 0, None
 
     def _open(self) -> tuple[File, memoryview | None] | None:
         """The file, open, and its view; None if there is no file yet."""
@@ -177,19 +161,8 @@ def _heads(file: File) -> list[bytes]:
     return [file.read(slot * _SLOT, _HEAD.size) for slot in range(2)]
 
 
-class _Said(NamedTuple):
-    """A publication."""
-
-    number: int
-    record: TailRecord | None
-    is_withdrawn: bool = False
-
-
-_NOTHING: Final = _Said(0, None)
-
-
-def _newest(file: File, heads: list[bytes]) -> _Said | None:
-    found: _Said | None = None
+def _newest(file: File, heads: list[bytes]) -> tuple[int, TailRecord] | None:
+    found: tuple[int, TailRecord] | None = None
     for slot, head in enumerate(heads):
         if len(head) < _HEAD.size:
             continue
@@ -197,18 +170,16 @@ def _newest(file: File, heads: list[bytes]) -> _Said | None:
         if number == 0 or length > _SLOT - _HEAD.size or number % 2 != slot:
             continue
         text = file.read(slot * _SLOT + _HEAD.size, length)
-        if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found.number):
+        if zlib.crc32(_NUMBER.pack(number) + text) == crc and (found is None or number > found[0]):
             try:
-                found = _said(file.name, number, json.loads(text))
+                found = number, _record(file.name, json.loads(text))
             except (InputError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise CorruptionError(f"{file.name} makes no sense: {error}; restore it from a backup") from error
     return found
 
 
-def _said(name: str, number: int, values: Any) -> _Said:
+def _record(name: str, values: Any) -> TailRecord:
     """What a slot of the file ``name`` says; raises if that makes no sense, or names files that are elsewhere."""
-    if values is None:
-        return _Said(number, None)
     directory, _, plain = values["journal"].rpartition("/")
     check_plain_name(plain)
     if directory != name.rpartition("/")[0]:
@@ -226,4 +197,4 @@ def _said(name: str, number: int, values: Any) -> _Said:
         check_plain_name(split)
         if not isinstance(commit, int) or not isinstance(position, int):
             raise TypeError(f"found {commit!r} and {position!r} for the commit of {split}")
-    return _Said(number, record, bool(values.get("withdrawn", False)))
+    return record

@@ -29,7 +29,7 @@ from tidelog.store.tailjournal import read_entries
 from tidelog.store.tailstate import (
     TailState,
     is_closed,
-    lock_path,
+    live_path,
     not_in,
     published_path,
     read_state,
@@ -129,7 +129,7 @@ class Snapshots:
         """What changes when something was written that others can see."""
         medium, directory = self._site.medium, self._site.directory
         number, _ = self._publications.newest()
-        return medium.is_locked(lock_path(directory)), number, self._manifests.load().number
+        return medium.is_locked(live_path(directory)), number, self._manifests.load().number
 
     def _newest(self) -> Snapshot | None:
         """The newest snapshot; None if something came in between."""
@@ -140,12 +140,12 @@ class Snapshots:
             if self._open:
                 FILES.used(self, None)
             return last[1]
-        is_locked = self._site.medium.is_locked(lock_path(self._site.directory))
+        is_live = self._site.medium.is_locked(live_path(self._site.directory))
         together = self._together()
         if together is None:
             return None
         number, record, manifest = together
-        if is_locked and record is not None:
+        if is_live and record is not None:
             snapshot: Snapshot | None = self._published(record, manifest)
             # Rows of later flushes that have moved to the manifest already would be seen without the others.
             is_certain = manifest.tail_block == record.block and manifest.tail_seq <= record.next_seq
@@ -155,8 +155,8 @@ class Snapshots:
         if snapshot is None:
             return None
         if not is_certain:  # nobody may have changed anything meanwhile
-            now = self._site.medium.is_locked(lock_path(self._site.directory)), self._publications.newest()[0]
-            if now != (is_locked, number):
+            now = self._site.medium.is_locked(live_path(self._site.directory)), self._publications.newest()[0]
+            if now != (is_live, number):
                 return None
         self._last = (number, snapshot.manifest.number), snapshot
         if self._open:
@@ -215,7 +215,8 @@ class Snapshots:
             if is_closed(name, manifest):  # by the manifest's newer account; what was overwritten has left it
                 continue
             exact = at if record is not None or state.is_exact else None
-            reader = ContainerReader.open(site.medium, site.path(name), at=exact)
+            # Who takes over what was left behind says so when it is done, and until then has not written anything.
+            reader = ContainerReader.open(site.medium, site.path(name), at=exact, writer_at_work=False)
             reader.measure(site.meter)
             tree = TreeReader(reader, site.read_layout(reader))
             if tree.rows:

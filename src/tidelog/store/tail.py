@@ -6,17 +6,25 @@ What it does is done by its parts: :class:`TailRows` places rows, :class:`TailSp
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import ClosedError, ConflictError, CorruptionError, InputError, StorageError
+from tidelog.model.errors import (
+    ClosedError,
+    ConflictError,
+    CorruptionError,
+    InputError,
+    StorageError,
+    TidelogError,
+)
 from tidelog.model.rows import Row
 from tidelog.storage.media import Lock
 from tidelog.store.compactionplan import Policy
@@ -27,11 +35,14 @@ from tidelog.store.manifest import Change, Manifest, ManifestLog
 from tidelog.store.opensplit import Site, closed_tree
 from tidelog.store.rows import seqs
 from tidelog.store.shares import Share, Shares
-from tidelog.store.taillog import TailLog
+from tidelog.store.taillog import TailLog, Written
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailrows import TailRows
 from tidelog.store.tailsplits import TailSplits
 from tidelog.store.tailstate import TailState, lock_path, not_in, read_state, tail_path, tail_splits
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
@@ -50,8 +61,10 @@ class TailView:
 class Tail:
     """The one writer of a stream's tail. May be used from several threads.
 
-    Raises :class:`LockedError` if there is another one. After an error of the storage it takes no more rows: close it
-    and open it again.
+    Raises :class:`LockedError` if there is another one. A change is made whole, or it is the last one: whatever ends
+    one before its time, an error of the storage or an interrupt, is remembered as the :attr:`failure`, and from then on
+    everything is refused. Files are then left as a crash would leave them, so opening the tail again takes over what is
+    whole. (docs/design/007-repairs.md)
     """
 
     def __init__(self, site: Site, manifests: ManifestLog, lock: Lock | None = None) -> None:
@@ -62,8 +75,15 @@ class Tail:
         self._site = site
         self._manifests = manifests
         self._mutex = threading.RLock()
+        self._process = os.getpid()
         self._closed = False
-        self._failing = _Failing()
+        self._is_freed = False
+        self.failure: BaseException | None = None
+        """What has ended a change before its time."""
+        self.taken = 0
+        """How many rows were appended, those of appends that are not whole left out."""
+        self._stored = 0
+        """How many of these are durable."""
         self._view: TailView | None = None
         self._seen = self._settled = (-1, -1)
         """What had come when it was asked the last time whether all is quiet, and when everything was settled."""
@@ -71,13 +91,13 @@ class Tail:
         self._splits = TailSplits(site, manifests, on_new=self._name_splits, on_many=self._close_finished)
         self._rows = TailRows(site, self._splits, self._numbers)
         self._late = self._rows.late
+        self._log = TailLog(site, self._splits, self._rows, self._numbers)
         site.medium.make_directory(tail_path(site.directory))
         self._lock: Lock = site.medium.lock(lock_path(site.directory)) if lock is None else lock
         try:
             self._recover()
         except BaseException:
-            self._splits.abandon()
-            self._lock.release()
+            self.free()
             raise
 
     # -- opening and closing -------------------------------------------------------------------------------------
@@ -88,9 +108,7 @@ class Tail:
         if len(manifest.schemas) - 1 != self._site.version:
             raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._site, manifest)
-        _check_there(self._site, manifest)
-        # Where something is lost, nothing is written, not even that a writer has come.
-        self._log = TailLog(self._site, self._splits, self._rows, self._numbers)
+        _check_there(self._site, manifest)  # where something is lost, nothing is written
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
         self._splits.take_over(state.splits, manifest, exactly=state.is_exact)
         rows = self._new_rows(state, manifest)
@@ -102,7 +120,7 @@ class Tail:
         self._log.begin(state)  # first: a stream with a block of numbers has a journal
         self._numbers.go_on_from(max(numbers), manifest)
         self._log.begin_block()
-        self._log.remove_older()
+        self._log.go_live()
         self._close_finished()
 
     def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
@@ -120,27 +138,46 @@ class Tail:
     def close(self) -> None:
         """Flush and give up the tail; after a failure only give it up."""
         with self._mutex:
-            if self._closed:
-                return
-            self._closed = True
-            if not self._lock.held:  # in a forked child, to which nothing of this belongs
-                return
-            with ExitStack() as resources:
-                resources.callback(self._lock.release)
-                resources.callback(self._close_files)
-                if self._failing.error is None:
-                    self._rows.take_waiting()  # which counts those that are late
-                    if is_much(self._rows.bytes, self._site.options):
-                        self._settle()
-                    else:
-                        self._flush()
-                    self._log.save_counters()
-                    self._refuse_removed()
+            try:
+                if not self._closed and self.failure is None and self._process == os.getpid():
+                    self._wholly(self._store_all)
+            finally:
+                self.free()
 
-    def _close_files(self) -> None:
-        with ExitStack() as resources:
-            resources.callback(self._splits.abandon)
-            resources.callback(self._log.close)  # first, as in a flush
+    def _store_all(self) -> None:
+        self._rows.take_waiting()  # which counts those that are late
+        if is_much(self._rows.bytes, self._site.options):
+            self._settle()
+        else:
+            self._flush()
+        self._log.save_counters()
+        self._refuse_removed()
+
+    def free(self) -> None:
+        """Give up the tail and leave its files as a crash would; what was not flushed is lost.
+
+        Does nothing the second time, and goes on where it was interrupted.
+        """
+        with self._mutex:
+            self._closed = True
+            if self._is_freed or self._process != os.getpid():  # to a forked child nothing of this belongs
+                return
+            try:
+                self._free_files()
+            finally:
+                self._lock.release()
+            self._is_freed = True
+
+    def _free_files(self) -> None:
+        try:
+            self._log.abandon()
+        finally:
+            self._splits.abandon()
+
+    @property
+    def unstored(self) -> int:
+        """How many rows were appended that are not known to be durable."""
+        return self.taken - self._stored
 
     def evolve(self, change: Callable[[Manifest], Change]) -> Lock:
         """Commit a change of the schema and give up the tail, but for its lock, with which another one can go on.
@@ -152,17 +189,18 @@ class Tail:
             self.check_open()
             manifest = self._manifests.load()
             manifest.changed(change(manifest), manifest.number, manifest.at)
-            with self._failing:
-                self._flush()
-                self._hand_over()
-                self._manifests.commit(change)
-            self._closed = True
-            self._close_files()
+            self._wholly(self._evolve, change)
+            self._free_files()
             return self._lock
+
+    def _evolve(self, change: Callable[[Manifest], Change]) -> None:
+        self._flush()
+        self._hand_over()
+        self._manifests.commit(change)
+        self._closed = True
 
     def _hand_over(self) -> None:
         """Close all splits, with the rows that are in memory; what was flushed is in the journal until that is done."""
-        self._view = None
         self._rows.seal_all()
         self._splits.finish_all()
         self._close_finished()
@@ -170,6 +208,19 @@ class Tail:
             self._late.end()
         self._spill_late()
         self._log.begin_anew(with_rows=False)
+
+    def _wholly(self, work: Callable[[*_Ts], _T], *arguments: *_Ts) -> _T:
+        """Make a change, or look at rows, which may mean placing them; ended before its time, it is the last one.
+
+        Rows may be half in place then. The failure is noted without a call, so that no interrupt comes in between.
+        """
+        self.check_open()
+        try:
+            return work(*arguments)
+        except BaseException as error:
+            if self.failure is None:
+                self.failure = error
+            raise
 
     # -- appending ------------------------------------------------------------------------------------------------
 
@@ -183,7 +234,6 @@ class Tail:
         """
         with self._mutex:
             self.check_open()
-            self._view = None
             if producer is not None and number is not None:
                 if number < 0:
                     raise InputError(f"found the number {number} for an append of {producer!r}; numbers start at 0")
@@ -191,22 +241,37 @@ class Tail:
                 if last is not None and number <= last:
                     return
                 batches = list(batches)  # all of it fits before any of it counts
-                self._make_room(sum(batch.num_rows for batch in batches))  # before any of it is in the journal
-                with self._failing:
-                    self._log.announce(producer)
-                self._log.unacknowledged[producer] = number
-            is_whole = isinstance(batches, list)
-            if is_whole:
-                self._make_room(sum(batch.num_rows for batch in batches))
-            for batch in batches:
-                if not is_whole:
-                    self._make_room(batch.num_rows)
-                with self._failing:
-                    self._rows.accept(batch)
-                    # All of a list is in memory anyway, so its rows are flushed, and seen by others, together.
-                    if not is_whole and self._late.exceeds(_LATE_BEFORE_FLUSH):
-                        self._flush()
-            self._settle_late()
+                self._wholly(self._append_numbered, batches, producer, number)
+            elif isinstance(batches, list):
+                self._wholly(self._append_all, batches)
+            else:
+                for batch in batches:  # which may fail, and has touched nothing then
+                    self._wholly(self._append_one_of_many, batch)
+                self._wholly(self._settle_late)
+
+    def _append_numbered(self, batches: list[pa.RecordBatch], producer: str, number: int) -> None:
+        self._make_room(_rows_of(batches))  # before any of it is in the journal
+        self._log.announce(producer)
+        self._log.unacknowledged[producer] = number
+        self._append_all(batches)
+
+    def _append_all(self, batches: list[pa.RecordBatch]) -> None:
+        """All of a list is in memory anyway, so its rows are flushed, and seen by others, together."""
+        self._view = None
+        rows = _rows_of(batches)
+        self._make_room(rows)
+        for batch in batches:
+            self._rows.accept(batch)
+        self.taken += rows
+        self._settle_late()
+
+    def _append_one_of_many(self, batch: pa.RecordBatch) -> None:
+        self._view = None
+        self._make_room(batch.num_rows)
+        self._rows.accept(batch)
+        self.taken += batch.num_rows
+        if self._late.exceeds(_LATE_BEFORE_FLUSH):
+            self._flush()
 
     def append_share(self, batches: list[pa.RecordBatch], sent_by: str, number: int, share: Share) -> None:
         """Append rows that are a part of an append to another stream, and flush: they are durable with the share.
@@ -214,15 +279,15 @@ class Tail:
         Whether there is one of that append already is for the caller to know (:attr:`shares`).
         """
         with self._mutex:
-            self.check_open()
-            self._view = None
-            self._make_room(sum(batch.num_rows for batch in batches))
-            with self._failing:
-                self._log.announce_share(sent_by)
-                self._log.add_share(sent_by, number, share)
-                for batch in batches:
-                    self._rows.accept(batch)
-                self._flush()
+            self._wholly(self._append_share, batches, sent_by, number, share)
+
+    def _append_share(self, batches: list[pa.RecordBatch], sent_by: str, number: int, share: Share) -> None:
+        self._make_room(_rows_of(batches))
+        self._log.announce_share(sent_by)
+        self._log.add_share(sent_by, number, share)
+        for batch in batches:
+            self._rows.accept(batch)
+        self._flush()
 
     @property
     def shares(self) -> Shares:
@@ -232,20 +297,22 @@ class Tail:
     def settle_shares(self, numbers: Mapping[str, int]) -> None:
         """Forget shares of each sender's appends up to a number, which the other stream has durably."""
         with self._mutex:
-            self._log.shares.settle(numbers)
+            self._wholly(self._log.shares.settle, numbers)
 
     def append_row(self, row: Row) -> None:
         """Append one event, given by its canonical values (:class:`tidelog.model.rows.RowReader`)."""
         with self._mutex:
-            self.check_open()
-            self._append_row(row)
-            self._settle_late()
+            self._wholly(self._append_row, row)
 
     def _append_row(self, row: Row) -> None:
+        self._wait(row)
+        self._settle_late()
+
+    def _wait(self, row: Row) -> None:
         self._view = None
         self._make_room(1)
-        with self._failing:
-            self._rows.wait(row, 1)
+        self._rows.wait(row, 1)
+        self.taken += 1
 
     def _make_room(self, rows: int) -> None:
         """See to it that the tail's block has numbers for so many rows.
@@ -253,11 +320,10 @@ class Tail:
         Before another block begins everything is flushed: readers rely on blocks being published one after the other.
         """
         if not self._numbers.has_room(rows):
-            with self._failing:
-                self._flush()
-                self._rows.take_waiting()  # rows that wait together have consecutive numbers
-                self._numbers.begin_block(rows)
-                self._log.begin_block()
+            self._flush()
+            self._rows.take_waiting()  # rows that wait together have consecutive numbers
+            self._numbers.begin_block(rows)
+            self._log.begin_block()
 
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, flushed or not; None if it has made none."""
@@ -288,19 +354,18 @@ class Tail:
     def new_split(self) -> None:
         """Flush, and close the open split: rows from now on, and those of the open leaf, go to another one."""
         with self._mutex:
-            self.check_open()
-            with self._failing:
-                self._flush()
-                self._view = None
-                self._splits.finish()
-                self._close_finished()
+            self._wholly(self._new_split)
+
+    def _new_split(self) -> None:
+        self._flush()
+        self._splits.finish()
+        self._close_finished()
 
     def _settle_late(self) -> None:
         """Flush if that would do something about late rows."""
         late = self._late
         if not late.is_empty and (late.exceeds(1) or late.is_merging):
-            with self._failing:
-                self._flush()
+            self._flush()
 
     def _spill_late(self) -> None:
         """Make a split of the late rows."""
@@ -317,11 +382,14 @@ class Tail:
         With a ``row``, :meth:`append_row` first: who waits for single events wants no step too many.
         """
         with self._mutex:
-            self.check_open()
-            if row is not None:
-                self._append_row(row)
-            with self._failing:
-                self._flush()
+            if row is None:
+                self._wholly(self._flush)
+            else:
+                self._wholly(self._wait_and_flush, row)
+
+    def _wait_and_flush(self, row: Row) -> None:
+        self._wait(row)
+        self._flush()
 
     def commit(self) -> None:
         """Like :meth:`flush`, for many threads with little each: those that come at the same time share one sync.
@@ -329,22 +397,32 @@ class Tail:
         While one of them waits for the disk, the others append and write to the journal.
         """
         with self._mutex:
-            if self._closed and self._failing.error is None:
+            if self._closed and self.failure is None:
                 return  # which has made everything durable
-            self.check_open()
-            with self._failing:
-                if not self._is_for_journal_alone():
-                    self._flush()
-                    return
-                written = self._log.write()
-        with self._failing:
+            written, taken = self._wholly(self._write), self.taken
+        if written is None:
+            return
+        try:
             written.file.sync(written.records)
+        except Exception as error:  # an interrupt leaves records that are not durable yet: the next sync does it
+            if self.failure is None:
+                self.failure = error
+            raise
         with self._mutex:
-            if self._failing.error is None:
-                self._log.publish_written(written)
-            if not self._closed:
-                with self._failing:
-                    self._refuse_removed()
+            if self.failure is None and not self._closed:
+                self._wholly(self._publish, written)
+                self._stored = max(self._stored, taken)
+
+    def _publish(self, written: Written) -> None:
+        self._log.publish_written(written)
+        self._refuse_removed()
+
+    def _write(self) -> Written | None:
+        """Write rows to the journal, if a flush would do no more than that; otherwise flush."""
+        if self._is_for_journal_alone():
+            return self._log.write()
+        self._flush()
+        return None
 
     def _is_for_journal_alone(self) -> bool:
         """Whether a flush would do nothing but write to the journal."""
@@ -367,7 +445,9 @@ class Tail:
                 rows.seal_old(all_leaves=True)
         if not late.is_empty:
             rows.counters.merged += merge_late(late, self._splits, self._site.options)
-        if not self._log.flush():
+        is_more = self._log.flush()
+        self._stored = self.taken
+        if not is_more:
             return
         self._refuse_removed()
         self._close_finished()
@@ -397,12 +477,13 @@ class Tail:
         split is closed if that says that it is to be written anew, or to be merged with others.
         """
         with self._mutex:
-            self.check_open()
-            with self._failing:
-                self._settle()
-                if policy is not None and self._splits.is_worn(policy):
-                    self._splits.finish()
-                    self._close_finished()
+            self._wholly(self._settle_by, policy)
+
+    def _settle_by(self, policy: Policy | None) -> None:
+        self._settle()
+        if policy is not None and self._splits.is_worn(policy):
+            self._splits.finish()
+            self._close_finished()
 
     def settle_if_due(self, policy: Policy, *, now: bool = False) -> bool:
         """:meth:`settle` if enough waits for it, and if nothing has come since this was asked before, unless ``now``.
@@ -410,7 +491,7 @@ class Tail:
         If rows come, but none too late for a place in memory, those that do wait for that go on. Says whether it was.
         """
         with self._mutex:
-            if self._closed or self._failing.error is not None or not self._lock.held:
+            if self._closed or self.failure is not None or not self._lock.held:
                 return False
             counters, options = self._rows.counters, self._site.options
             before, self._seen = self._seen, (counters.rows - counters.placed, self._numbers.next)
@@ -421,8 +502,7 @@ class Tail:
                     self._settled = self._seen
                     return True
             elif self._seen[0] == before[0] and is_much(self._late.bytes, options):
-                with self._failing:
-                    self._settle(seals=False)
+                self._wholly(partial(self._settle, seals=False))
                 return True
             return False
 
@@ -434,6 +514,7 @@ class Tail:
         if not self._late.is_empty:
             self._rows.counters.merged += merge_late(self._late, self._splits, self._site.options, now=True)
         self._log.flush()
+        self._stored = self.taken
         self._close_finished()
         self._spill_late()
         if self._log.is_changed:
@@ -445,17 +526,19 @@ class Tail:
         """The tail as it is now, with what is not durable yet; the same object until something changes."""
         with self._mutex:
             self.check_open()
-            if self._view is None:
-                rows = tuple(self._rows.sorted())  # first: it may seal some
-                self._view = TailView(tuple(self._splits.readers()), rows, self._numbers.next)
-            return self._view
+            return self._wholly(self._look) if self._view is None else self._view
+
+    def _look(self) -> TailView:
+        rows = tuple(self._rows.sorted())  # first: it may seal some
+        self._view = TailView(tuple(self._splits.readers()), rows, self._numbers.next)
+        return self._view
 
     @property
     def newest(self) -> int | None:
         """The latest time of all rows in the tail, of those that it has sealed, and of those that were told it
         (:meth:`keep_newest`); None if there are none."""
         with self._mutex:
-            known = [time for time in (self._rows.newest, self._log.newest) if time is not None]
+            known = [time for time in (self._wholly(self._rows.newest), self._log.newest) if time is not None]
             return max(known, default=None)
 
     def keep_newest(self, time: int | None) -> None:
@@ -480,11 +563,9 @@ class Tail:
             raise ClosedError("the stream was closed; open it again")
         if not self._lock.held:
             raise ClosedError("the stream was opened before this process was forked; open the store again in it")
-        error = self._failing.error
+        error = self.failure
         if error is not None:
-            raise StorageError(
-                f"the stream had a failure before ({error}); what was flushed is safe: close it, and open it again"
-            ) from error
+            raise refusal(error) from error
 
 
 def _check_there(site: Site, manifest: Manifest) -> None:
@@ -498,13 +579,19 @@ def _check_there(site: Site, manifest: Manifest) -> None:
             )
 
 
-class _Failing:
-    """Remembers the error that ends a block of statements: rows may be half in place then, so the tail is done for."""
+def refusal(failure: BaseException) -> StorageError:
+    """What is said to whoever comes after a failure."""
+    error = StorageError(
+        f"the stream had a failure before ({told(failure)}); what was flushed is safe: close it, and open it again"
+    )
+    error.errno = getattr(failure, "errno", None)
+    return error
 
-    error: BaseException | None = None
 
-    def __enter__(self) -> None: ...
+def told(failure: BaseException) -> str:
+    """A failure in a few words; interrupts have only their name."""
+    return str(failure) if isinstance(failure, TidelogError) else f"{type(failure).__name__} {failure}".rstrip()
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            self.error = error
+
+def _rows_of(batches: list[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)

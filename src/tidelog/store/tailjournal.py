@@ -203,7 +203,7 @@ class TailJournal:
             self.base_bytes = journal.bytes
             """How long it was with its base alone."""
         except BaseException:
-            journal.close()
+            journal.abandon()
             raise
         return journal
 
@@ -239,7 +239,7 @@ class TailJournal:
         old = self._journal
         self.number += 1
         self._journal = self._started(base, rows)
-        old.close()
+        old.abandon()  # the new one has it all
 
     def remove_older(self) -> None:
         """Remove journals that a newer one has replaced; readers that were about to read one look again."""
@@ -250,8 +250,8 @@ class TailJournal:
         )
 
     def close(self) -> None:
-        """Make everything durable and close the file."""
-        self._journal.close()
+        """Close the file, without a sync."""
+        self._journal.abandon()
 
 
 def remove_journals(medium: Medium, directory: str, numbers: Iterable[int]) -> None:

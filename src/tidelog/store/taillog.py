@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tidelog.storage.journal import Journal
+from tidelog.storage.media import Lock
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.shares import Share, Shares
@@ -14,7 +14,7 @@ from tidelog.store.tailjournal import Head, TailJournal
 from tidelog.store.tailnumbers import TailNumbers
 from tidelog.store.tailrows import TailRows
 from tidelog.store.tailsplits import TailSplits
-from tidelog.store.tailstate import TailState, published_path, tail_path
+from tidelog.store.tailstate import TailState, live_path, published_path, tail_path
 
 _NO_APPEND: Final = -1
 """The number of a producer whose first append is not flushed yet."""
@@ -34,9 +34,10 @@ class TailLog:
     """Makes rows of a tail durable, and then lets others see them. Calls must take turns."""
 
     _journal: TailJournal
+    _publisher: Publisher
 
     def __init__(self, site: Site, splits: TailSplits, rows: TailRows, numbers: TailNumbers) -> None:
-        """Withdraws what the writer before has published; :meth:`begin` is to follow."""
+        """Opens nothing; :meth:`begin` is to follow."""
         self._site = site
         self._splits = splits
         self._rows = rows
@@ -59,36 +60,43 @@ class TailLog:
         """How many rows the base of the journal has."""
         self._published = 0
         """How many records of the journal others may see."""
-        self._publisher = Publisher(site.medium, published_path(site.directory))
-        # What was published before says less than what is durable, if the machine has failed since.
-        self._publisher.withdraw()
+        self._live: Lock | None = None
+        """Held while what is published is to be believed."""
+        self._open: list[Publisher | TailJournal] = []
+        """The files to be closed."""
 
     def begin(self, state: TailState) -> None:
         """Start the next journal, with everything that is in memory, in place of those before, which have the state.
 
-        :meth:`begin_block` and :meth:`remove_older` are to follow.
+        Those who read see the same rows at every step: what is left behind by the writer before, then that in the new
+        journal, which has the same, and, once the lock says that somebody is at it, what is published here. What was
+        published before says less, or more if the machine has failed since, and is believed by nobody meanwhile.
+
+        :meth:`begin_block` and :meth:`go_live` are to follow.
         """
         self.producers = dict(state.producers)
         self.shares = state.shares
         self.newest = state.newest
         self._base_rows = self._rows.rows
-        self._journal = TailJournal(
-            self._site.medium,
-            tail_path(self._site.directory),
-            self._head(base=True),
-            self._rows.all(),
-            state.number + 1,
-        )
+        medium, directory = self._site.medium, self._site.directory
+        base = self._head(base=True)
+        self._journal = TailJournal(medium, tail_path(directory), base, self._rows.all(), state.number + 1)
+        self._open.append(self._journal)
+        self._publisher = Publisher(medium, published_path(directory))
+        self._open.append(self._publisher)
 
-    def remove_older(self) -> None:
-        """Remove the journals before this one, which has what counts of them and was published."""
+    def go_live(self) -> None:
+        """Have others believe what is published, and remove the journals before this one."""
+        self._live = self._site.medium.lock(live_path(self._site.directory))
         self._journal.remove_older()
 
-    def close(self) -> None:
-        """Close the files."""
-        with ExitStack() as resources:
-            resources.callback(self._publisher.close)
-            resources.callback(self._journal.close)
+    def abandon(self) -> None:
+        """Close the files and leave them as a crash would. Goes on where it was interrupted."""
+        if self._live is not None:
+            self._live.release()  # first: from now on others look for themselves
+        while self._open:
+            self._open[-1].close()
+            self._open.pop()
 
     # -- producers ------------------------------------------------------------------------------------------------
 

@@ -238,7 +238,6 @@ class TailRows:
 
     # -- being read -----------------------------------------------------------------------------------------------
 
-    @property
     def newest(self) -> int | None:
         """The latest time of all rows, and of those that are sealed; None if there are none."""
         self.take_waiting()

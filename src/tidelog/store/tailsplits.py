@@ -211,7 +211,7 @@ class TailSplits:
         try:
             split.extend(rows)
             info = split.close("late")
-        except Exception:
+        except BaseException:
             split.discard()
             raise
         try:
@@ -224,7 +224,7 @@ class TailSplits:
         self._manifests.commit(lambda manifest: None if info.name in manifest.splits else Change(add=(info,)))
 
     def abandon(self) -> None:
-        """Close all files; what was not flushed is flushed."""
+        """Close all files and leave them as a crash would; what was not flushed is lost."""
         with ExitStack() as resources:
             for split in self._splits:
                 resources.callback(split.abandon)

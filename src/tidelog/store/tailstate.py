@@ -49,6 +49,11 @@ def lock_path(directory: str) -> str:
     return tail_path(directory, "lock")
 
 
+def live_path(directory: str) -> str:
+    """The name of the lock that says that what is published is to be believed: its writer is at work."""
+    return tail_path(directory, "live")
+
+
 def published_path(directory: str) -> str:
     """The name of the file with the tail record."""
     return tail_path(directory, "published")
@@ -110,7 +115,7 @@ def read_state(site: Site, manifest: Manifest) -> TailState:
 
     Raises :class:`CorruptionError` if something that was durable is not there any more.
     """
-    durable = Publications(site.medium, published_path(site.directory)).durable()
+    _, durable = Publications(site.medium, published_path(site.directory)).newest()
     found = newest_entries(site.medium, tail_path(site.directory), site.read_rows)
     if durable is not None:
         _hold_journal_to(durable, tail_path(site.directory), found)
@@ -168,7 +173,7 @@ def _newest_commit(site: Site, name: str) -> int:
     """
     path = site.path(name)
     try:
-        with ContainerReader.open(site.medium, path) as reader:
+        with ContainerReader.open(site.medium, path, writer_at_work=False) as reader:
             return reader.commit.number
     except NotFoundError as error:
         raise CorruptionError(
