@@ -6,16 +6,24 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow as pa
 import pytest
 
+import tidelog
 from support.spark import path_without_java
 from tidelog.model.errors import InputError
+from tidelog.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_Result = TypeVar("_Result")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,17 +62,103 @@ def test_the_environment_is_left_as_it_was(session: SparkSession) -> None:
     assert os.environ.get("PYSPARK_PYTHON") != sys.executable
 
 
-def test_a_running_session_is_given_the_settings(session: SparkSession) -> None:
+@pytest.fixture
+def in_tokyo(session: SparkSession) -> Iterator[SparkSession]:
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield session
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_a_running_session_is_returned_as_it_is(in_tokyo: SparkSession) -> None:
     from tidelog.spark import session as get
 
-    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    try:
+    with pytest.warns(UserWarning, match="is running, and is returned as it is") as caught:
         again = get(config={"spark.sql.shuffle.partitions": 3, "spark.driver.memory": "9g"})
-        assert again is session
-        assert session.conf.get("spark.sql.session.timeZone") == "UTC"
-        assert session.conf.get("spark.sql.shuffle.partitions") == "3"
-    finally:
-        session.conf.set("spark.sql.shuffle.partitions", "2")
+    assert again is in_tokyo
+    assert in_tokyo.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert in_tokyo.conf.get("spark.sql.shuffle.partitions") == "2"
+    (warning,) = caught
+    told = str(warning.message)
+    assert (
+        "spark.sql.session.timeZone is 'Asia/Tokyo', not 'UTC', and tidelog takes times without a zone for UTC" in told
+    )
+    assert "spark.sql.shuffle.partitions is '2', not '3' (to be set: spark.conf.set(" in told
+    assert "spark.driver.memory is '1g', not '9g' (to be set: only when a session is started)" in told
+    assert warning.filename == __file__
+
+
+def test_a_running_session_is_changed_on_demand(in_tokyo: SparkSession) -> None:
+    from tidelog.spark import session as get
+
+    assert get(config={"spark.sql.shuffle.partitions": 3}, change=True) is in_tokyo
+    assert in_tokyo.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert in_tokyo.conf.get("spark.sql.shuffle.partitions") == "3"
+    with pytest.warns(UserWarning, match=r"spark.driver.memory is '1g', not '9g'"):
+        get(config={"spark.driver.memory": "9g"}, change=True)
+
+
+def test_a_session_that_is_as_it_was_asked_for_is_no_cause_for_warnings(session: SparkSession) -> None:
+    from tidelog.spark import session as get
+
+    assert get(master="local[2]", config={"spark.sql.shuffle.partitions": 2}) is session
+
+
+def in_thread(work: Callable[[], _Result]) -> _Result:
+    """What becomes of some work in a thread that knows nothing of Spark."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_threads_write_and_read(session: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import SparkSession as AnySession
+
+    from tidelog import spark as ts
+
+    place, frame = str(tmp_path / "store"), session.range(10).selectExpr("id AS t")
+    assert in_thread(AnySession.getActiveSession) is None, "as in any thread that a program starts"
+    in_thread(lambda: ts.write(frame, place, "a", time="t"))
+    assert in_thread(lambda: ts.read(session, place, "a").count()) == 10
+    assert in_thread(ts.session) is session
+
+    def copy() -> bool | None:
+        own = ts.session()  # makes it that of the thread
+        rows = own.readStream.format("tidelog").option("stream", "a").load(place)
+        writer = rows.writeStream.format("tidelog").trigger(availableNow=True).options(stream="b", time="t")
+        return writer.option("checkpointLocation", str(tmp_path / "state")).start(place).awaitTermination(120)
+
+    assert in_thread(copy)
+    with tidelog.open(place) as store:
+        assert [len(store.stream(name)) for name in ("a", "b")] == [10, 10]
+
+
+def test_workers_without_tidelog_are_told_of(tmp_path: Path) -> None:
+    """A session that was made by hand, in a virtual environment that is not activated."""
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False)
+    script = (
+        "import sys; from pyspark.sql import SparkSession; from tidelog import spark as ts\n"
+        "from support.spark import SHORT_LIVED\n"
+        "from tidelog.spark.session import LOCAL_SETTINGS; from tidelog.spark.tasks import in_tasks\n"
+        "builder = SparkSession.builder.master('local[1]').config('spark.log.level', 'OFF')\n"
+        "for key, value in LOCAL_SETTINGS.items(): builder = builder.config(key, value)\n"
+        "spark = builder.config('spark.driver.extraJavaOptions', SHORT_LIVED).getOrCreate()\n"
+        "frame = spark.range(3).selectExpr('id AS t')\n"
+        "for call in (lambda: ts.write(frame, sys.argv[1], 'a', time='t'), lambda: ts.read(spark, sys.argv[1], 'a'),\n"
+        "             lambda: in_tasks(spark, str, [1])):\n"
+        "    try: call()\n"
+        "    except ts.MissingDependencyError as error: print('told', error)\n"
+        "    except Exception as error: print('other', type(error), error)\n"
+    )
+    with tidelog.open(tmp_path / "store") as store:
+        store.create_stream("a", pa.schema([("t", pa.int64())]), "t").append({"t": 1})
+    path = os.pathsep.join([str(bare / "bin"), os.environ["PATH"]])
+    run = run_python(script, tmp_path / "store", PATH=path, JAVA_HOME=str(find_java().home))
+    told = [line for line in run.stdout.splitlines() if line.startswith(("told", "other"))]
+    assert len(told) == 3, run.stderr
+    for line in told:
+        assert line.startswith("told Spark's workers run a Python that does not know tidelog"), line
+        assert f"set PYSPARK_PYTHON={sys.executable} before the session is started" in line
 
 
 def test_a_setting_that_is_no_text_is_refused() -> None:

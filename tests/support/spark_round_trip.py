@@ -8,18 +8,81 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import tidelog
 from support.spark import SETTINGS
 from tidelog import spark as ts
+from tidelog.spark import pipeline as pl
 
 KINDS: dict[str, dict[str, Any]] = {
     "cluster": {"master": "local-cluster[2,1,1024]"},
     "connect": {"remote": "local[2]"},
 }
+
+
+def refuse_relative_paths(session: SparkSession, folder: str) -> None:
+    """They would lead into a directory that is removed with the session."""
+    os.chdir(folder)
+    frame = session.range(3).selectExpr("id AS t")
+    calls: list[Callable[[], object]] = [
+        lambda: ts.read(session, "store", "there"),
+        lambda: ts.write(frame, "store", "there"),
+        lambda: ts.aggregate(session, "store", "there", [(0, 1)], "count(*)"),
+        lambda: ts.compact(session, "store", "there"),
+        lambda: ts.rebuild(session, "store", "there"),
+    ]
+    for call in calls:
+        with pytest.raises(tidelog.InputError, match=f"relative.*expected an absolute path, such as {folder}/store"):
+            call()
+    options = {"stream": "there", "checkpointLocation": f"{folder}/none"}
+    rows = session.readStream.format("tidelog").options(stream="there").load(f"{folder}/store")
+    plain: list[Callable[[], object]] = [
+        lambda: session.read.format("tidelog").options(stream="there").load("store").count(),
+        lambda: session.readStream.format("tidelog").options(stream="there").load("store").schema,
+        lambda: frame.write.format("tidelog").options(stream="there").mode("append").save("store"),
+        lambda: rows.writeStream.format("tidelog").options(**options).start("store").awaitTermination(60),
+    ]
+    for call in plain:
+        with pytest.raises(PySparkException, match="the path 'store' is relative"):
+            call()
+    moved = replace(pipeline_of("store", "."), base=folder)
+    with pytest.raises(pl.PipelineError) as caught:
+        pl.run(moved, session=session)
+    assert [each.path[-1] for each in caught.value.problems] == ["checkpoint", "path", "path"]
+    with pytest.raises(pl.PipelineError, match="a Spark Connect server does not know to what"):
+        pl.check(replace(moved, master="sc://localhost"))
+
+
+def pipeline_of(path: str, folder: str) -> pl.Pipeline:
+    """Copies the stream, duplicates dropped."""
+    return pl.Pipeline(
+        name="copy",
+        checkpoint=f"{folder}/state",
+        sources=[
+            pl.Source(name="there", format="tidelog", path=path, stream="there", options={"maxRowsPerBatch": 600})
+        ],
+        steps=[pl.Sql(name="evens", sql="SELECT t, a FROM there WHERE t % 2 = 0")],
+        sinks=[pl.Sink(name="evens", input="evens", path=path, stream="evens", time="t")],
+        config={"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.shuffle.partitions": 3},
+    )
+
+
+def run_pipeline(session: SparkSession, path: str, folder: str) -> None:
+    """Counted as without Connect; and the session is as it was afterwards."""
+    before = {key: session.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")}
+    done = pl.run(pipeline_of(path, folder), session=session, once=True)
+    (sink,) = done.sinks
+    assert (sink.state, sink.batches, sink.rows_read, sink.late) == ("done", 2, 1_000, 0), sink
+    assert sink.busy_seconds > 0
+    assert before == {key: session.conf.get(key) for key in before}
+    assert "there" not in [table.name for table in session.catalog.listTables()]
 
 
 def main() -> None:
@@ -51,6 +114,9 @@ def main() -> None:
         assert query.awaitTermination(120)
         with pytest.raises(tidelog.NotFoundError, match=r"did you mean 'there'\?"):
             ts.read(session, path, "their")
+        if kind == "connect":
+            refuse_relative_paths(session, folder)
+            run_pipeline(session, path, folder)
     finally:
         session.stop()
     with tidelog.open(path) as store:

@@ -23,7 +23,7 @@ from tidelog.model.interval import Interval
 from tidelog.spark.aggregateplan import AggregatePlan, Asked, Plans, as_spark, plan_aggregate, result_type
 from tidelog.spark.manysource import STREAM_COLUMN
 from tidelog.spark.options import shared_path
-from tidelog.spark.source import is_remote
+from tidelog.spark.session import is_remote
 from tidelog.spark.tasks import beside_the_store, import_all
 from tidelog.spark.types import NS_RULES, NsRule
 from tidelog.spark.workers import settle

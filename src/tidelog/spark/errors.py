@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from tidelog.model.errors import TidelogError
 
@@ -25,22 +27,39 @@ class UnrepresentableError(TidelogError, ValueError):
 _RAISED = re.compile(r"^(tidelog(?:\.\w+)+)\.(\w+): (.*)\Z", re.MULTILINE | re.DOTALL)
 
 
+_UNKNOWN: Final = re.compile(
+    r"\[DATA_SOURCE_NOT_FOUND\][^\n]* tidelog\b|No module named '?(tidelog|pyarrow|pyspark|numba|numpy)\b"
+)
+"""What Spark says where its workers run a Python without tidelog, or without what it needs."""
+
+
 @contextmanager
 def own_errors() -> Iterator[None]:
     """Errors of tidelog that Spark has wrapped come out as what they were, with Spark's error as the cause.
 
-    They were raised in other processes, of which Spark passes on only the text of the traceback.
+    They were raised in other processes, of which Spark passes on only the text of the traceback. Workers that do not
+    know tidelog are a :class:`MissingDependencyError`: Spark says no more than that there is no such data source.
     """
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
-        parameters = error.getMessageParameters() or {}
-        own = _own_error(parameters.get("msg", ""), parameters.get("traceback", ""))
-        if own is None:
+    except Exception as error:
+        if isinstance(error, PySparkException):
+            parameters = error.getMessageParameters() or {}
+            own = _own_error(parameters.get("msg", ""), parameters.get("traceback", ""))
+            if own is not None:
+                raise own from error
+        elif not type(error).__module__.startswith("py4j."):
             raise
-        raise own from error
+        if _UNKNOWN.search(str(error)) is None:
+            raise
+        raise MissingDependencyError(
+            "Spark's workers run a Python that does not know tidelog, or lacks what it needs. Here they run "
+            f"{os.environ.get('PYSPARK_PYTHON', 'python3')!r} by the environment; set PYSPARK_PYTHON={sys.executable} "
+            "before the session is started, use tidelog.spark.session(), which does, or activate the virtual "
+            "environment. On a cluster, install tidelog[spark] for the Python of every worker"
+        ) from error
 
 
 def _own_error(*texts: str) -> TidelogError | None:

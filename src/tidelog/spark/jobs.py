@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError
 from tidelog.spark.options import shared_path
-from tidelog.spark.source import is_remote
+from tidelog.spark.session import is_remote
 from tidelog.spark.tasks import beside_the_store
 from tidelog.store.rewriting import Rewritten
 

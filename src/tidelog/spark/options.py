@@ -131,10 +131,34 @@ def as_time(text: str | None) -> str | int | None:
 def shared_path(path: str | os.PathLike[str], *, is_remote: bool) -> str:
     """The path of a store as all processes of Spark will understand it, none of which need be in our directory.
 
-    What is relative on the machine of a remote server is its own business.
+    Raises :class:`InputError` for a relative one with a remote server: see :func:`absolute`.
     """
     text = os.fspath(path)
-    return text if is_remote or "://" in text else os.path.abspath(text)
+    if "://" in text or text.startswith("file:"):
+        return text
+    here = os.path.abspath(os.path.expanduser(text))
+    if is_remote and not os.path.isabs(text):
+        raise InputError(f"{_relative(text)}, such as {here} if the server is on this machine")
+    return here
+
+
+def absolute(text: str) -> str:
+    """A path, found by a process of Spark, as all others will understand it.
+
+    In sessions of Spark Connect such a process is in a directory of the session's own, which is removed with it: a
+    store would be made there, and be gone. So relative paths raise :class:`InputError` in these.
+    """
+    own = os.environ.get("SPARK_JOB_ARTIFACT_UUID", "default")
+    if not os.path.isabs(text) and own != "default" and own in os.getcwd().split(os.sep):
+        raise InputError(f"{_relative(text)} on the server's machine")
+    return os.path.abspath(os.path.expanduser(text))
+
+
+def _relative(text: str) -> str:
+    return (
+        f"the path {text!r} is relative, and processes of a Spark Connect server are in a directory that is removed "
+        "with the session; expected an absolute path"
+    )
 
 
 def option_texts(values: Mapping[str, Any]) -> dict[str, str]:
@@ -203,7 +227,7 @@ def _path(name: str, text: str) -> str:
         return unquote(address.path)
     if address.scheme and "://" in text:
         raise InputError(f"option {name!r} is {text!r}; expected a directory on a disk, not an address")
-    return text
+    return absolute(text)
 
 
 def _flag(name: str, text: str) -> bool:

@@ -41,34 +41,46 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 """Settings of a driver whose executors are all on this machine."""
 
 
+_UTC: Final = frozenset({"utc", "etc/utc", "gmt", "etc/gmt", "z", "+00:00", "zulu", "etc/zulu", "uct", "etc/uct"})
+_ZONE: Final = "spark.sql.session.timeZone"
+
+
 def session(
     *,
-    master: str = "local[*]",
+    master: str | None = None,
     app_name: str = "tidelog",
     config: Mapping[str, object] | None = None,
     remote: str | None = None,
+    change: bool = False,
 ) -> SparkSession:
-    """A session ready for tidelog; the one there is, if there is one, with :data:`SQL_SETTINGS` and ``config`` applied.
+    """A session ready for tidelog; the one that is running in this process, if there is one, as it is.
 
     A new one gets a Java that was found or is supplied (see :func:`tidelog.spark.java.find_java`), and its workers run
-    this Python unless ``PYSPARK_PYTHON`` names another. With a ``local`` master nothing listens but on the loopback
-    interface, and there is no web page. The session's time zone is UTC.
+    this Python unless ``PYSPARK_PYTHON`` names another. With a ``local`` master, ``local[*]`` by default, nothing
+    listens but on the loopback interface, and there is no web page. The session's time zone is UTC.
 
     ``config`` comes last, so it can change all of that but the Java. Values become text, booleans ``true`` and
     ``false``. ``remote`` is the address of a Spark Connect server, ``sc://host:port``, and then no Java is needed here;
     or a master such as ``local[2]``, of which a Connect server is made.
+
+    A session that is running belongs to others, too. A warning says where it differs from what was asked for, and in
+    its time zone; with ``change`` it is given :data:`SQL_SETTINGS` and ``config``, as far as these can be set now. In a
+    thread that has no session it becomes that of the thread, as Spark needs it for writing.
 
     Raises :class:`JavaNotFoundError` before Spark is started.
     """
     from pyspark.sql import SparkSession
 
     settings = {key: _text(key, value) for key, value in (config or {}).items()}
-    active = _active()
-    if active is not None:
-        for key, value in {**SQL_SETTINGS, **settings}.items():
-            if active.conf.isModifiable(key):
-                active.conf.set(key, value)
-        return active
+    found = running()
+    if found is not None:
+        make_active(found)
+        if change:
+            _change(found, {**SQL_SETTINGS, **settings})
+        asked = settings if master is None else {**settings, "spark.master": master}
+        _compare(found, {_ZONE: SQL_SETTINGS[_ZONE], **asked})
+        return found
+    master = master or "local[*]"
     own_master = master if remote is None else remote
     is_local = own_master.startswith("local")
     # A new builder each time: the shared one, SparkSession.builder, remembers what it was told before.
@@ -87,12 +99,59 @@ def session(
         return builder.getOrCreate()
 
 
-def _active() -> SparkSession | None:
-    """The session that is running in this process, if any."""
+def running() -> SparkSession | None:
+    """The session that is running in this process, if any, whichever thread has started it."""
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    found: SparkSession | None = SparkSession.getActiveSession()
+    try:
+        found: SparkSession = SparkSession.active()
+    except PySparkException:
+        return None
     return found
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
+def make_active(spark: SparkSession) -> None:
+    """Make a session that of the calling thread, if the thread has none.
+
+    Spark asks the session of a thread, and no other, which data sources there are when something is written.
+    """
+    from pyspark.sql import SparkSession
+
+    if not is_remote(spark) and SparkSession.getActiveSession() is None:
+        spark.createDataFrame([], "nothing int")  # this does it, and nothing else that is public
+
+
+def _change(found: SparkSession, settings: Mapping[str, str]) -> None:
+    for key, value in settings.items():
+        if found.conf.isModifiable(key):
+            found.conf.set(key, value)
+
+
+def _compare(found: SparkSession, asked: Mapping[str, str]) -> None:
+    """Warn of settings of a running session that are not what they should be."""
+    told = []
+    for key, value in asked.items():
+        now = found.conf.get(key, None)
+        is_same = str(now).lower() in _UTC if key == _ZONE and value == "UTC" else str(now).lower() == value.lower()
+        if is_same:
+            continue
+        how = (
+            f"spark.conf.set({key!r}, {value!r})" if found.conf.isModifiable(key) else "only when a session is started"
+        )
+        why = ", and tidelog takes times without a zone for UTC" if key == _ZONE else ""
+        told.append(f"{key} is {now!r}, not {value!r}{why} (to be set: {how})")
+    if told:
+        warnings.warn(
+            f"a Spark session is running, and is returned as it is: {'; '.join(told)}. Stop it first, set this "
+            "yourself, or call session(change=True)",
+            stacklevel=3,
+        )
 
 
 @contextmanager

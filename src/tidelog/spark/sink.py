@@ -23,7 +23,7 @@ from tidelog.spark.errors import own_errors
 from tidelog.spark.options import OutsideRule, SinkOptions, option_texts, shared_path
 from tidelog.spark.overwriting import APPEND, NONE_OUTSIDE, Outside, interval_of, replaced_range
 from tidelog.spark.provider import NAME, plainly
-from tidelog.spark.source import is_remote
+from tidelog.spark.session import is_remote, make_active
 from tidelog.spark.types import TIME_MARK, FromSpark, stored_schema
 from tidelog.spark.workers import settle
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
@@ -246,6 +246,7 @@ def write_with(
     sort: bool = True,
 ) -> None:
     """:func:`write`, with what the sink is told as texts."""
+    make_active(frame.sparkSession)
     place = shared_path(path, is_remote=is_remote(frame.sparkSession))
     options = SinkOptions.read({**texts, "path": place})
     options.check_mode(overwrite)

@@ -24,6 +24,7 @@ from tidelog.spark.errors import own_errors
 from tidelog.spark.filters import Taken, translate
 from tidelog.spark.options import SourceOptions, as_time, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
+from tidelog.spark.session import is_remote
 from tidelog.spark.types import ToSpark, check_declared, folded_duplicates
 from tidelog.spark.workers import settle
 from tidelog.storage import FileMedium
@@ -134,11 +135,6 @@ def chosen_numbers(as_of: str | None) -> SeqSet | None:
         return None
     value = json.loads(as_of)
     return SeqSet.below(value) if isinstance(value, int) else SeqSet.from_list(value)
-
-
-def is_remote(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return ".connect." in type(spark).__module__
 
 
 def read(

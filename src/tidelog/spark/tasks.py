@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import pyarrow as pa
 
 from tidelog.model.errors import TidelogError
-from tidelog.spark.source import is_remote
+from tidelog.spark.errors import own_errors
+from tidelog.spark.session import is_remote
 from tidelog.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def outcomes(
         return []
     numbers = session.range(0, len(items), 1, len(items))
     work = partial(_run, pickle.dumps(function), [pickle.dumps(item) for item in items], tuple(imports))
-    rows = numbers.mapInArrow(work, _ANSWERS).collect()
+    with own_errors():
+        rows = numbers.mapInArrow(work, _ANSWERS).collect()
     answers = {row["number"]: bytes(row["answer"]) for row in rows}
     return [pickle.loads(answers[number]) for number in range(len(items))]
 

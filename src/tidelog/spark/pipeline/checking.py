@@ -6,6 +6,7 @@ formats of others, is passed over; Spark is asked about it before the first quer
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -15,7 +16,7 @@ from tidelog.model.durations import read_duration
 from tidelog.model.errors import TimeError, did_you_mean
 from tidelog.spark.pipeline import checkpoint
 from tidelog.spark.pipeline.objects import ONCE, Pipeline, Sink
-from tidelog.spark.pipeline.places import unwritable
+from tidelog.spark.pipeline.places import is_address, unwritable
 from tidelog.spark.pipeline.plans import Plan, SinkPlan
 from tidelog.spark.pipeline.positions import KeyPath
 from tidelog.spark.pipeline.problems import PipelineError, Problem
@@ -80,6 +81,8 @@ class _Check:
         for sink in pipeline.sinks:
             self._sink(sink, ("sinks", sink.name))
         self._doubles()
+        if pipeline.master.startswith("sc://"):
+            self.problems += _relative(pipeline)
         refusal = unwritable(pipeline.place(pipeline.checkpoint))
         if refusal is not None:
             self.add(("pipeline", "checkpoint"), refusal)
@@ -232,6 +235,30 @@ class _Check:
             if place in taken:
                 self.add(("sinks", sink.name, "path"), f"sink {taken[place]!r} writes {place} already; choose another")
             taken.setdefault(place, sink.name)
+
+
+def refuse_relative(pipeline: Pipeline) -> None:
+    """Raise :class:`PipelineError` for paths that a Spark Connect server, which may be elsewhere, cannot understand."""
+    found = _relative(pipeline)
+    if found:
+        raise PipelineError(located(pipeline, found))
+
+
+def _relative(pipeline: Pipeline) -> list[Problem]:
+    given: list[tuple[KeyPath, str | None]] = [
+        (("pipeline", "checkpoint"), pipeline.checkpoint),
+        *((("sources", each.name, "path"), each.path) for each in pipeline.sources),
+        *((("sinks", each.name, "path"), each.path) for each in pipeline.sinks),
+    ]
+    return [
+        Problem(
+            path,
+            f"{text!r} is relative, and a Spark Connect server does not know to what; expected an absolute path, such "
+            f"as {pipeline.place(text)!r} if it is there that this directory is on the server's machine, too",
+        )
+        for path, text in given
+        if text is not None and not os.path.isabs(text) and not is_address(text)
+    ]
 
 
 def _half_known(inputs: Mapping[str, Relation]) -> Relation:

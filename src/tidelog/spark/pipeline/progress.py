@@ -69,7 +69,7 @@ class Account:
 
     def _count(self, report: Mapping[str, Any]) -> bool:
         before = self.progress
-        rows = int(report.get("numInputRows") or 0)
+        rows = _rows(report)
         operators = report.get("stateOperators") or []
         seconds = (report.get("durationMs") or {}).get("triggerExecution", report.get("batchDuration", 0)) / 1000
         newest = _time((report.get("eventTime") or {}).get("max"))
@@ -87,6 +87,14 @@ class Account:
             busy = before.busy_seconds + seconds
             self.update(batches=before.batches + 1, batch_seconds=seconds, busy_seconds=busy, rows_per_second=rate)
         return rows > 0
+
+
+def _rows(report: Mapping[str, Any]) -> int:
+    """Rows of all sources. Spark Connect leaves their sum out, and tells those of each source alone."""
+    found = report.get("numInputRows")
+    return int(
+        found if found is not None else sum(each.get("numInputRows") or 0 for each in report.get("sources") or ())
+    )
 
 
 def _duplicates(operator: Mapping[str, Any]) -> int:

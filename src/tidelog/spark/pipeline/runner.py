@@ -15,15 +15,14 @@ from tidelog.model.errors import TidelogError
 from tidelog.spark.errors import own_errors
 from tidelog.spark.pipeline import checkpoint
 from tidelog.spark.pipeline.building import build, create_streams, drop_views, first_lines, frame_of, start
-from tidelog.spark.pipeline.checking import check
+from tidelog.spark.pipeline.checking import check, refuse_relative
 from tidelog.spark.pipeline.jobs import run_job
 from tidelog.spark.pipeline.lateness import LateRows
 from tidelog.spark.pipeline.objects import TIDELOG, Pipeline
 from tidelog.spark.pipeline.plans import Plan, SinkPlan
 from tidelog.spark.pipeline.progress import Account, Progress
 from tidelog.spark.pipeline.upkeep import Upkeep
-from tidelog.spark.session import SQL_SETTINGS, session
-from tidelog.spark.source import is_remote
+from tidelog.spark.session import SQL_SETTINGS, is_remote, make_active, running, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +78,8 @@ def run(
     query failed with.
     """
     plan = check(pipeline)
+    if session is not None and is_remote(session):
+        refuse_relative(pipeline)
     for warning in plan.warnings:
         _log.warning("%s", warning)
     began = time.monotonic()
@@ -108,26 +109,30 @@ def run(
             finally:
                 watched.stop()
         watched.look()
-        if is_remote(own):
-            drop_views(own, pipeline)
         return Outcome(tuple(watched.progress()), time.monotonic() - began, was_stopped)
 
 
 @contextmanager
 def _own_session(pipeline: Pipeline, given: SparkSession | None) -> Iterator[SparkSession]:
-    """A session whose views and settings are the pipeline's own."""
-    from pyspark.sql import SparkSession
-
-    was_there = given is not None or SparkSession.getActiveSession() is not None
-    base = start_session(pipeline) if given is None else given
+    """A session whose views and settings are the pipeline's own; one that was there is as it was afterwards."""
+    there = running() if given is None else given
+    base = start_session(pipeline) if there is None else there
     try:
+        make_active(base)
         own = base if is_remote(base) else base.newSession()
-        for key, value in {**SQL_SETTINGS, **{key: _text(value) for key, value in pipeline.config.items()}}.items():
-            if own.conf.isModifiable(key):
-                own.conf.set(key, value)
-        yield own
+        settings = {**SQL_SETTINGS, **{key: _text(value) for key, value in pipeline.config.items()}}
+        before = {key: own.conf.get(key, None) for key in settings if own.conf.isModifiable(key)}
+        for key in before:
+            own.conf.set(key, settings[key])
+        try:
+            yield own
+        finally:
+            if is_remote(base):  # has no sessions within, so that the settings are those of the caller's
+                drop_views(own, pipeline)
+                for key, value in before.items():
+                    own.conf.unset(key) if value is None else own.conf.set(key, value)
     finally:
-        if not was_there:
+        if there is None:
             base.stop()
 
 
