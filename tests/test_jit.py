@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +36,40 @@ def test_the_chosen_directory_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert total(np.arange(10)) == 45
     assert list((tmp_path / "a" / "b").rglob("*.nbi"))
+
+
+SHIPPED = """
+from tidelog import jit
+
+@jit.kernel(jit.i64(jit.i64))
+def twice(x):
+    return 2 * x
+"""
+
+
+def test_a_cache_is_good_wherever_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(folder: str, text: str, cache: str) -> tuple[int, int]:
+        """Imports a module of a folder; how many kernels were found in a cache, and how many compiled."""
+        monkeypatch.setenv("TIDELOG_CACHE_DIR", str(tmp_path / cache))
+        jit._cache_directory.cache_clear()
+        file = tmp_path / folder / "shipped_kernels.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        os.utime(file, (len(folder), len(folder)))
+        spec = importlib.util.spec_from_file_location("shipped_kernels", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert module.twice(21) == 42
+        stats = module.twice.stats
+        return sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
+
+    assert loaded("here", SHIPPED, "cache") == (0, 1)
+    shutil.move(tmp_path / "cache", tmp_path / "moved")
+    assert loaded("elsewhere", SHIPPED, "moved") == (1, 0)
+    assert loaded("elsewhere", SHIPPED + "\n# of another version", "moved") == (0, 1)
+    assert loaded("elsewhere again", SHIPPED, "moved") == (1, 0), "versions do not drive each other out"
 
 
 def test_a_directory_that_others_may_write_is_not_trusted(

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
+from numba.core.caching import UserProvidedCacheLocator
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _log = logging.getLogger("tidelog")
@@ -40,6 +41,22 @@ def array_out(dtype: Any, ndim: int = 1) -> Any:
     return types.Array(dtype, ndim, "C")
 
 
+class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # Numba has no types
+    """Keeps what was compiled of a module by its name and text, wherever its file is and whenever it was written.
+
+    So a cache is good for every copy of tidelog of the same version: it can be shipped with one, or shared by several.
+    """
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        text = self.get_source_stamp().hex()[:16]
+        self._cache_path = os.path.join(numba.config.CACHE_DIR, f"{function.__module__}-{text}")
+
+
+_LOCATORS = f"{__name__}.{KernelLocator.__name__},InTreeCacheLocator,UserWideCacheLocator"
+"""Our own, and those that Numba would try next, should the directory turn out not to be writable after all."""
+
+
 def kernel(signature: Any) -> Callable[[_F], _F]:
     """Compile a function for ``signature``, without the GIL, cached on disk when some directory allows it.
 
@@ -52,13 +69,14 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
         if directory is None:
             compiled: _F = numba.njit(signature, **options)(function)
             return compiled
-        # Numba picks the cache location while decorating; other users of Numba keep their own setting.
-        before = numba.config.CACHE_DIR
+        # Numba picks the cache location while decorating; other users of Numba keep their own settings.
+        before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
         numba.config.CACHE_DIR = directory
+        numba.config.CACHE_LOCATOR_CLASSES = _LOCATORS
         try:
             compiled = numba.njit(signature, cache=True, **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
         return compiled
 
     return decorate
