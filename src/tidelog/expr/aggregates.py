@@ -17,7 +17,7 @@ from tidelog.aggregates import named, names
 from tidelog.aggregates.binding import missing
 from tidelog.expr.accumulators import ACCUMULATORS, Accumulator
 from tidelog.expr.errors import ExpressionError
-from tidelog.expr.evaluate import evaluate
+from tidelog.expr.evaluate import evaluated
 from tidelog.expr.parse import Binder, not_too_deep
 from tidelog.expr.predicate import Masker, masker
 from tidelog.expr.tree import Expression
@@ -92,7 +92,9 @@ class AggregateCall:
             batch = batch.filter(pa.array(self._masker(batch)))
         if self.argument is None:
             return self._accumulator.merge(state, (batch.num_rows,))
-        return self._accumulator.merge(state, self._accumulator.of(evaluate(self.argument, batch)))
+        for _, values in evaluated(self.argument, batch):
+            state = self._accumulator.merge(state, self._accumulator.of(values))
+        return state
 
     def merge(self, earlier: State, later: State) -> State:
         """The state after the rows of both; those of ``earlier`` come first, which ``first`` and ``last`` go by."""

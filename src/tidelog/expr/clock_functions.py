@@ -306,6 +306,10 @@ def _format_parts(text: str) -> list[str | Callable[[int, int, int], str]]:
     return parts
 
 
+_MOST_PARTS = 1000
+"""Directives, and characters between them, of a format."""
+
+
 @register(
     "strftime",
     _THEME,
@@ -322,6 +326,8 @@ def _strftime(values: Sequence[Value], result: pa.DataType) -> Value:
         if not form.is_valid:
             return pa.nulls(len(value), result)
     parts = _format_parts(form.as_py())
+    if len(parts) > _MOST_PARTS:
+        raise EvaluationError(f"found a format of {len(parts):,} parts for strftime; expected {_MOST_PARTS:,} or fewer")
     days, time = day_and_time(value)
 
     def text(tick: int) -> str:

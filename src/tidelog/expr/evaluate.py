@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.expr.bounds import BATCH_BYTES, RESULT_BYTES, TooMuch, too_long
 from tidelog.expr.casts import cast
 from tidelog.expr.comparison import COMPARISONS, chosen
 from tidelog.expr.errors import EvaluationError, ExpressionError, too_deep
@@ -19,10 +22,39 @@ from tidelog.model.errors import did_you_mean
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     """See :meth:`Expression.evaluate`."""
-    try:
-        return as_array(value_of(expression, batch), batch.num_rows)
-    except RecursionError:
-        raise too_deep("") from None
+    found = [values for _, values in evaluated(expression, batch)]
+    if len(found) == 1:
+        return found[0]
+    size = sum(values.nbytes for values in found)
+    if size > RESULT_BYTES:
+        raise EvaluationError(
+            f"the results for {batch.num_rows:,} rows take {size:,} bytes; expected {RESULT_BYTES:,} at the most: "
+            "evaluate fewer rows at a time"
+        )
+    return pa.concat_arrays(found)
+
+
+def evaluated(expression: Expression, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """The value for each row, in order, of as many rows at a time as what is made in between has room in memory for."""
+    waiting = [batch]
+    while waiting:
+        part = waiting.pop()
+        try:
+            values = _evaluated(expression, part)
+        except TooMuch as error:
+            rows = part.num_rows
+            if rows < 2:
+                raise too_long(error.size) from None
+            size = max(rows * BATCH_BYTES // (2 * error.size), 1)
+            waiting += [part.slice(first, size) for first in range(0, rows, size)][::-1]
+            continue
+        except RecursionError:
+            raise too_deep("") from None
+        yield part, values
+
+
+def _evaluated(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    return as_array(value_of(expression, batch), batch.num_rows)
 
 
 def constant_value(expression: Expression) -> pa.Scalar:
@@ -172,18 +204,18 @@ def _where(node: Expression, batch: pa.RecordBatch, mask: pa.Array, type_: pa.Da
     if wanted == 0:
         return as_array(pa.scalar(None, type_), len(mask))
     if wanted == len(mask) or never_raises(node):
-        return evaluate(node, batch)
+        return _evaluated(node, batch)
     if not batch.schema.names:
-        return evaluate(node, batch)
+        return _evaluated(node, batch)
     rows = numbers(mask)
-    part = evaluate(node, batch.filter(mask))
+    part = _evaluated(node, batch.filter(mask))
     places = np.zeros(len(rows), np.int64)
     places[rows] = np.arange(wanted)
     return part.take(pa.array(places))
 
 
 def _coalesce(node: Call, batch: pa.RecordBatch) -> Value:
-    result = evaluate(node.arguments[0], batch)
+    result = _evaluated(node.arguments[0], batch)
     for argument in node.arguments[1:]:
         if result.null_count == 0:
             break

@@ -196,7 +196,13 @@ _register_whole("ceil", np.ceil, ROUND_CEILING, ("ceiling",))
 _register_whole("floor", np.floor, ROUND_FLOOR)
 
 
+_MOST_PLACES = 40
+"""Places before the point from which on nothing is left of any number."""
+
+
 def _decimals_rounded(value: Value, places: int, result: pa.DataType, rounding: str) -> Value:
+    places = max(places, -_MOST_PLACES)
+
     def compute(number: Decimal) -> Decimal:
         return decimals.rounded_to(decimals.rounded_to(number, places, rounding), result.scale, rounding)
 
@@ -275,7 +281,7 @@ def _integers_rounded(values: Sequence[Value], result: pa.DataType, rounding: st
     def compute(number: Any, places: int) -> Any:
         if places >= 0:
             return number
-        rounded = decimals.rounded_to(Decimal(int(number)), places, rounding)
+        rounded = decimals.rounded_to(Decimal(int(number)), max(places, -_MOST_PLACES), rounding)
         return Decimal(int(rounded)) if result == HUGEINT else int(rounded)
 
     try:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.expr.bounds import MOST_BYTES, check_sizes, check_total, sizes_of
 from tidelog.expr.errors import EvaluationError
 from tidelog.expr.signatures import register
 from tidelog.expr.tree import Value
@@ -143,6 +146,31 @@ def _regexp_full_match(values: Sequence[Value], _result: pa.DataType) -> Value:
     return _run_regex(rf"\A(?:{pattern})\z", value, "match_substring_regex")
 
 
+_COUNTED = 64
+"""Rows whose matches are counted at a time."""
+
+
+def _check_replaced(value: pa.Array, pattern: str, replacement: str, everywhere: bool) -> None:
+    """Raise if texts could become too long, each match being replaced by a text that may have groups of it."""
+    own = sizes_of(value, len(value))
+    groups = len(re.findall(r"\\[0-9]", replacement))
+    each = len(replacement.encode())
+    matches = own + 1 if everywhere else np.ones_like(own)
+    if (own * (1 + groups) + matches * each).max(initial=0) * len(own) <= MOST_BYTES:
+        return  # however often it matches
+    if everywhere and not _run_regex(pattern, pa.array([""]), "match_substring_regex")[0].as_py():
+        total = 0
+        for first, last in pairwise([*range(0, len(value), _COUNTED), len(value)]):  # the first ones may be too long
+            found = pc.fill_null(_run_regex(pattern, value[first:last], "count_substring_regex"), 0)
+            matches[first:last] = found.to_numpy(zero_copy_only=False)
+            sizes = own[first:last] * (1 + groups) + matches[first:last] * each
+            check_sizes(sizes, own[first:last] * (1 + groups))
+            total += int(sizes.sum())
+        check_total(total)
+        return
+    check_sizes(own * (1 + groups) + matches * each, own * (1 + groups))
+
+
 @register(
     "regexp_replace",
     _THEME,
@@ -152,6 +180,7 @@ def _regexp_full_match(values: Sequence[Value], _result: pa.DataType) -> Value:
 def _regexp_replace(values: Sequence[Value], _result: pa.DataType) -> Value:
     value = as_array(values[0], length_of(values))
     pattern, everywhere = _with_options(values[1].as_py(), values[3].as_py() if len(values) > 3 else "")
+    _check_replaced(value, pattern, values[2].as_py(), everywhere)
     return _run_regex(
         pattern,
         value,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.expr.bounds import check_size, check_sizes, most_of, sizes_of
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.signatures import Shape, register
 from tidelog.expr.tree import Expression, Value
@@ -116,12 +119,27 @@ _register_trim("ltrim", pc.utf8_ltrim, str.lstrip)
 _register_trim("rtrim", pc.utf8_rtrim, str.rstrip)
 
 
-@register("replace", _TEXT, "VARCHAR, VARCHAR, VARCHAR -> VARCHAR", total=True)
+def _replaced(text: str, old: str, new: str) -> str:
+    if not old:
+        return text
+    if len(new) > len(old):
+        check_size(len(text) + text.count(old) * (len(new) - len(old)), 4 * max(len(text), len(new)))
+    return text.replace(old, new)
+
+
+@register("replace", _TEXT, "VARCHAR, VARCHAR, VARCHAR -> VARCHAR")
 def _replace(values: Sequence[Value], result: pa.DataType) -> Value:
-    if _all_constant(values):
-        old = values[1].as_py()
-        return pc.replace_substring(values[0], old, values[2].as_py()) if old else values[0]
-    return per_distinct(values, lambda text, old, new: text.replace(old, new) if old else text, result)
+    if not _all_constant(values):
+        return per_distinct(values, _replaced, result)
+    text, old, new = values[0], values[1].as_py(), values[2].as_py()
+    if not old:
+        return text
+    growth = len(new.encode()) - len(old.encode())
+    if growth > 0:
+        own = sizes_of(text, len(text))
+        times = pc.fill_null(pc.count_substring(text, old), 0).to_numpy(zero_copy_only=False)
+        check_sizes(own + times.astype(np.int64) * growth, own)
+    return pc.replace_substring(text, old, new)
 
 
 def _pipe_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | None], pa.DataType]:
@@ -131,8 +149,15 @@ def _pipe_shape(arguments: Sequence[Expression]) -> tuple[list[pa.DataType | Non
     return [type_] * len(arguments), type_
 
 
-@register("||", "operator", shape=_pipe_shape, total=True)
+def _check_joined(values: Sequence[Value]) -> None:
+    """Raise if texts become too long together."""
+    sizes = [sizes_of(value, length_of(values)) for value in values]
+    check_sizes(np.sum(sizes, axis=0), most_of(sizes))
+
+
+@register("||", "operator", shape=_pipe_shape)
 def _pipe(values: Sequence[Value], result: pa.DataType) -> Value:
+    _check_joined(values)
     arrays = [as_array(value, length_of(values)) for value in values]
     return pc.binary_join_element_wise(*arrays, pa.scalar("" if result == VARCHAR else b"", result))
 
@@ -146,29 +171,28 @@ def _texts(name: str, least: int) -> Shape:
     return shape
 
 
-@register("concat", _TEXT, shape=_texts("concat", 1), strict=False, total=True)
+@register("concat", _TEXT, shape=_texts("concat", 1), strict=False)
 def _concat(values: Sequence[Value], _result: pa.DataType) -> Value:
+    _check_joined(values)
     arrays = [pc.fill_null(as_array(value, length_of(values)), "") for value in values]
     return pc.binary_join_element_wise(*arrays, "")
 
 
-@register("concat_ws", _TEXT, shape=_texts("concat_ws", 2), strict=False, total=True)
+@register("concat_ws", _TEXT, shape=_texts("concat_ws", 2), strict=False)
 def _concat_ws(values: Sequence[Value], result: pa.DataType) -> Value:
     separator, *rest = values
     length = length_of(values)
-    if not is_scalar(separator):
-        missing = pa.scalar(None, result)
-        parts = [_concat_ws([each, *rest], result) for each in pc.unique(separator)]  # a loop over distinct separators
-        joined = pa.nulls(length, result)
-        for each, part in zip(pc.unique(separator), parts, strict=True):
-            joined = pc.if_else(pc.equal(separator, each).fill_null(False), part, joined)
-        return pc.if_else(pc.is_valid(separator), joined, missing)
-    if not separator.is_valid:
-        return pa.nulls(length, result)
-    # Arrow leaves out rows of nothing but nulls; a first part that is never null keeps them, and is cut off again.
-    arrays = [pa.repeat(pa.scalar("", result), length), *(as_array(value, length) for value in rest)]
-    joined = pc.binary_join_element_wise(*arrays, separator, null_handling="skip")
-    return pc.utf8_slice_codeunits(joined, len(separator.as_py()))
+    sizes = [sizes_of(value, length) for value in rest]
+    check_sizes(np.sum(sizes, axis=0) + len(rest) * sizes_of(separator, length), most_of(sizes))
+    first, *others = (as_array(value, length) for value in rest)
+    between = as_array(separator, length)
+    # Arrow leaves out rows of nothing but nulls.
+    is_nothing = pc.is_null(first)
+    for each in others:
+        is_nothing = pc.and_(is_nothing, pc.is_null(each))
+    first = pc.if_else(is_nothing, "", first)
+    joined = pc.binary_join_element_wise(first, *others, pc.fill_null(between, ""), null_handling="skip")
+    return pc.if_else(pc.is_valid(between), joined, pa.scalar(None, result))
 
 
 def _register_search(
@@ -199,6 +223,7 @@ def _pad(text: str, width: int, fill: str, name: str) -> str:
     missing = width - len(text)
     if missing <= 0:
         return ""
+    check_size(width)
     if not fill:
         raise EvaluationError(f"{name} cannot pad with an empty string")
     return (fill * (missing // len(fill) + 1))[:missing]
@@ -220,10 +245,15 @@ def _split_part(text: str, separator: str, place: int) -> str:
 
 
 def _translate(text: str, old: str, new: str) -> str:
+    return text.translate(_translation(old, new))
+
+
+@functools.lru_cache(4)
+def _translation(old: str, new: str) -> dict[int, str | None]:
     table: dict[int, str | None] = {}
     for place, character in enumerate(old):
         table.setdefault(ord(character), new[place] if place < len(new) else None)
-    return text.translate(table)
+    return table
 
 
 def _chr(code: int) -> str:
@@ -234,6 +264,11 @@ def _chr(code: int) -> str:
 
 def _hex(value: str | bytes) -> str:
     return (value.encode() if isinstance(value, str) else value).hex().upper()
+
+
+def _bin(text: str) -> str:
+    content = text.encode()
+    return f"{int.from_bytes(content):0{8 * len(content)}b}" if content else ""
 
 
 def _digest(name: str) -> Callable[[str | bytes], str]:
@@ -261,26 +296,48 @@ def _decode(value: bytes) -> str:
         raise EvaluationError(f"{value!r} is not UTF-8") from None
 
 
+_MOST_STEPS = 1 << 25
+"""Bytes of one text times those of another that are compared with one another at the most: a tenth of a second."""
+
+_PER_STEP = 64
+"""What each byte of the longer text costs besides, in bytes of the shorter one."""
+
+
 def _levenshtein(left: str, right: str) -> int:
-    before, after = left.encode(), right.encode()
-    row = list(range(len(after) + 1))
-    for i, a in enumerate(before, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(after, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return row[-1]
+    """By the bits of two integers, one for each byte of a text: Myers (1999), in the form of Hyyrö (2003)."""
+    shorter, longer = sorted((left.encode(), right.encode()), key=len)
+    if len(longer) * (len(shorter) + _PER_STEP) > _MOST_STEPS:
+        raise EvaluationError(
+            f"levenshtein found texts of {len(shorter):,} and {len(longer):,} bytes; expected shorter ones, "
+            f"up to 5,000 bytes each, or {_MOST_STEPS:,} multiplied with one another"
+        )
+    if not shorter:
+        return len(longer)
+    places: dict[int, int] = {}
+    for place, byte in enumerate(shorter):
+        places[byte] = places.get(byte, 0) | 1 << place
+    everywhere, last = (1 << len(shorter)) - 1, 1 << len(shorter) - 1
+    up, down, distance = everywhere, 0, len(shorter)
+    for byte in longer:
+        same = places.get(byte, 0)
+        across = (((same & up) + up) ^ up) | same | down
+        more, less = down | (everywhere & ~(across | up)), up & across
+        distance += bool(more & last) - bool(less & last)
+        more, less = (more << 1 | 1) & everywhere, (less << 1) & everywhere
+        up, down = less | (everywhere & ~(across | more)), more & across
+    return distance
 
 
 def _hamming(left: str, right: str) -> int:
-    before, after = left.encode(), right.encode()
-    if len(before) != len(after) or not before:
+    before, after = np.frombuffer(left.encode(), np.uint8), np.frombuffer(right.encode(), np.uint8)
+    if len(before) != len(after) or not len(before):
         raise EvaluationError("hamming takes texts of equal length")
-    return sum(a != b for a, b in zip(before, after, strict=True))
+    return int(np.count_nonzero(before != after))
 
 
 def _repeat(value: Any, count: int) -> Any:
-    if len(value) * count > 2**31:
-        raise EvaluationError("the result of repeat is too long; expected less than 2 GiB")
+    if count > 1:
+        check_size(len(value) * count)
     return value * max(count, 0)
 
 
@@ -288,19 +345,19 @@ _each("lpad", "VARCHAR, INTEGER, VARCHAR -> VARCHAR", _lpad, total=False)
 _each("rpad", "VARCHAR, INTEGER, VARCHAR -> VARCHAR", _rpad, total=False)
 _each("repeat", "VARCHAR, BIGINT -> VARCHAR; BLOB, BIGINT -> BLOB", _repeat, total=False)
 _each("split_part", "VARCHAR, VARCHAR, BIGINT -> VARCHAR", _split_part)
-_each("translate", "VARCHAR, VARCHAR, VARCHAR -> VARCHAR", _translate)
+_each("translate", "VARCHAR, VARCHAR, VARCHAR -> VARCHAR", _translate, total=False)
 _each("ascii", "VARCHAR -> INTEGER", lambda text: ord(text[0]) if text else 0)
 _each("unicode", "VARCHAR -> INTEGER", lambda text: ord(text[0]) if text else -1, ("ord",))
 _each("chr", "INTEGER -> VARCHAR", _chr, total=False)
 _each("md5", "VARCHAR -> VARCHAR; BLOB -> VARCHAR", _digest("md5"))
 _each("sha1", "VARCHAR -> VARCHAR; BLOB -> VARCHAR", _digest("sha1"))
 _each("sha256", "VARCHAR -> VARCHAR; BLOB -> VARCHAR", _digest("sha256"))
-_each("to_base64", "BLOB -> VARCHAR", lambda value: base64.b64encode(value).decode(), ("base64",))
+_each("to_base64", "BLOB -> VARCHAR", lambda value: base64.b64encode(value).decode(), ("base64",), total=False)
 _each("from_base64", "VARCHAR -> BLOB", _from_base64, total=False)
 _each("encode", "VARCHAR -> BLOB", str.encode)
 _each("decode", "BLOB -> VARCHAR", _decode, total=False)
 _each("unhex", "VARCHAR -> BLOB", _unhex, ("from_hex",), total=False)
-_each("levenshtein", "VARCHAR, VARCHAR -> BIGINT", _levenshtein, ("editdist3",))
+_each("levenshtein", "VARCHAR, VARCHAR -> BIGINT", _levenshtein, ("editdist3",), total=False)
 _each("hamming", "VARCHAR, VARCHAR -> BIGINT", _hamming, ("mismatches",), total=False)
 
 
@@ -308,7 +365,7 @@ def _register_digits(name: str, of_bytes: Callable[[Any], str], form: str, alias
     text = "VARCHAR -> VARCHAR; BIGINT -> VARCHAR; UBIGINT -> VARCHAR"
     text += "; BLOB -> VARCHAR" if form == "X" else ""
 
-    @register(name, _TEXT, text, aliases=aliases, total=True)
+    @register(name, _TEXT, text, aliases=aliases)
     def run(values: Sequence[Value], result: pa.DataType) -> Value:
         if pa.types.is_integer(values[0].type):
             return per_distinct(values, lambda number: format(number % 2**64, form), result)
@@ -316,4 +373,4 @@ def _register_digits(name: str, of_bytes: Callable[[Any], str], form: str, alias
 
 
 _register_digits("hex", _hex, "X", ("to_hex",))
-_register_digits("bin", lambda text: "".join(f"{byte:08b}" for byte in text.encode()), "b", ("to_binary",))
+_register_digits("bin", _bin, "b", ("to_binary",))
