@@ -27,6 +27,7 @@ from tidelog.model.errors import (
 if TYPE_CHECKING:
     from tidelog.engine.store import Store
     from tidelog.store.backup import BackupReport, Progress
+    from tidelog.store.salvage import SalvageReport
 
 __all__ = [
     "ClosedError",
@@ -47,6 +48,7 @@ __all__ = [
     "TimeError",
     "open",
     "restore",
+    "salvage",
 ]
 
 lazy.install()
@@ -74,3 +76,16 @@ def restore(backup: Path | str, target: Path | str, *, progress: Progress | None
     from tidelog.engine.store import restore
 
     return restore(backup, target, progress=progress)
+
+
+def salvage(damaged: Path | str, target: Path | str) -> SalvageReport:
+    """Make a store in a new or empty directory of what is whole in a damaged one, which is left as it is.
+
+    For stores that :func:`open`, or reading, refuses with :class:`CorruptionError`, and of which there is no backup
+    that is new enough. Sequence numbers, deletions and the last appends of producers are kept as far as they can be
+    read. Nobody may be writing to the damaged one meanwhile. The report tells what is lost: read it before anything is
+    appended to the new store. Raises :class:`ExistsError` if there is something in the target.
+    """
+    from tidelog.engine.store import salvage
+
+    return salvage(damaged, target)

@@ -305,6 +305,20 @@ def test_alter(cli: Cli, trades: list[Any]) -> None:
     assert cli("aggregate", "max(amount)", "count(venue)", *trades, "-o", "csv").lines[1:] == ["49.75,0"]
 
 
+def test_salvage(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
+    assert cli("salvage", "events", "whole").out == "trades: 200 rows salvaged\n"
+    (journal,) = (tmp_path / "events").rglob("journal-*")
+    journal.write_bytes(journal.read_bytes()[:70])
+    assert cli("check", "--store", "events").code == 1
+    result = cli("salvage", "events", "salvaged")
+    assert result.code == 1
+    assert "lost of trades: " in result.err
+    assert "records are lost" in result.err
+    assert cli("check", "--store", "salvaged").code == 0
+    assert cli("salvage", "events", "salvaged").code == 1
+    assert cli("salvage", "nowhere", "new").code == 1
+
+
 def test_backup_and_restore(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
     run = cli("backup", "copy", "--store", "events")
     assert run.code == 0, run.err

@@ -504,6 +504,25 @@ def restore(
 
 @app.command()
 @reported
+def salvage(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The damaged store.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="A new or empty directory for what is whole.", show_default=False)
+    ],
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Tell only what is lost.")] = False,
+) -> None:
+    """Make a store of what is whole in a damaged one, which is left as it is; tell what is lost.
+
+    Exits with 1 if something is.
+    """
+    from tidelog.cli import copies
+
+    if not copies.salvage(source, target, quiet=quiet):
+        raise typer.Exit(1)
+
+
+@app.command()
+@reported
 def drop(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     store: StorePath,

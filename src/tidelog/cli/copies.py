@@ -1,4 +1,4 @@
-"""Copies of stores: what ``backup`` and ``restore`` do."""
+"""Copies of stores: what ``backup``, ``restore`` and ``salvage`` do."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ def restore(source: Path, store_path: Path, *, quiet: bool) -> None:
         report = tidelog.restore(source, store_path, progress=progress.update)
     if not quiet:
         say(f"restored {_summary(report)}")
+
+
+def salvage(source: Path, target: Path, *, quiet: bool) -> bool:
+    """Make a store of what is whole in a damaged one; whether that is everything."""
+    report = tidelog.salvage(source, target)
+    for loss in report.losses:
+        say(f"lost: {loss}", err=True)
+    for stream in report.streams:
+        if not quiet:
+            say(f"{stream.name}: {rows(stream.rows)} salvaged" if stream.is_there else f"{stream.name}: lost")
+        for loss in stream.losses:
+            say(f"lost of {stream.name}: {loss}", err=True)
+    return report.is_complete
 
 
 def _summary(report: BackupReport) -> str:

@@ -25,6 +25,7 @@ from tidelog.model.errors import (
     CorruptionError,
     ExistsError,
     InputError,
+    NotFoundError,
     ReadOnlyError,
     StorageError,
 )
@@ -41,6 +42,8 @@ from tidelog.store.maintenance import Maintained
 from tidelog.store.manifest import ManifestLog
 from tidelog.store.options import StreamOptions, seconds
 from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
+from tidelog.store.salvage import SalvageReport
+from tidelog.store.salvage import salvage as salvage_store
 from tidelog.store.tailstate import read_split_names
 
 
@@ -328,6 +331,13 @@ class Store:
         entries = [self._catalogue.find(name) for name in names]
         return back_up(self._catalogue, target, entries, link=link, verify=verify, progress=progress)
 
+    def salvage(self, path: Path | str) -> SalvageReport:
+        """Take what is whole into a new store, see :func:`tidelog.salvage`; what is in memory is not flushed before."""
+        self._check_open()
+        if not isinstance(self._medium, FileMedium):
+            raise InputError("only a store in a directory can be salvaged")
+        return salvage(self._medium.root, path)
+
     def orphans(self) -> list[str]:
         """Files that belong to no stream and no split, as interrupted writers leave them.
 
@@ -446,6 +456,22 @@ def restore(source: Path | str, target: Path | str, *, progress: Progress | None
         if findings:
             raise CorruptionError(f"{source} is damaged, for example: {findings[0]}; restore another backup")
         return store.backup(target, progress=progress)
+
+
+def salvage(source: Path | str, target: Path | str) -> SalvageReport:
+    """Make a store in a new or empty directory of what is whole in a damaged one, which is left as it is.
+
+    See :func:`tidelog.salvage`.
+    """
+    medium = FileMedium(directory("a store", source))
+    if not medium.root.is_dir():
+        raise NotFoundError(f"there is no directory {medium.root}; check the path")
+    place = FileMedium(directory("a store", target))
+    if place.root.resolve().is_relative_to(medium.root.resolve()):
+        raise InputError(f"found {place.root} to salvage to, which is inside of the store; choose another directory")
+    if _has_content(place.root):
+        raise ExistsError(f"cannot salvage to {place.root}: there is something; choose an empty or a new directory")
+    return salvage_store(medium, place)
 
 
 def _refuse_other_options(stream: Stream, options: Mapping[str, Any]) -> None:

@@ -17,6 +17,9 @@ from tidelog.model.types import is_known_zone, storable, type_from_dict, type_na
 SEQUENCE_COLUMN: Final = "_seq"
 """The hidden column of arrival order; no column of a user may have this name."""
 
+MOST_COLUMNS: Final = 16_384
+"""Columns that a stream may have. Every leaf, node and manifest says something of each of them."""
+
 _JSON_VERSION = 1
 _KNOWN_SCHEMAS = 64
 
@@ -48,6 +51,11 @@ class Schema:
         self._set(arrow, time)
 
     def _set(self, arrow: pa.Schema, time: str) -> None:
+        if len(arrow) > MOST_COLUMNS:
+            raise SchemaError(
+                f"found {len(arrow)} columns; expected at most {MOST_COLUMNS}: keep what belongs together in several "
+                "streams, or as rows with a column that says what they are of"
+            )
         self._time = time
         self._positions = _positions(arrow.names)
         if not isinstance(time, str) or time not in self._positions:

@@ -12,39 +12,26 @@ last (:mod:`tidelog.store.marker`): what is not complete cannot be opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model.errors import CorruptionError, ExistsError, NotFoundError, StorageError
-from tidelog.model.interval import Interval
-from tidelog.model.time import INT64_MAX
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.check import check_files
+from tidelog.store.copies import copy_file, split_rows, write_journal
 from tidelog.store.filenames import join
 from tidelog.store.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, split_path
 from tidelog.store.marker import begin_copy, end_copy
-from tidelog.store.memory import MemoryRows
-from tidelog.store.merge import chained
-from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.parts import Part, TreePart
-from tidelog.store.published import Publisher, TailRecord
-from tidelog.store.rows import times
+from tidelog.store.opensplit import Site
+from tidelog.store.parts import TreePart
 from tidelog.store.schemas import SchemaHistory
 from tidelog.store.shares import Shares
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
-from tidelog.store.split_info import SplitInfo, SplitKind
-from tidelog.store.tailjournal import TailJournal
-from tidelog.store.tailstate import published_path, tail_path
+from tidelog.store.split_info import SplitInfo
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""
@@ -262,7 +249,7 @@ class _StreamCopy:
                     self._target.link_from(self._manifests.medium, path, path)
                     yield self._snapshot.manifest.splits[name].bytes
                 else:
-                    yield from self._copy_file(path)
+                    yield from copy_file(self._manifests.medium, self._target, path)
                 self._copied.add(name)
 
     def _drop_unlisted(self) -> None:
@@ -271,33 +258,13 @@ class _StreamCopy:
             self._target.remove(split_path(self._directory, name))
             self._copied.remove(name)
 
-    def _copy_file(self, name: str) -> Iterator[int]:
-        with self._manifests.medium.open(name) as source:
-            size = source.size()
-            with suppress(NotFoundError):  # what an attempt before has left
-                self._target.remove(name)
-            with self._target.create(name) as file:
-                for offset in range(0, size, _CHUNK):
-                    content = source.read(offset, min(_CHUNK, size - offset))
-                    file.write(offset, content)
-                    yield len(content)
-                file.sync()
-
     def _write_tail(self) -> list[SplitInfo]:
         """Closed splits of what the tail had flushed, and a journal of what else it must not forget."""
         parts = [part for part in self._snapshot.parts if not (isinstance(part, TreePart) and part.info)]
-        infos = _split_rows(self._site(), self._snapshot.manifest, parts)
+        infos = split_rows(self._site(), self._snapshot.manifest, parts)
         head = self._snapshot.head
         if head is not None:
-            directory = tail_path(self._directory)
-            self._target.make_directory(directory)
-            journal = TailJournal(self._target, directory, head, None, 1)
-            journal.close()
-            block = self._snapshot.manifest.tail_block
-            with closing(Publisher(self._target, published_path(self._directory))) as publisher:
-                publisher.publish(TailRecord(journal.name, journal.records, {}, head.next_seq, block))
-                publisher.sync()
-            self._target.sync_names(directory)
+            write_journal(self._target, self._directory, head, self._snapshot.manifest.tail_block)
         return infos
 
     def _site(self) -> Site:
@@ -329,83 +296,3 @@ class _StreamCopy:
             bytes=sum(info.bytes for info in splits),
             next_seq=self._snapshot.next_seq,
         )
-
-
-def _split_rows(site: Site, manifest: Manifest, parts: Sequence[Part]) -> list[SplitInfo]:
-    """The rows of parts as closed splits, cut as the tail would have done it.
-
-    Rows older than what closed splits of the tail have are late, and become splits of their own.
-    """
-    layout = site.layout
-    sealed = max((info.time_max for info in manifest.splits.values() if info.kind == "regular"), default=None)
-    runs = [
-        (part.first, part.last, partial(part.scan, None, None, layout.stored.names, None, ReadCounters()))
-        for part in parts
-    ]
-    width = site.options.split_ticks(layout.schema.clock)
-    with _SplitWriter(site, "late", None) as late, _SplitWriter(site, "regular", width) as regular:
-        for batch in chained(runs, layout.time, layout.sequence):
-            count = 0 if sealed is None else int(np.searchsorted(times(batch, layout.schema), sealed))
-            late.append(batch.slice(0, count))
-            regular.append(batch.slice(count))
-        return [*late.finish(), *regular.finish()]
-
-
-class _SplitWriter:
-    """Writes sorted rows, with the sequence numbers they have, to splits that end by time and size."""
-
-    def __init__(self, site: Site, kind: SplitKind, width: int | None) -> None:
-        self._site = site
-        self._kind: SplitKind = kind
-        self._width = width
-        self._rows = MemoryRows(site.layout.schema, site.layout.stored)
-        self._split: OpenSplit | None = None
-        self._infos: list[SplitInfo] = []
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Take rows, none of which is before the last."""
-        while batch.num_rows:
-            at = times(batch, self._site.layout.schema)
-            first = int(at[0])
-            if self._split is not None and not self._split.takes(first):
-                self._close()
-            if self._split is None:
-                self._split = OpenSplit.create(self._site, self._boundary(first))
-            end = None if self._split.boundary is None else self._split.boundary.end
-            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
-            self._rows.add(batch.slice(0, count))
-            batch = batch.slice(count)
-            leaf = self._site.options.leaf_rows
-            if self._rows.rows >= _LEAVES * leaf:
-                self._split.extend(self._rows.take(self._rows.rows // leaf * leaf))
-                if self._split.bytes >= self._site.options.split_bytes:
-                    self._close()
-
-    def _boundary(self, time: int) -> Interval | None:
-        if self._width is None:
-            return None
-        start = time // self._width * self._width
-        return Interval(start, start + self._width)
-
-    def _close(self) -> None:
-        split, self._split = self._split, None
-        if split is not None:
-            try:
-                if self._rows.rows:
-                    split.extend(self._rows.take())
-                self._infos.append(split.close(self._kind))
-            except BaseException:
-                split.abandon()
-                raise
-
-    def finish(self) -> list[SplitInfo]:
-        """Close the last split; returns all."""
-        self._close()
-        return self._infos
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._split is not None:
-            self._split.abandon()

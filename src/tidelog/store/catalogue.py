@@ -19,12 +19,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, count
 from typing import Any, Final, TypeVar
 
 from tidelog.model.errors import (
     ConflictError,
     ExistsError,
+    InputError,
     LockedError,
     NotFoundError,
     StorageError,
@@ -42,7 +44,7 @@ from tidelog.store.manifest import ManifestLog
 from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_markers, write_marker
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.retention import ORPHAN_AGE
-from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at
+from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
 from tidelog.store.tailstate import lock_path, tail_path
 
 CATALOGUE: Final = "catalogue"
@@ -191,6 +193,29 @@ class Catalogue:
     def load(self) -> CatalogueState:
         """The newest state of the catalogue."""
         return self._log.load()
+
+    def salvage(self) -> tuple[CatalogueState, list[str]]:
+        """The newest state that can be put together, and what is wrong; with directories that nothing names any more.
+
+        Those of streams that documents must have named which are lost are called what they were called first.
+        """
+        state, wrong = self._log.salvage()
+        if state is None:
+            state, wrong = CatalogueState(), wrong or [f"there is no {_CatalogueLedger.kind}"]
+        if not wrong:
+            return state, []
+        known = {entry.id for entry in state.streams.values()} | set(state.dropped)
+        streams = dict(state.streams)
+        for id in self._stream_ids():
+            born = stream_born_at(id)
+            if id not in known and born is not None:
+                hint = id.rpartition("~")[0]
+                with suppress(InputError):
+                    hint = unescape_name(hint)
+                names = chain([hint], (f"{hint}.{number}" for number in count(2)))
+                name = next(each for each in names if each not in streams)
+                streams[name] = StreamEntry(name, id, born)
+        return replace(state, streams=streams), wrong
 
     def streams(self) -> list[StreamEntry]:
         """All streams, by name."""

@@ -47,7 +47,7 @@ def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
         return findings
     manifest = manifests.load()
     for info in manifest.splits.values():
-        found = _check_split(site, info)
+        found = check_split(site, info)
         if found and info.name not in manifests.load().splits:
             continue  # it has left meanwhile, and maybe its file with it
         findings += found
@@ -63,7 +63,8 @@ def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
     return findings
 
 
-def _check_split(site: Site, info: SplitInfo) -> list[Finding]:
+def check_split(site: Site, info: SplitInfo) -> list[Finding]:
+    """Everything wrong with the file of a closed split."""
     path = site.path(info.name)
     try:
         if info.kind == "reduced":

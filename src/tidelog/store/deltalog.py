@@ -267,6 +267,45 @@ class DeltaLog(Generic[S, C]):
             known = self._next(known, last if number == newest else self._read(number), is_detached=True)
         return known
 
+    def salvage(self) -> tuple[S | None, list[str]]:
+        """The newest state that documents which are whole lead to, and what is wrong with the others.
+
+        Where some are missing or damaged, those behind them are applied as far as they still fit. None if there is no
+        document to begin with.
+        """
+        wrong: list[str] = []
+        found: dict[int, _Read] = {}
+        numbers = self._numbers()
+        for number in numbers:
+            try:
+                found[number] = self._read(number)
+            except (CorruptionError, NotFoundError) as error:
+                wrong.append(str(error))
+        known: _Known[S] | None = None
+        for number in sorted(found, reverse=True):
+            try:
+                known = self._replay(number)
+                break
+            except (CorruptionError, NotFoundError):
+                continue
+        if known is None:
+            if numbers or wrong or read_mark(self.medium, self.directory) is not None:
+                wrong.append(f"nothing is left of the {self._ledger.kind} in {self._place()} that could be read")
+            return None, wrong
+        lost = self._lost(known)
+        if lost is not None:
+            wrong.append(lost)
+        state = known.state
+        for number in sorted(number for number in found if number > state.number):
+            document = found[number].document
+            try:
+                with self._understanding(document):
+                    change = self._ledger.change_from_dict(document.delta)
+                    state = self._ledger.apply(state, change, number, document.at)
+            except CorruptionError as error:
+                wrong.append(f"{error}; it was left out")
+        return state, wrong
+
     def _restored(self, found: _Read) -> _Known[S]:
         document = found.document
         if document.state is None:

@@ -90,6 +90,10 @@ class ManifestLog:
                 raise NotFoundError(f"cannot add split {split.name}: there is no file {path}; write and sync it first")
         return change
 
+    def salvage(self) -> tuple[Manifest | None, list[str]]:
+        """The newest manifest that can be put together, and what is wrong; see :meth:`DeltaLog.salvage`."""
+        return self._log.salvage()
+
     def plant(self, manifest: Manifest) -> None:
         """Begin a log, in a directory that has none, with a manifest of another one, for those who copy a stream.
 
