@@ -14,7 +14,6 @@ import tidelog
 from support.damaged_stores import Sample, contents, damages, explained, family, outcome, sample
 from tidelog.model.errors import CorruptionError, TidelogError
 from tidelog.storage import FileMedium
-from tidelog.store.published import Publisher
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
 
@@ -66,17 +65,6 @@ class TestJournals:
         fill(tmp_path)
         journal = one(tmp_path, "journal-*")
         flip(journal, len(journal.read_bytes().rstrip(b"\0")) - 10)
-        refused(tmp_path, r"whole records, \d+ were flushed")
-
-    def test_after_a_writer_has_come_and_failed(self, tmp_path: Path) -> None:
-        """What was published is withdrawn, not forgotten."""
-        fill(tmp_path)
-        journal = one(tmp_path, "journal-*")
-        whole = journal.read_bytes()
-        published = Publisher(FileMedium(tmp_path), str(one(tmp_path, "published").relative_to(tmp_path)))
-        published.withdraw()
-        published.close()
-        journal.write_bytes(whole[: len(whole.rstrip(b"\0")) - 10])
         refused(tmp_path, r"whole records, \d+ were flushed")
 
     def test_a_lost_journal(self, tmp_path: Path) -> None:

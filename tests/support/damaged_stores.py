@@ -61,7 +61,7 @@ def contents(medium: Medium) -> dict[str, bytes]:
     """All files of a medium that have something in them, or could have."""
     found = {}
     for name in medium.names():
-        if not name.endswith(".lock") and not name.endswith("/lock"):
+        if not name.endswith((".lock", "/lock", "/live")):
             with medium.open(name) as file:
                 found[name] = bytes(file.read(0, file.size()))
     return found

@@ -268,7 +268,7 @@ class _StreamSalvage:
         """What is whole of the newest journal, and what was published of it."""
         directory = tail_path(self._directory)
         try:
-            durable = Publications(self._medium, published_path(self._directory)).durable()
+            _, durable = Publications(self._medium, published_path(self._directory)).newest()
         except CorruptionError:
             durable = None
         numbers = journal_numbers(self._medium, directory)
