@@ -74,6 +74,11 @@ def read(path: str, **options: str) -> tuple[list[tuple[Any, ...]], int]:
     return sorted(found), len(parts)
 
 
+def test_names_alone(path: str) -> None:
+    expected = sorted((name,) for name in DEVICES for _ in range(10))
+    assert read(path, stream="sensors/*", columns="[]")[0] == expected
+
+
 def test_patterns(path: str) -> None:
     with Store.open(path) as store:
         assert matching(store, "sensors/*") == DEVICES

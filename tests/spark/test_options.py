@@ -46,6 +46,7 @@ def test_everything_is_read() -> None:
         fail_on_data_loss=False,
     )  # fmt: skip
     assert source(columns='["a, b", "c"]').columns == ("a, b", "c")
+    assert source(columns=" [ ] ").columns == ()
     assert source(startingOffset="2024-01-01T00:00Z").starting_offset == "2024-01-01T00:00Z"
     assert source(as_of="[[0, 5]]").as_of == "[[0, 5]]"
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
-from tidelog.model.errors import InputError, TidelogError
+from tidelog.model.errors import InputError, NotFoundError, TidelogError
 from tidelog.spark.provider import TidelogSource
 from tidelog.store.filenames import join
 from tidelog.store.manifest import SPLITS
@@ -125,6 +125,18 @@ def test_a_value_that_does_not_fit_is_named(session: SparkSession, store: Store,
     [
         (["id AS t"], {"stream": "new"}, "there is no stream 'new'"),
         (["id AS t"], {"stream": "new", "create": "false"}, "'new'"),
+        (
+            ["id AS i", "id * 2 AS j", "now() AS at", "'x' AS s"],
+            {"stream": "new"},
+            "there is no stream 'new' in {path} (known are 'old'); to create it, say which column has the times of "
+            "events: time='at', or one of 'i', 'j'",
+        ),
+        (["id AS t"], {"stream": "od"}, "there is no stream 'od' in {path} (did you mean 'old'?); to create it, say"),
+        (
+            ["CAST(id AS string) AS s"],
+            {"stream": "new"},
+            "say which column has the times of events: cast one of 's' to timestamp or bigint",
+        ),
         (["id AS t"], {"stream": "new", "time": "x"}, "there is no column 'x' to take the event time from"),
         (["id AS t", "array(id) AS a"], {"stream": "new", "time": "t"}, "column 'a' has the Spark type array<bigint>"),
         (
@@ -146,7 +158,7 @@ def test_what_is_wrong_is_said_while_planning(
     brought = session.range(3).selectExpr(*columns).schema
     with pytest.raises(TidelogError) as caught:
         TidelogSource({"path": path, **options}).writer(brought, overwrite=False)
-    assert message in str(caught.value)
+    assert message.format(path=path) in str(caught.value)
     assert "new" not in store
 
 
@@ -182,6 +194,12 @@ def test_values_survive_both_ways(session: SparkSession, store: Store, path: str
     made = store.stream("c").scan().read_all()
     assert made.schema.field("u64").type == pa.decimal128(20, 0)
     assert made.cast(expected.schema).equals(expected)
+
+
+def test_a_time_column_that_was_forgotten(session: SparkSession, store: Store, path: str) -> None:
+    with pytest.raises(NotFoundError, match=r"no stream 'new' in .*say which column has the times of events: time='t'"):
+        ts.write(numbers(session, 3), path, "new")
+    assert store.streams() == []
 
 
 def test_options_that_make_no_sense_are_refused_at_once(session: SparkSession) -> None:

@@ -15,15 +15,18 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition, LessThan
+from pyspark.sql.types import StructType
 
 import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, TidelogError
+from tidelog.model.interval import Interval
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.provider import TidelogSource
-from tidelog.spark.source import FilteringReader
+from tidelog.spark.source import FilteringReader, TidelogReader
 from tidelog.spark.types import spark_schema
+from tidelog.store.bulk import commit_bulk
 from tidelog.store.seqset import SeqSet
 
 if TYPE_CHECKING:
@@ -217,9 +220,61 @@ def test_filters_that_leave_nothing_read_nothing(path: str, stream: Stream) -> N
     assert list(reader.read(InputPartition(None))) == []  # what Spark makes of it
 
 
-def test_filters_are_taken_only_if_spark_pushes_them(session: SparkSession, path: str) -> None:
-    with pytest.raises(AnalysisException, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        ts.read(session, path, "events", columns=["ts"], push_filters=True).count()
+def test_asking_for_filters_to_be_pushed_is_enough(session: SparkSession, path: str, stream: Stream) -> None:
+    assert session.conf.get(PUSHDOWN) == "false"
+    plain = ts.read(session, path, "events", columns=["ts", "u8"])
+    assert session.conf.get(PUSHDOWN) == "false"
+    try:
+        frame = ts.read(session, path, "events", columns=["ts", "u8"], push_filters=True)
+        expected = stream.aggregate(None, None, "count(*)", "u8 > 90")["count(*)"]
+        assert [each.where("u8 > 90").count() for each in (frame, plain)] == [expected, expected]
+    finally:
+        session.conf.set(PUSHDOWN, "false")
+
+
+def counted(options: SourceOptions) -> int:
+    """The rows that a reader gives who was asked for no columns."""
+    reader = TidelogReader(options, StructType([]))
+    found = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert all(batch.num_columns == 0 for batch in found)
+    return sum(batch.num_rows for batch in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "end"),
+    [
+        ({}, None, None),
+        ({"start": "1970-01-01T01:07:09.5", "end": "1970-01-01T03:00"}, "1970-01-01T01:07:09.5", "1970-01-01T03:00"),
+        ({"where": "u8 > 90"}, None, None),
+        ({"as_of": "5000"}, None, None),
+        ({"start": "2030-01-01"}, "2030-01-01", None),
+    ],
+)
+def test_rows_are_counted_without_columns(
+    path: str, stream: Stream, given: dict[str, str], start: str | None, end: str | None
+) -> None:
+    as_of = SeqSet.below(int(given["as_of"])) if "as_of" in given else None
+    expected = stream.scan(start, end, ["ts"], given.get("where"), as_of=as_of).read_all().num_rows
+    for size in (None, 3_000):
+        assert counted(SourceOptions(path=path, stream="events", columns=(), partition_size=size, **given)) == expected
+
+
+def test_counting_after_an_overwrite(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("s", pa.schema([("t", pa.int64())]), "t", leaf_rows=64)
+        stream.append({"t": list(range(1000))})
+        stream.flush()
+        commit_bulk(stream.manifests, [], overwrite=Interval(100, 250))
+    assert counted(SourceOptions(path=str(tmp_path), stream="s")) == 850
+
+
+def test_counting_with_spark(session: SparkSession, path: str, stream: Stream) -> None:
+    every, few = (stream.aggregate(None, None, "count(*)", where)["count(*)"] for where in (None, "u8 > 90"))
+    assert ts.read(session, path, "events", columns=[]).count() == every
+    assert ts.count(session, path, "events") == every
+    assert ts.count(session, path, "events", where="u8 > 90") == few
+    start = "1970-01-01T02:00"
+    assert ts.count(session, path, "events", start=start) == len(stream.scan(start, None, ["ts"]).read_all())
 
 
 @pytest.mark.parametrize(
@@ -342,6 +397,26 @@ def test_a_read_that_comes_too_late_says_so(tmp_path: Path) -> None:
 def test_a_table_of_the_catalogue_is_refused(session: SparkSession, path: str) -> None:
     with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
         session.sql(f"CREATE TABLE listed USING tidelog OPTIONS (stream 'events', ns 'long') LOCATION '{path}'")
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
+        session.sql("CREATE TABLE listed USING tidelog OPTIONS (stream 'new', time 't') AS SELECT 1L AS t")
+    assert not session.catalog.tableExists("listed")
+
+
+def test_a_table_that_was_made_all_the_same(session: SparkSession, tmp_path: Path) -> None:
+    """Spark does not tell a sink that it is one, nor a source where its rows are."""
+    place = str(tmp_path / "store")
+    frame = session.range(3).selectExpr("id AS t")
+    frame.write.format("tidelog").options(path=place, stream="s", time="t").saveAsTable("made")
+    try:
+        with pytest.raises(AnalysisException, match=r"was told nothing.*SELECT \.\.\. FROM name WITH \(path = "):
+            session.table("made").count()
+        found = session.sql(f"SELECT t FROM made WITH (path = '{place}', stream = 's') ORDER BY t").collect()
+        assert [row.t for row in found] == [0, 1, 2]
+        assert session.read.options(path=place, stream="s").table("made").count() == 3
+    finally:
+        session.sql("DROP TABLE made")
+    with tidelog.open(place) as store:
+        assert len(store.stream("s")) == 3
 
 
 def test_options_that_make_no_sense_are_refused_at_once(session: SparkSession) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from tidelog.aggregates.base import Aggregate, Dependent, Incremental, Virtual
 from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by, revision
 from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
-from tidelog.model.errors import InputError, NotFoundError, TidelogError
+from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.codec import Ints
 from tidelog.storage.numbered import Rows
@@ -415,7 +415,7 @@ def _states(aggregate: Aggregate, states: Any, runs: int) -> Words:
 def _type_of(stored: pa.Schema, name: str) -> pa.DataType:
     index = stored.get_field_index(name)
     if index < 0:
-        raise InputError(f"there is no column {name!r}; known are {', '.join(stored.names)}", column=name)
+        raise InputError(f"there is no column {name!r}; {did_you_mean(name, stored.names)}", column=name)
     type = stored.field(index).type
     if not is_supported(type):
         raise InputError(f"no aggregates can be computed of columns of {type}, such as {name!r}", column=name)

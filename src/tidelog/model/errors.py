@@ -7,8 +7,14 @@ may catch either. A message says what was found, what was expected, and what to 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+_MOST_LISTED: Final = 12
+"""Names that a message lists."""
+
+_LONGEST_SHOWN: Final = 100
+"""Characters of a name that a message shows."""
 
 
 class TidelogError(Exception):
@@ -115,10 +121,25 @@ class ConflictError(StorageError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A clause for the end of a message about an unknown name: the closest known one, or all of them."""
+    """A clause for the end of a message about an unknown name: the closest known one, or some of them, and how many."""
     names = list(known)
     by_lower = {each.lower(): each for each in names}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
     if close:
-        return f"did you mean {by_lower[close[0]]!r}?"
-    return f"known are {', '.join(map(repr, names))}" if names else "there are none"
+        return f"did you mean {_shown(by_lower[close[0]])}?"
+    if not names:
+        return "there are none"
+    similar = [each for each in names if name and name.lower() in each.lower()]
+    return f"known are {listed(similar or names, len(names))}"
+
+
+def listed(names: Sequence[str], count: int | None = None) -> str:
+    """Names for a message: as many as can be taken in, and how many there are besides, of ``count`` in all."""
+    shown = names[:_MOST_LISTED]
+    others = (len(names) if count is None else count) - len(shown)
+    return ", ".join(map(_shown, shown)) + (f" and {others:,} others" if others else "")
+
+
+def _shown(name: str) -> str:
+    text = repr(name)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(name):,} characters)"

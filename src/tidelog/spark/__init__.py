@@ -18,6 +18,7 @@ from tidelog.spark.session import session
 if TYPE_CHECKING:
     from tidelog.spark.aggregating import aggregate
     from tidelog.spark.compacting import compact
+    from tidelog.spark.counting import count
     from tidelog.spark.rebuilding import rebuild
     from tidelog.spark.sink import write
     from tidelog.spark.source import read
@@ -28,6 +29,7 @@ __all__ = [
     "UnrepresentableError",
     "aggregate",
     "compact",
+    "count",
     "read",
     "rebuild",
     "session",
@@ -37,6 +39,7 @@ __all__ = [
 _MODULES = {
     "aggregate": "tidelog.spark.aggregating",
     "compact": "tidelog.spark.compacting",
+    "count": "tidelog.spark.counting",
     "read": "tidelog.spark.source",
     "rebuild": "tidelog.spark.rebuilding",
     "write": "tidelog.spark.sink",

@@ -196,12 +196,12 @@ class ManyReader(DataSourceReader):
         if not isinstance(partition, PiecesPartition):  # what Spark makes of no partitions at all
             return
         medium = FileMedium(self._options.path)
-        wanted = self._declared.names
         stored: pa.Schema | None = None
         for each in partition.pieces:
             layout = each.piece.layout
             if layout.stored is not stored:  # mostly all streams have the same
                 stored = layout.stored
+                wanted = self._declared.names or [layout.schema.time]  # something must be read to know how many rows
                 columns = pa.schema([stored.field(name) for name in wanted])
                 convert = ToSpark(columns, self._declared, self._options.ns).convert
                 condition = self._condition(stored)

@@ -24,6 +24,11 @@ StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
 OutsideRule: TypeAlias = Literal["refuse", "append"]
 """What becomes of rows that are outside of the range that is overwritten."""
 
+_TABLES: Final = (
+    "Spark does not hand their options on to sources in Python. Use CREATE TEMPORARY VIEW name USING tidelog OPTIONS "
+    "(path '...', stream '...'), and save(path) or start(path) instead of saveAsTable, writeTo or toTable"
+)
+
 _TICKS: Final = re.compile(r"[+-]?\d+")
 _ADDED_BY_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What streaming queries say to a sink besides its own options."""
@@ -46,7 +51,7 @@ class SourceOptions:
     where: str | None = None
     """A SQL condition over the stored columns, evaluated by the store."""
     columns: tuple[str, ...] | None = None
-    """Only these columns, in this order."""
+    """Only these columns, in this order; without any, rows are only counted."""
     as_of: str | None = None
     """A number: only rows that arrived before it count. Or a set of numbers, as JSON."""
     partition_size: int | None = None
@@ -188,9 +193,12 @@ def _values(
     """The values of a class of options."""
     known = {_folded(field.name): field.name for field in fields(cls)}
     if "option.stream" in options or "provider" in options:
+        raise InputError(f"tables in Spark's catalogue cannot stand for streams: {_TABLES}")
+    if not options:
         raise InputError(
-            "tables in Spark's catalogue cannot stand for streams, because Spark does not hand their options on; use "
-            "CREATE TEMPORARY VIEW name USING tidelog OPTIONS (path '...', stream '...')"
+            f"{what} was told nothing, as happens with tables in Spark's catalogue: {_TABLES}. Such a table can be "
+            "used if every query says it again: SELECT ... FROM name WITH (path = '...', stream = '...'), or "
+            "spark.read.options(path=..., stream=...).table(name). What was written when it was made is in its stream"
         )
     if "paths" in options:
         raise InputError(f"{what} takes one path, found {options['paths']}; read the stores one by one, and unite them")
@@ -207,10 +215,7 @@ def _values(
         found[own] = readers.get(own, _text)(own, text)
     for name, hint in (("path", "the directory of the store, e.g. load('/data/events')"), ("stream", "its name")):
         if name not in found and not (name == "stream" and cls is SinkOptions and "stream_column" in found):
-            raise InputError(
-                f"{what} was not told the {name}; expected option {name!r}, {hint}. Tables in Spark's catalogue do not "
-                "hand options on: use a temporary view"
-            )
+            raise InputError(f"{what} was not told the {name}; expected option {name!r}, {hint}")
     return found
 
 
@@ -273,6 +278,11 @@ def _names(name: str, text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _columns(name: str, text: str) -> tuple[str, ...]:
+    """Names, or none at all: an empty JSON list."""
+    return () if "".join(text.split()) == "[]" else _names(name, text)
+
+
 def _choice(choices: Iterable[str]) -> Callable[[str, str], str]:
     known = tuple(choices)
 
@@ -305,7 +315,7 @@ def _starting_offset(name: str, text: str) -> StartingOffset:
 
 _SOURCE_READERS: Final[dict[str, Callable[[str, str], Any]]] = {
     "path": _path,
-    "columns": _names,
+    "columns": _columns,
     "as_of": _as_of,
     "partition_size": _positive,
     "seq": _flag,

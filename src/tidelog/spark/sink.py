@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType, TimestampNTZType, TimestampType
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.model.errors import InputError, NotFoundError, TidelogError
+from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean, listed
 from tidelog.model.schema import Schema
 from tidelog.spark.errors import own_errors
 from tidelog.spark.options import OutsideRule, SinkOptions, option_texts, shared_path
@@ -60,7 +60,7 @@ class TidelogWriter(DataSourceArrowWriter):
         self._options = options
         with Store.open(options.path) as store:
             if options.create and options.stream not in store:  # what is wrong is found before there is one
-                self._fit(new_schema(options, options.stream, brought), brought, overwrite)
+                self._fit(new_schema(store, options, options.stream, brought), brought, overwrite)
             stream = find_or_create(store, options, options.stream, brought)
             self._fit(stream.schema, brought, overwrite)
             self._version = stream.site.version
@@ -155,16 +155,24 @@ def create_missing(store: Store, options: SinkOptions, names: Iterable[str], bro
         return
     if not options.create:
         store.stream(missing[0])  # raises, and says which ones there are
-    store.create_streams(missing, new_schema(options, missing[0], brought), exist_ok=True)
+    store.create_streams(missing, new_schema(store, options, missing[0], brought), exist_ok=True)
 
 
-def new_schema(options: SinkOptions, name: str, brought: StructType) -> Schema:
+def new_schema(store: Store, options: SinkOptions, name: str, brought: StructType) -> Schema:
     """The schema of a stream that is to be created. Raises :class:`NotFoundError` if its time column was not named."""
-    if options.time is None:
-        raise NotFoundError(
-            f"there is no stream {name!r} in {options.path}; to create it, name its time column with the option 'time'"
-        )
-    return stored_schema(brought, options.time)
+    if options.time is not None:
+        return stored_schema(brought, options.time)
+    able = [each for each in brought if isinstance(each.dataType, TimestampType | TimestampNTZType | LongType)]
+    # A timestamp is more likely meant than a number.
+    names = [each.name for each in sorted(able, key=lambda each: isinstance(each.dataType, LongType))]
+    if names:
+        advice = f"time={names[0]!r}" + (f", or one of {listed(names[1:])}" if names[1:] else "")
+    else:
+        advice = f"cast one of {listed(brought.names)} to timestamp or bigint, and name it with time=..."
+    raise NotFoundError(
+        f"there is no stream {name!r} in {options.path} ({did_you_mean(name, store.streams())}); to create it, say "
+        f"which column has the times of events: {advice}"
+    )
 
 
 def check_time(options: SinkOptions, name: str, schema: Schema) -> None:
@@ -262,7 +270,10 @@ def _sorted(frame: DataFrame, options: SinkOptions, place: str, partitions: int 
     if column is None:
         if not options.stream:
             raise InputError("rows of many streams are sorted by time; say which column it is: time=..., or sort=False")
-        column = _time_column(frame, place, options.stream)
+        try:
+            column = _time_column(frame, place, options.stream)
+        except NotFoundError:
+            return frame  # there is no stream yet, and the sink says what it takes to create it
     keys = [f"`{each.replace('`', '``')}`" for each in (options.stream_column, column) if each in frame.columns]
     if not keys:  # the sink says what is missing
         return frame

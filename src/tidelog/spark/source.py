@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -25,14 +25,17 @@ from tidelog.spark.filters import Taken, translate
 from tidelog.spark.options import SourceOptions, as_time, option_texts, shared_path
 from tidelog.spark.provider import NAME, plainly
 from tidelog.spark.session import is_remote
-from tidelog.spark.types import ToSpark, check_declared, folded_duplicates
+from tidelog.spark.types import ToSpark, check_declared, folded_duplicates, rows_without_columns
 from tidelog.spark.workers import settle
 from tidelog.storage import FileMedium
-from tidelog.store.pieces import Piece, plan, scan_piece
+from tidelog.store.pieces import Piece, count_piece, plan, scan_piece
 from tidelog.store.seqset import SeqSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+PUSH_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+"""Whether Spark offers filters to data sources in Python. Without it, those that would take some are an error."""
 
 PARTITION_ROWS = 1 << 21
 """Rows that a task reads, about, unless the option ``partition_size`` says otherwise."""
@@ -97,11 +100,14 @@ class TidelogReader(DataSourceReader):
         """The rows of one range, in order of time."""
         if not isinstance(partition, PiecePartition):  # what Spark makes of no partitions at all
             return
-        wanted = self._declared.names
+        medium = FileMedium(self._options.path)
+        wanted = self._declared.names or [self._schema.time]  # something must be read to know how many rows there are
         target = pa.schema([self._stored.field(name) for name in wanted])
         convert = ToSpark(target, self._declared, self._options.ns).convert
-        medium = FileMedium(self._options.path)
         try:
+            if not self._declared.names and self.condition() is None and partition.piece.numbers is None:
+                yield from rows_without_columns(count_piece(medium, partition.directory, partition.piece))
+                return
             for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self.condition()):
                 yield from convert(batch)
         except NotFoundError as error:
@@ -160,9 +166,11 @@ def read(
     to see more.
 
     ``start``, ``end`` (half-open), ``where`` and ``columns`` are as for ``Stream.scan``, and the store sees to them:
-    what they leave out is not read. Filters and selections of the DataFrame only work on what has been read: Spark does
-    not tell sources which columns a query uses, and what it does with filters that it pushes down is not right
-    (``push_filters``, see :class:`FilteringReader`). So it pays to say here what is wanted.
+    what they leave out is not read, and without any columns (``[]``) rows are only counted. Filters and selections of
+    the DataFrame only work on what has been read: Spark does not tell sources which columns a query uses, and what it
+    does with filters that it pushes down is not right (``push_filters``, see :class:`FilteringReader`). So it pays to
+    say here what is wanted. ``push_filters`` sets ``spark.sql.python.filterPushdown.enabled`` for the session, and
+    leaves it so: it matters when queries are planned.
 
     ``as_of`` is a sequence number, or a set of them: other rows do not count. ``seq`` adds the column ``_seq``. ``ns``
     says what becomes of nanoseconds, ``"truncate"`` or ``"long"``. ``partition_size`` is the rows a task reads, about.
@@ -183,6 +191,8 @@ def read(
     texts = option_texts(given)
     place = shared_path(path, is_remote=is_remote(spark))
     SourceOptions.read({**texts, "path": place})
+    if push_filters:
+        spark.conf.set(PUSH_SETTING, "true")  # looked at whenever a query is planned, so it has to stay
     with own_errors():
         frame = spark.read.format(NAME).options(**texts).load(place)
         names = frame.columns  # Spark Connect looks at the stream only now

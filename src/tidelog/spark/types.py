@@ -24,7 +24,7 @@ The other way, a column that Spark brings becomes what the stream's column is, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
@@ -96,6 +96,9 @@ _ADVICE: Final[tuple[tuple[type[spark.DataType], str], ...]] = (
     (spark.CalendarIntervalType, "store its parts as integer columns"),
     (spark.NullType, "cast it to the type its values will have"),
 )
+
+_COUNTED_AT_ONCE = 1 << 18
+"""Rows of a batch without columns."""
 
 _MILLISECONDS_PER_DAY = 86_400_000
 
@@ -237,6 +240,8 @@ class ToSpark:
 
         Raises :class:`UnrepresentableError` for a time beyond what Spark can count in microseconds.
         """
+        if not self._steps:
+            return [batch.select([])]  # which keeps the rows
         columns = []
         for field, (position, change) in zip(self.target, self._steps, strict=True):
             column = batch.column(position)
@@ -323,6 +328,13 @@ def _decimals_as_integers(array: pa.Array, target: pa.DataType, name: str) -> pa
             "the row out",
             column=name,
         ) from None
+
+
+def rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
+    """So many rows, for those who only count them."""
+    for first in range(0, count, _COUNTED_AT_ONCE):
+        rows = min(count - first, _COUNTED_AT_ONCE)
+        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["none"]).select([])
 
 
 def _assembled(columns: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arrays import batch_of
-from tidelog.model.errors import InputError, NotFoundError
+from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints, is_text
@@ -96,7 +96,7 @@ class BlockSource:
         indexes = [self.schema.get_field_index(name) for name in columns]
         for name, index in zip(columns, indexes, strict=True):
             if index < 0:
-                raise NotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.schema.names))}")
+                raise NotFoundError(f"no column {name!r}; {did_you_mean(name, self.schema.names)}")
         return indexes
 
     def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
