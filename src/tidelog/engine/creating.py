@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidelog.model import infer_schema, to_batches
 from tidelog.model.arguments import found
-from tidelog.model.errors import SchemaError
+from tidelog.model.errors import SchemaError, listed
 from tidelog.model.schema import Schema
 from tidelog.model.types import type_name
 from tidelog.store.rows import owned
@@ -72,7 +72,7 @@ def _schema(data: Any, schema: pa.Schema | Schema | None, time: str | None) -> S
     if schema is not None and not isinstance(schema, pa.Schema):
         raise SchemaError(str(found("the schema", schema, "a pyarrow.Schema, or data=... to take the columns of data")))
     if time is None:
-        known = "" if schema is None else f" one of {', '.join(map(repr, schema.names))},"
+        known = "" if schema is None else f" one of {listed(schema.names)},"
         raise SchemaError(f"no time column was named; expected time={known} the column with the event times")
     return infer_schema(data, time) if schema is None else Schema(schema, time)
 
