@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -33,11 +35,37 @@ def signals_raised() -> Iterator[None]:
     changed = [number for number in ASKS_TO_STOP if signal.getsignal(number) == signal.SIG_DFL]
     for number in changed:
         signal.signal(number, _stop)
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    _told.append(told)
     try:
         yield
     finally:
+        _told.remove(told)
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        os.close(tell)
         for number in changed:
             signal.signal(number, signal.SIG_DFL)
+
+
+_told: list[int] = []
+"""Descriptors that can be read as soon as a signal has come, whatever the main thread does; the last one counts."""
+
+
+def wait_to_read(descriptor: int, seconds: float) -> bool:
+    """Wait until a descriptor can be read from; False if that takes too long, or a signal asks to stop.
+
+    For threads that read for a main thread that waits for them in foreign code, where Python tells it of no signal.
+    """
+    ready, _, _ = select.select([descriptor, *_told[-1:]], [], [], seconds)
+    return descriptor in ready and not (_told and _told[-1] in ready)
+
+
+def is_asked_to_stop() -> bool:
+    """Whether a signal has come since :func:`signals_raised` began; it has, or will have, become an exception."""
+    return bool(_told) and bool(select.select([_told[-1]], [], [], 0)[0])
 
 
 @contextmanager

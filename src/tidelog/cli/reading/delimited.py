@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from tidelog.cli.reading.source import BadRowError, fitted, taken
 from tidelog.cli.reading.texts import decoded, inferred_type, typed
 from tidelog.cli.units import count, size
 from tidelog.model import Schema
-from tidelog.model.errors import InputError
+from tidelog.model.errors import InputError, TidelogError
 from tidelog.model.misfit import Misfit
 
 BLOCK_BYTES = 4 << 20
@@ -58,6 +59,8 @@ class DelimitedSource:
         self._last_short_row = -1
         self._first: pa.RecordBatch | None = None
         self._blocks = self._read() if self._names else iter(())
+        self._reader: pa.csv.CSVStreamingReader | None = None
+        content.on_close(self._end)
 
     def infer(self, time: str, types: Mapping[str, pa.DataType]) -> Schema:
         """From the first block of rows."""
@@ -161,8 +164,16 @@ class DelimitedSource:
         if waiting is not None:
             yield waiting
 
+    def _end(self) -> None:
+        """Let the parser come to its end: it reads ahead in a thread that must not be at it when Python ends."""
+        self._input.abandon()
+        if self._reader is not None:
+            with suppress(pa.ArrowException, TidelogError, OSError, ValueError):
+                for _ in self._reader:
+                    pass
+
     def _parsed(self) -> pa.csv.CSVStreamingReader:
-        return pa.csv.open_csv(
+        self._reader = pa.csv.open_csv(
             pa.PythonFile(_WatchedContent(self._input, self._quotes), mode="r"),
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # else rows have no numbers
             parse_options=pa.csv.ParseOptions(
@@ -176,6 +187,7 @@ class DelimitedSource:
                 quoted_strings_can_be_null=False,
             ),
         )
+        return self._reader
 
     def _open_quote(self, how_far: str) -> str:
         return (

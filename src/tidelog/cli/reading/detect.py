@@ -9,6 +9,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path, PurePath
@@ -17,6 +18,7 @@ from typing import IO, Any, Final, Self, cast
 
 import pyarrow as pa
 
+from tidelog.cli.interrupts import is_asked_to_stop, wait_to_read
 from tidelog.model.errors import InputError, StorageError
 
 STDIN: Final = "-"
@@ -53,16 +55,32 @@ ARROW_FILE_MAGIC: Final = b"ARROW1"
 ARROW_STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
 
 
+_PATIENCE: Final = 0.2
+"""Seconds after which whoever waits for a pipe looks whether it is still wanted."""
+
+
 class _CountingFile(io.FileIO):
-    """A file that knows how many bytes were read of it."""
+    """A file that knows how many bytes were read of it, and ends early once nobody wants more."""
 
     count = 0
+    is_abandoned = False
 
     def readinto(self, buffer: Any, /) -> int | None:
         """Read into a buffer, as files do."""
+        if not self._waits():
+            return 0
         done = super().readinto(buffer)
         self.count += done or 0
         return done
+
+    def _waits(self) -> bool:
+        """Wait until there is something to read; False if nobody wants it any more."""
+        if stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            return not self.is_abandoned
+        while not self.is_abandoned and not is_asked_to_stop():
+            if wait_to_read(self.fileno(), _PATIENCE):
+                return True
+        return False
 
 
 class Input:
@@ -95,6 +113,14 @@ class Input:
             return self._raw
         unpacked = self._exits.enter_context(gzip.GzipFile(fileobj=self._raw, mode="rb"))
         return io.BufferedReader(cast("io.RawIOBase", unpacked), _LOOK_AHEAD)
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        """Have something done when the input is closed, before it is."""
+        self._exits.callback(action)
+
+    def abandon(self) -> None:
+        """Let the content end here, also for those who wait for more in other threads."""
+        self._file.is_abandoned = True
 
     @property
     def size(self) -> int | None:
