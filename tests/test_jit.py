@@ -6,6 +6,8 @@ import importlib.util
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,14 +19,14 @@ from tidelog import jit
 
 @pytest.fixture(autouse=True)
 def _choose_anew() -> Iterator[None]:
-    jit._cache_directory.cache_clear()
+    jit.cache_directory.cache_clear()
     yield
-    jit._cache_directory.cache_clear()
+    jit.cache_directory.cache_clear()
 
 
 def test_the_chosen_directory_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDELOG_CACHE_DIR", str(tmp_path / "a" / "b"))
-    assert jit._cache_directory() == str(tmp_path / "a" / "b")
+    assert jit.cache_directory() == str(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
     @jit.kernel(jit.i64(jit.array_in(jit.i64)))
@@ -51,7 +53,7 @@ def test_a_cache_is_good_wherever_it_is_taken(tmp_path: Path, monkeypatch: pytes
     def loaded(folder: str, text: str, cache: str) -> tuple[int, int]:
         """Imports a module of a folder; how many kernels were found in a cache, and how many compiled."""
         monkeypatch.setenv("TIDELOG_CACHE_DIR", str(tmp_path / cache))
-        jit._cache_directory.cache_clear()
+        jit.cache_directory.cache_clear()
         file = tmp_path / folder / "shipped_kernels.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -80,8 +82,8 @@ def test_a_directory_that_others_may_write_is_not_trusted(
     shared.chmod(0o777)
     monkeypatch.setenv("TIDELOG_CACHE_DIR", str(shared))
     with caplog.at_level(logging.WARNING, "tidelog"):
-        assert jit._cache_directory() is None
-        assert jit._cache_directory() is None
+        assert jit.cache_directory() is None
+        assert jit.cache_directory() is None
     assert len(caplog.records) == 1
     assert "TIDELOG_CACHE_DIR" in caplog.text
 
@@ -100,8 +102,83 @@ def test_without_a_cache_kernels_still_work(monkeypatch: pytest.MonkeyPatch, tmp
 def test_the_user_cache_comes_before_the_temporary_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TIDELOG_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert jit._cache_directory() == str(tmp_path / "tidelog" / "kernels")
+    assert jit.cache_directory() == str(tmp_path / "tidelog" / "kernels")
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    jit._cache_directory.cache_clear()
-    assert str(jit._cache_directory()).startswith(str(tmp_path / "tidelog-kernels-"))
+    jit.cache_directory.cache_clear()
+    assert str(jit.cache_directory()).startswith(str(tmp_path / "tidelog-kernels-"))
+
+
+MODULE = """
+from tidelog.jit import f64, kernel
+
+@kernel(f64(f64))
+def half(x):
+    return x / 2
+
+@kernel(f64(f64))
+def unused(x):
+    return x.no_such_thing
+"""
+USE = """
+import logging, sys
+import made_kernels as kernels
+from tidelog import jit
+if "silent" in sys.argv:
+    logging.getLogger("tidelog").setLevel(logging.ERROR)
+first = kernels.half
+assert isinstance(first, jit.Kernel)
+assert [kernels.half(3.0), first(4.0), kernels.half(5.0)] == [1.5, 2.0, 2.5]
+assert type(kernels.half).__name__ == "CPUDispatcher", "later calls cost no more"
+print(jit.compiled_here())
+"""
+
+
+def test_what_is_used_is_compiled_and_whoever_waits_is_told(tmp_path: Path) -> None:
+    (tmp_path / "made_kernels.py").write_text(MODULE)
+
+    def run(cache: str, *arguments: str, **environment: str) -> tuple[str, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", USE, *arguments],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "TIDELOG_CACHE_DIR": str(tmp_path / cache), **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip(), done.stderr
+
+    compiled, told = run("first")
+    assert compiled == "1"
+    assert told.startswith("tidelog: compiling kernels for this machine")
+    assert str(tmp_path / "first") in told
+    assert told.count("\n") == 1
+    assert run("first") == ("0", ""), "from the cache"
+    assert run("second", TIDELOG_QUIET="1") == ("1", "")
+    assert run("third", "silent") == ("1", "")
+
+
+WARM = """
+import sys
+from tidelog.cli import warming
+if __name__ == "__main__":
+    warming.kernel_modules = lambda: ["tidelog.storage.codec.numeric.pairs.kernels"]
+    told = []
+    done = warming.warm(lambda ready, of: told.append((ready, of)), processes=2)
+    assert told == [(ready, done.kernels) for ready in range(1, done.kernels + 1)], told
+    print(done.kernels, done.compiled, done.directory)
+"""
+
+
+def test_kernels_are_compiled_ahead_in_processes_of_their_own(tmp_path: Path) -> None:
+    script = tmp_path / "warm.py"
+    script.write_text(WARM)
+    environment = {**os.environ, "TIDELOG_CACHE_DIR": str(tmp_path / "cache")}
+    told = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        told.append(done.stdout.split())
+    (kernels, compiled, directory), again = told
+    assert int(kernels) > 0
+    assert (compiled, directory) == (kernels, str(tmp_path / "cache"))
+    assert again == [kernels, "0", directory]

@@ -12,17 +12,24 @@ import functools
 import logging
 import os
 import stat
+import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core import event
 from numba.core.caching import UserProvidedCacheLocator
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _log = logging.getLogger("tidelog")
+
+QUIET: Final = "TIDELOG_QUIET"
+"""Set in the environment, it keeps tidelog from saying that it is compiling."""
 
 boolean = types.boolean
 u8, u16, u32, u64 = types.uint8, types.uint16, types.uint32, types.uint64
@@ -57,27 +64,98 @@ _LOCATORS = f"{__name__}.{KernelLocator.__name__},InTreeCacheLocator,UserWideCac
 """Our own, and those that Numba would try next, should the directory turn out not to be writable after all."""
 
 
+class Kernel:
+    """A function that is compiled, or loaded from the cache, when it is first called: only what is used costs anything.
+
+    After that its module has the compiled function under its name, so that calls by way of the module cost no more.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._signature = signature
+        self._compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.load_kernel()(*arguments)
+
+    def load_kernel(self) -> Any:
+        """The compiled function."""
+        with _COMPILING:
+            if self._compiled is None:
+                self._compiled = self._made()
+                names = self._function.__globals__
+                if names.get(self._function.__name__) is self:
+                    names[self._function.__name__] = self._compiled
+        return self._compiled
+
+    def _made(self) -> Any:
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        directory = cache_directory()
+        with event.install_listener("numba:compile", _LISTENER):
+            if directory is None:
+                return numba.njit(self._signature, **options)(self._function)
+            # Numba picks the cache location while decorating; other users of Numba keep their own settings.
+            before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+            numba.config.CACHE_DIR = directory
+            numba.config.CACHE_LOCATOR_CLASSES = _LOCATORS
+            try:
+                return numba.njit(self._signature, cache=True, **options)(self._function)
+            finally:
+                numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
+
+
+class _Listener(event.Listener):  # type: ignore[misc]  # Numba has no types
+    """Counts what is really compiled, not loaded from the cache, and says so the first time."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self._depth = 0
+
+    def on_start(self, event: Any) -> None:
+        if not self._depth:  # helper functions are compiled within
+            self.compiled += 1
+            if self.compiled == 1:
+                _say_compiling()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+
+
+_COMPILING = threading.RLock()
+_LISTENER = _Listener()
+
+
+def compiled_here() -> int:
+    """How many kernels this process has compiled, and not found in the cache."""
+    return _LISTENER.compiled
+
+
+def _say_compiling() -> None:
+    """Tell whoever waits what for: once in a process, on standard error, unless somebody has asked for silence."""
+    if os.environ.get(QUIET) or _log.disabled or _log.level > logging.WARNING:
+        return
+    directory = cache_directory()
+    kept = f"kept in {directory}" if directory is not None else "not kept, for no directory can be written"
+    with suppress(OSError, ValueError, AttributeError):  # no standard error, or a closed one
+        sys.stderr.write(
+            f"tidelog: compiling kernels for this machine, some seconds for each that is used the first time; they are "
+            f"{kept} ('tidelog warm' compiles all of them, {QUIET}=1 silences this)\n"
+        )
+        sys.stderr.flush()
+
+
 def kernel(signature: Any) -> Callable[[_F], _F]:
     """Compile a function for ``signature``, without the GIL, cached on disk when some directory allows it.
 
-    Array arguments must be aligned; division follows NumPy (no Python exceptions from kernels).
+    That is done when it is first called (:class:`Kernel`). Array arguments must be aligned; division follows NumPy (no
+    Python exceptions from kernels).
     """
 
     def decorate(function: _F) -> _F:
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-        directory = _cache_directory()
-        if directory is None:
-            compiled: _F = numba.njit(signature, **options)(function)
-            return compiled
-        # Numba picks the cache location while decorating; other users of Numba keep their own settings.
-        before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
-        numba.config.CACHE_DIR = directory
-        numba.config.CACHE_LOCATOR_CLASSES = _LOCATORS
-        try:
-            compiled = numba.njit(signature, cache=True, **options)(function)
-        finally:
-            numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
-        return compiled
+        return cast("_F", Kernel(function, signature))
 
     return decorate
 
@@ -87,7 +165,7 @@ inline = numba.njit(nogil=True, error_model="numpy", inline="never")
 
 
 @functools.cache
-def _cache_directory() -> str | None:
+def cache_directory() -> str | None:
     """A writable directory for compiled kernels, or None (said once in the log)."""
     for directory in _cache_candidates():
         try:

@@ -151,17 +151,33 @@ def install() -> None:
         sys.meta_path.insert(0, _Kernels())
 
 
+def kernel_modules() -> list[str]:
+    """The names of all modules that have kernels."""
+    package = Path(__file__).parent
+    files = sorted(package.rglob("kernels.py"))
+    return [".".join((package.name, *file.relative_to(package).with_suffix("").parts)) for file in files]
+
+
+def kernels_of(name: str) -> dict[str, Callable[[], Any]]:
+    """What loads each of the kernels of a module that are not loaded yet, by name; the module is loaded by this."""
+    module = importlib.import_module(name)
+    if type(module) is _Unloaded:
+        _run(module)
+    return {
+        each: value.load_kernel
+        for each, value in vars(module).items()
+        if hasattr(value, "load_kernel") and not isinstance(value, type)
+    }
+
+
 def load_kernels() -> None:
     """Load all kernels: now, rather than in the middle of something.
 
     For processes that are forked or measured later. Loads nothing else than the packages the kernels stand in.
     """
-    package = Path(__file__).parent
-    for file in sorted(package.rglob("kernels.py")):
-        name = ".".join((package.name, *file.relative_to(package).with_suffix("").parts))
-        module = importlib.import_module(name)
-        if type(module) is _Unloaded:
-            _run(module)
+    for name in kernel_modules():
+        for load in kernels_of(name).values():
+            load()
 
 
 def _has_constant(module: ModuleType, name: str) -> bool:

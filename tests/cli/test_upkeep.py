@@ -9,6 +9,8 @@ import pytest
 
 import tidelog
 from support.commands import Cli
+from tidelog.cli import warming
+from tidelog.cli.warming import Warmed
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 SCHEMA = pa.schema([pa.field("t", pa.int64(), nullable=False), ("x", pa.float64())])
@@ -74,3 +76,13 @@ def test_delete(cli: Cli, many: None) -> None:
     cli("coarsen", 100, "--store", "events", "-n", "s", "--yes")
     refused = cli("delete", 62, "--store", "events", "-n", "s", "--yes")
     assert (refused.code, "from 60 to 69" in refused.err) == (1, True)
+
+
+def test_warm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [Warmed(47, 12, "/cache", 20.25), Warmed(47, 0, "/cache", 1.0), Warmed(47, 47, None, 30.0)]
+    monkeypatch.setattr(warming, "warm", lambda told: told(47, 47) or made.pop(0))
+    assert cli("warm").out == "47 kernels are ready in /cache: 12 compiled in 20.2 s\n"
+    assert cli("warm").out == "47 kernels are ready in /cache: all of them were there\n"
+    run = cli("warm")
+    assert run.code == 1
+    assert "TIDELOG_CACHE_DIR" in run.err

@@ -468,6 +468,19 @@ def alter(
 
 @app.command()
 @reported
+def warm() -> None:
+    """Compile all kernels now, on all processors, instead of each when it is first used.
+
+    They are kept in the user's cache directory, or in TIDELOG_CACHE_DIR, for
+    this machine, this release and its versions of Python and Numba.
+    """
+    from tidelog.cli import upkeep
+
+    upkeep.warm()
+
+
+@app.command()
+@reported
 def backup(
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="A new or empty directory for the copy.", show_default=False)

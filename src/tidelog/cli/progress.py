@@ -62,6 +62,18 @@ class CopyProgress(_Bar):
         self._progress.update(self._task, description=printable(name), completed=done, total=total)
 
 
+class WarmProgress(_Bar):
+    """How many kernels are ready, of how many."""
+
+    def __init__(self) -> None:
+        super().__init__(TextColumn("{task.completed} of {task.total}"), enabled=True)
+        self._task = self._progress.add_task("compiling kernels", total=None)
+
+    def update(self, ready: int, total: int) -> None:
+        """Say how many are ready."""
+        self._progress.update(self._task, completed=ready, total=total)
+
+
 class _RowsColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         rows = task.fields["rows"]

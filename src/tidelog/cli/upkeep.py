@@ -7,10 +7,13 @@ from typing import Any
 
 import typer
 
+from tidelog.cli import warming
 from tidelog.cli.manage import existing
+from tidelog.cli.progress import WarmProgress
 from tidelog.cli.saying import say
 from tidelog.cli.times import point_in_time
 from tidelog.cli.units import count, rows, size
+from tidelog.model.errors import StorageError
 
 
 def compact(store_path: Path, stream: str | None, max_bytes: int | None) -> None:
@@ -70,3 +73,16 @@ def delete(store_path: Path, stream: str, before: str, *, is_sure: bool) -> None
 
 def _merged(done: Any) -> str:
     return f"merged {count(done.splits_before)} splits into {count(done.splits_after)}, {size(done.bytes_read)} read"
+
+
+def warm() -> None:
+    """Compile all kernels that are not in the cache, and say what was done."""
+    with WarmProgress() as progress:
+        done = warming.warm(progress.update)
+    if done.directory is None:
+        raise StorageError(
+            "found no directory that compiled kernels can be kept in; set TIDELOG_CACHE_DIR to one that only you can "
+            "write"
+        )
+    said = f"{count(done.compiled)} compiled in {done.seconds:.1f} s" if done.compiled else "all of them were there"
+    say(f"{count(done.kernels)} kernels are ready in {done.directory}: {said}")
