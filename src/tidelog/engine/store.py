@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import logging
+import os
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -67,6 +72,11 @@ class Store:
         """What is to be told of rows that are not stored, when the store is closed."""
         self._closed = False
         self._maintainer = Maintainer(self._written) if maintenance == "auto" and not read_only else None
+        self._process = os.getpid()
+        self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
+        if not read_only:
+            atexit.register(self._at_exit)
+            _writing.add(self)
 
     @classmethod
     def open(cls, path: Path | str, *, read_only: bool = False, maintenance: MaintenanceMode = "auto") -> Store:
@@ -415,6 +425,7 @@ class Store:
             for stream in streams:
                 stream.untold_loss = None
             losses, self._losses, self._streams = self._losses, [], {}
+            atexit.unregister(self._at_exit)
             if losses:
                 for other in losses[1:]:
                     losses[0].add_note(str(other))
@@ -433,6 +444,29 @@ class Store:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        """Tell of a store that was written and not closed. Its locks go with it; nothing can be stored any more here.
+
+        Garbage is collected at any moment, in any thread, and flushing means to wait for others.
+        """
+        if not hasattr(self, "_at_exit") or self._process != os.getpid():
+            return
+        atexit.unregister(self._at_exit)
+        streams = [stream for stream in self._streams.values() if stream.is_written]
+        if not streams:
+            return
+        rows = sum(stream.unstored for stream in streams)
+        text = f"the store {self._medium} was not closed, and nobody can any more"
+        if rows:
+            text += f": {rows} rows that were appended since the last flush are not stored"
+            _log.warning("%s; close it, or use it in a with block", text)
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+
+    def forked(self) -> None:
+        """In a child process: what is open belongs to the parent, and takes no rows here."""
+        for stream in self._streams.values():
+            stream.forked()
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the store was closed; open it again")
@@ -441,6 +475,26 @@ class Store:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError("the store was opened for reading; open it without read_only")
+
+
+_log = logging.getLogger("tidelog.store")
+_writing: Final[weakref.WeakSet[Store]] = weakref.WeakSet()
+"""Stores that were opened for writing."""
+
+
+def _close_at_exit(reference: weakref.ref[Store]) -> None:
+    """Close a store when Python ends; not in a forked child. What was begun on top of it is closed before."""
+    store = reference()
+    if store is not None and store._process == os.getpid():
+        store.close()
+
+
+def _forked() -> None:
+    for store in _writing:
+        store.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def restore(source: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:

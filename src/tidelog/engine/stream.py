@@ -632,6 +632,16 @@ class Stream(Queries):
             self._snapshots.close()
             self._maintenance.close()
 
+    @property
+    def unstored(self) -> int:
+        """How many rows were accepted that are not known to be stored."""
+        return 0 if self._tail is None else self._tail.unstored + len(self._rows)
+
+    def forked(self) -> None:
+        """In a child process: the tail belongs to the parent, so single events are refused like everything else."""
+        if self._tail is not None:
+            self._tail.failure = ClosedError("the stream was opened before this process was forked")
+
     def _store_all(self, tail: Tail) -> Exception | None:
         """Store what was accepted, unless there was a failure; what there is to tell of rows that are not stored."""
         before, failure = tail.failure, None
@@ -644,7 +654,7 @@ class Stream(Queries):
                 self._refuse_dropped()
             except Exception as error:  # and not an interrupt: this is called again then
                 failure = error
-        rows = tail.unstored + len(self._rows)
+        rows = self.unstored
         return not_stored(self.name, rows, before or failure) if rows else failure
 
     # -- for what works beside the tail ---------------------------------------------------------------------------

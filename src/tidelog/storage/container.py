@@ -525,7 +525,10 @@ class Container:
         commit = self._write_commit(self._written.meta, {})
         if self._syncer is None:
             self._syncer = ThreadPoolExecutor(1, thread_name_prefix="tidelog-sync")
-        self._syncing = self._syncer.submit(self._make_durable, commit)
+        try:
+            self._syncing = self._syncer.submit(self._make_durable, commit)
+        except RuntimeError:  # as in workers.submit
+            self._make_durable(commit)
 
     def _wait_for_sync(self) -> None:
         if self._syncing is not None:

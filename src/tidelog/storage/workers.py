@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -23,12 +24,22 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def submit(job: Callable[[], _T]) -> Future[_T]:
-    """Run a job on one of the threads. Jobs must not wait for other jobs."""
+    """Run a job on one of the threads. Jobs must not wait for other jobs.
+
+    When Python ends, its threads end first: what is stored then is encoded here, at once.
+    """
     global _pool
     with _lock:
         if _pool is None:
             _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="tidelog-worker")
-        return _pool.submit(job)
+        with suppress(RuntimeError):  # there are no threads any more, or no more threads
+            return _pool.submit(job)
+    done = Future[_T]()
+    try:
+        done.set_result(job())
+    except BaseException as error:
+        done.set_exception(error)
+    return done
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], ahead: int) -> Iterator[_T]:

@@ -23,7 +23,11 @@ def at_once(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     if len(waiting) < 2:
         return [work(item) for item in waiting]
     with ThreadPoolExecutor(min(AT_ONCE, len(waiting)), thread_name_prefix="tidelog-streams") as pool:
-        return list(pool.map(work, waiting))
+        try:
+            results = pool.map(work, waiting)
+        except RuntimeError:  # Python is ending, and its threads have ended
+            return [work(item) for item in waiting]
+        return list(results)
 
 
 __all__ = ["AT_ONCE", "at_once"]
