@@ -190,7 +190,9 @@ def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
     if len(constants) > 2 and value.type != INTERVAL and not is_float(value.type):
         present = [member for member in constants if member.is_valid]
         members = [member for member in members if not is_scalar(member)]
-        hits = pc.is_in(value, pa.array([member.as_py() for member in present], value.type)) if present else None
+        # Not by way of Python's values: of nanoseconds it has none.
+        known = pa.concat_arrays([as_array(member, 1) for member in present]).cast(value.type) if present else None
+        hits = None if known is None else pc.is_in(value, known)
         missing = pa.scalar(None if len(present) < len(constants) else False, BOOLEAN)
         found = pa.repeat(missing, length) if hits is None else pc.if_else(hits, True, missing)
         found = pc.if_else(pc.is_valid(value), found, pa.scalar(None, BOOLEAN))

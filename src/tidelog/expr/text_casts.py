@@ -32,7 +32,7 @@ from tidelog.expr.types import (
     is_instant,
     is_integer,
 )
-from tidelog.expr.vectors import Mask, made, numbers, valid_rows
+from tidelog.expr.vectors import Mask, as_array, made, numbers, valid_rows
 
 Converted = tuple[pa.Array, Mask | None]
 
@@ -52,11 +52,7 @@ _FALSE = frozenset({"f", "false", "0", "no", "n"})
 
 def shown(value: pa.Scalar) -> str:
     """A value as it stands in messages: as text, in quotes if it is text."""
-    text = (
-        to_text(pa.array([value.as_py()], value.type), VARCHAR)[0][0].as_py()
-        if value.type != VARCHAR
-        else value.as_py()
-    )
+    text = to_text(as_array(value, 1), VARCHAR)[0][0].as_py() if value.type != VARCHAR else value.as_py()
     return repr(text) if value.type == VARCHAR else str(text)
 
 
