@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,9 @@ app.add_typer(pipeline_app, name="pipeline")
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # where a terminal has no such character
     try:
         app(args=None if arguments is None else list(arguments), prog_name="tidelog")
     except SystemExit as end:

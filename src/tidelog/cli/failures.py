@@ -72,6 +72,8 @@ def message_of(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str:
     if isinstance(error, TidelogError):
         return str(error)
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return f"found {error.object!r}, which is no text in UTF-8; expected names and conditions that are"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return (

@@ -244,6 +244,8 @@ class _Ingestion:
         try:
             return source.infer(time_column, self._options.types)
         except SchemaError as error:
+            if "type" not in str(error):  # but a column that is not there, for example
+                raise
             raise SchemaError(f"{error}. A type other than the one found can be given as --type COLUMN=TYPE") from error
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import typer
@@ -17,6 +17,8 @@ from tidelog.cli.streamoptions import option_text
 from tidelog.cli.writing.table import Column, print_table
 from tidelog.engine.altering import CHANGEABLE
 from tidelog.model.types import type_name
+
+NO_STREAMS: Final = "the store has no streams yet; `tidelog ingest` makes them of files"
 
 
 def streams(store_path: Path, *, details: bool, as_json: bool) -> None:
@@ -36,6 +38,8 @@ def streams(store_path: Path, *, details: bool, as_json: bool) -> None:
     else:
         for name in names:
             say(name)
+    if not names and not as_json:
+        say(NO_STREAMS, err=True)
 
 
 def stats(store_path: Path, stream: str | None, *, columns: bool, as_json: bool) -> None:
@@ -45,6 +49,8 @@ def stats(store_path: Path, stream: str | None, *, columns: bool, as_json: bool)
     if as_json:
         _print_json(found if stream is None else found[stream])
         return
+    if not found:
+        say(NO_STREAMS, err=True)
     for index, values in enumerate(found.values()):
         if not columns:
             values.pop("statistics", None)

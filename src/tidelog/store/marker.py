@@ -69,7 +69,7 @@ def check_marker(medium: Medium) -> None:
     except NotFoundError:
         refuse_incomplete(medium)
         raise NotFoundError(
-            f"there is no store in {medium!r}: found no file {MARKER!r}; check the path, or create a store there"
+            f"there is no store in {medium}: found no file {MARKER!r}; check the path, or create a store there"
         ) from None
     try:
         values = json.loads(content)
@@ -78,12 +78,12 @@ def check_marker(medium: Medium) -> None:
         made_by = version = None
     if made_by != _FORMAT or not isinstance(version, int):
         raise CorruptionError(
-            f"{MARKER} in {medium!r} is not what tidelog writes: found {content[:80]!r}; "
+            f"{MARKER} in {medium} is not what tidelog writes: found {content[:80]!r}; "
             f'expected {{"format": "{_FORMAT}", "version": {VERSION}}}'
         )
     if version != VERSION:
         raise NewerReleaseError(
-            f"the store in {medium!r} has version {version}, this release reads version {VERSION}; use a newer release"
+            f"the store in {medium} has version {version}, this release reads version {VERSION}; use a newer release"
         )
 
 

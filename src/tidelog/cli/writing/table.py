@@ -24,6 +24,14 @@ _GAP = 2
 _MORE = "…"
 
 
+class _Output(Console):
+    """Standard output, whose end is for the command to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        """Whoever read had enough: no reason to end the process with an exit code for errors."""
+        raise BrokenPipeError
+
+
 @dataclass
 class Column:
     """A column of texts, None for null, made printable; ``is_number`` columns stand right and are never cut."""
@@ -74,7 +82,7 @@ def print_table(columns: Sequence[Column], *, width: int | None = None, header: 
         cells = [_cell(column.texts[row], room) for column, room in zip(columns, widths, strict=False)]
         table.add_row(*cells, *([Text(_MORE)] if len(widths) < len(columns) else []))
     total = sum(widths) + _GAP * (len(widths) + 1) + len(_MORE)
-    console = Console(file=sys.stdout, width=max(total, width or 0), highlight=False)
+    console = _Output(file=sys.stdout, width=max(total, width or 0), highlight=False)
     console.print(table, crop=False, overflow="ignore", no_wrap=True, soft_wrap=False)
     return len(widths)
 
