@@ -518,7 +518,7 @@ def salvage(source: Path | str, target: Path | str) -> SalvageReport:
     See :func:`tidelog.salvage`.
     """
     medium = FileMedium(directory("a store", source))
-    if not medium.root.is_dir():
+    if not os.path.isdir(medium.root):
         raise NotFoundError(f"there is no directory {medium.root}; check the path")
     place = FileMedium(directory("a store", target))
     if place.root.resolve().is_relative_to(medium.root.resolve()):

@@ -76,6 +76,13 @@ def several(what: str, values: object, expected: str) -> list[Any]:
     return list(values)  # type: ignore[call-overload, no-any-return]  # it can be gone through
 
 
+def pair(what: str, value: object, expected: str = "a start and an end, each a time or None") -> tuple[Any, Any]:
+    """A tuple or a list of two."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise found(what, value, expected)
+    return value[0], value[1]
+
+
 def names(what: str, values: object, example: str = "x") -> list[str]:
     """A list of texts, which are names."""
     expected = f"a list of names such as [{example!r}]"

@@ -18,6 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField, StructType
 
+from tidelog.engine.questions import pairs_of, texts_of
+from tidelog.model.arguments import found, integer, one_of, text
+from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.model.interval import Interval
 from tidelog.spark.aggregateplan import AggregatePlan, Asked, Plans, as_spark, plan_aggregate, result_type
@@ -88,10 +91,18 @@ def aggregate(
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be asked.
     """
     calls = _named(aggregates)
-    if ns not in NS_RULES:
-        raise InputError(f"found ns {ns!r}; expected one of {', '.join(map(repr, NS_RULES))}")
-    if tasks is not None and tasks < 1:
-        raise InputError(f"found {tasks} tasks; expected 1 or more")
+    one_of("ns", ns, NS_RULES)
+    if tasks is not None:
+        tasks = integer("tasks", tasks, 1)
+    for what, name in (("stream", stream), ("start", start), ("end", end), ("stream_column", stream_column)):
+        text(what, name, "a name, as text")
+    if where is not None:
+        text("where", where, "a SQL condition as text")
+    if as_of is not None and not isinstance(as_of, SeqSet):
+        as_of = integer("as_of", as_of, 0)
+    imports = listed_names("imports", imports, "module")
+    if not (types is None or (isinstance(types, Mapping) and all(isinstance(each, str) for each in types))):
+        raise found("types", types, "the types of results by name, such as {'mean': pyarrow.float64()}")
     given = dict(types or {})
     unknown = [name for name in given if name not in calls]
     if unknown:
@@ -105,15 +116,18 @@ def aggregate(
     column = stream_column if plans.is_many else None
     if hasattr(intervals, "mapInArrow"):  # frames of Spark and of Spark Connect are of different classes
         return _of_frame(plans, column, cast("DataFrame", intervals), start, end, results, tasks)
-    return _of_pairs(spark, plans, column, intervals, start, end, results, tasks)
+    return _of_pairs(spark, plans, column, pairs_of(intervals), start, end, results, tasks)
 
 
 def _named(aggregates: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Aggregate calls by the names of their columns."""
     if isinstance(aggregates, Mapping):
+        for name, call in aggregates.items():
+            if not (isinstance(name, str) and isinstance(call, str)):
+                raise found(f"the aggregate {name!r}", call, "a text such as 'avg(price)', under a name")
         calls = dict(aggregates)
     else:
-        texts = [aggregates] if isinstance(aggregates, str) else list(aggregates)
+        texts = texts_of(aggregates)
         calls = {text: text for text in texts}
         if len(calls) < len(texts):
             raise InputError("an aggregate is asked for twice; name it once, or give the two other names")

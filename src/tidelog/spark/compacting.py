@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tidelog.model.errors import ConflictError, InputError, TidelogError
+from tidelog.model.arguments import integer, pair
+from tidelog.model.errors import ConflictError, TidelogError
 from tidelog.model.interval import Interval
-from tidelog.spark.jobs import Outcome, Place, Progress, ProgressCallback, advanced, place_of, side_by_side
+from tidelog.spark.jobs import Outcome, Place, Progress, ProgressCallback, advanced, check_jobs, place_of, side_by_side
 from tidelog.spark.tasks import beside_the_store, in_tasks, outcomes
 from tidelog.store.compaction import ATTEMPTS, Compacted
 from tidelog.store.compactionplan import THOROUGH, choose_merges, divided, is_within
@@ -64,8 +65,10 @@ def compact(
     commit, so whoever is interrupted calls this again and goes on from there. Merges whose splits somebody else has
     changed meanwhile are planned anew and counted (:attr:`Compacted.conflicts`).
     """
-    if max_bytes is not None and max_bytes < 1:
-        raise InputError(f"found {max_bytes} bytes to compact at most; expected some, or None for no limit")
+    if max_bytes is not None:
+        max_bytes = integer("max_bytes", max_bytes, 1)
+    range = None if range is None else pair("range", range)
+    at_once = check_jobs(at_once, progress)
     place = place_of(spark, path, stream)
     total, state, in_vain = Compacted(is_done=False), Progress(), 0
     while in_vain < ATTEMPTS:

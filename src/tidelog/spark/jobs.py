@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tidelog.engine.store import Store
-from tidelog.model.errors import InputError
+from tidelog.model.arguments import found, integer
 from tidelog.spark.options import shared_path
 from tidelog.spark.session import is_remote
 from tidelog.spark.tasks import beside_the_store
@@ -95,6 +95,13 @@ def _refuse_absent(place: Place) -> None:
         store.stream(place.stream)
 
 
+def check_jobs(at_once: int | None, progress: object) -> int | None:
+    """How many jobs there are at a time. Raises :class:`InputError` for what is none, or cannot be told of them."""
+    if progress is not None and not callable(progress):
+        raise found("progress", progress, "a function that is told how far it is")
+    return None if at_once is None else integer("at_once", at_once, 1)
+
+
 def side_by_side(
     spark: SparkSession, work: Callable[[_Job], _Done], jobs: Iterable[_Job], at_once: int | None
 ) -> Iterator[tuple[_Job, _Done]]:
@@ -102,8 +109,6 @@ def side_by_side(
 
     After an error, or if the caller stops, no more jobs are begun, and those under way are waited for.
     """
-    if at_once is not None and at_once < 1:
-        raise InputError(f"found {at_once} merges at once; expected 1 or more")
     pool = ThreadPoolExecutor(at_once or _tasks_at_once(spark), thread_name_prefix="tidelog job")
     under_way: dict[Future[_Done], _Job] = {pool.submit(work, job): job for job in jobs}
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 from urllib.parse import unquote, urlparse
 
+from tidelog.model.arguments import found
 from tidelog.model.errors import InputError, did_you_mean
 from tidelog.model.time import INT64_MAX
 from tidelog.spark.types import NS_RULES, NsRule
@@ -138,7 +139,9 @@ def shared_path(path: str | os.PathLike[str], *, is_remote: bool) -> str:
 
     Raises :class:`InputError` for a relative one with a remote server: see :func:`absolute`.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise found("a store", path, "the path of a directory, as text or pathlib.Path")
     if "://" in text or text.startswith("file:"):
         return text
     here = os.path.abspath(os.path.expanduser(text))

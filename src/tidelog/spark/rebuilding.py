@@ -12,9 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidelog.aggregates import Binding
+from tidelog.engine.altering import several
+from tidelog.model.arguments import names, pair
 from tidelog.model.errors import NotFoundError
 from tidelog.model.interval import Interval
-from tidelog.spark.jobs import Outcome, Place, Progress, ProgressCallback, advanced, place_of, side_by_side
+from tidelog.spark.jobs import Outcome, Place, Progress, ProgressCallback, advanced, check_jobs, place_of, side_by_side
 from tidelog.spark.tasks import beside_the_store, import_all, in_tasks
 from tidelog.store.opensplit import Site
 from tidelog.store.rebuilding import rebuild_split, to_rebuild
@@ -58,8 +60,11 @@ def rebuild(
     Takes no lock. Each split is one commit, so whoever is interrupted calls this again and goes on from there. What the
     tail is writing gets new aggregates with its next split.
     """
+    range = None if range is None else pair("range", range)
+    at_once = check_jobs(at_once, progress)
+    imports = names("imports", imports, "module")
+    given = several(aggregates)
     place = place_of(spark, path, stream)
-    given = [aggregates] if isinstance(aggregates, str | Binding) else list(aggregates)
     splits, digest = beside_the_store(spark, _plan_rebuilding, place, given, range, tuple(imports))
     state = Progress(bytes_planned=sum(size for _, size in splits), steps_planned=len(splits))
     total = Rebuilt(is_done=False)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from tidelog.model.arguments import flag, found, text
 from tidelog.model.errors import InputError
 from tidelog.spark.java import find_java
 from tidelog.spark.workers import DAEMON
@@ -71,6 +72,8 @@ def session(
     """
     from pyspark.sql import SparkSession
 
+    _check(master, app_name, config, remote)
+    flag("change", change)
     settings = {key: _text(key, value) for key, value in (config or {}).items()}
     found = running()
     if found is not None:
@@ -97,6 +100,14 @@ def session(
             # The server was started with all settings; the client then tries in vain to set those again that are fixed.
             warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         return builder.getOrCreate()
+
+
+def _check(master: object, app_name: object, config: object, remote: object) -> None:
+    if not isinstance(config, Mapping | None):
+        raise found("config", config, "settings such as {'spark.driver.memory': '2g'}")
+    for what, value in (("master", master), ("app_name", app_name), ("remote", remote)):
+        if value is not None:
+            text(what, value)
 
 
 def running() -> SparkSession | None:

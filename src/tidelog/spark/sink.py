@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructType, TimestampNTZType, TimestampT
 
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.model.arguments import flag, integer, pair
 from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean, listed
 from tidelog.model.schema import Schema
 from tidelog.spark.errors import own_errors
@@ -226,7 +227,11 @@ def write(
     """
     replaced = replaced_range(overwrite)
     start, end = (None, None) if replaced is None else replaced
-    name, number = (None, None) if transaction is None else transaction
+    name, number = (None, None) if transaction is None else pair("transaction", transaction, "a name and a number")
+    for setting, value in (("create", create), ("sort", sort), ("compact", compact)):
+        flag(setting, value)
+    if partitions is not None:
+        partitions = integer("partitions", partitions, 1)
     texts = option_texts(
         {
             "stream": stream,

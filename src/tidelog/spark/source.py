@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
 from tidelog.expr import Predicate, predicate
+from tidelog.model.arguments import flag
 from tidelog.model.errors import NotFoundError, SchemaError
 from tidelog.model.interval import Interval
 from tidelog.spark.errors import own_errors
@@ -183,6 +184,8 @@ def read(
     wrong only when an action is planned is an ``AnalysisException`` of Spark with tidelog's message in it.
     """
     numbers = json.dumps(as_of.to_list()) if isinstance(as_of, SeqSet) else as_of
+    for name, value in (("seq", seq), ("push_filters", push_filters)):
+        flag(name, value)
     given = {
         "start": start, "end": end, "where": where, "columns": columns, "as_of": numbers, "ns": ns,
         "partition_size": partition_size, "seq": seq or None, "stream": stream, "push_filters": push_filters or None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from tidelog.model.errors import TidelogError
+from tidelog.model.errors import NotFoundError, TidelogError
 from tidelog.spark.errors import own_errors
 from tidelog.spark.session import is_remote
 from tidelog.spark.workers import settle
@@ -96,6 +96,15 @@ def _run(
 
 
 def import_all(modules: Iterable[str]) -> None:
-    """Import modules by name, such as those that register user-defined aggregates."""
+    """Import modules by name, such as those that register user-defined aggregates.
+
+    Raises :class:`NotFoundError` for those that are not there.
+    """
     for module in modules:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except (ImportError, TypeError, ValueError) as error:
+            raise NotFoundError(
+                f"the module {module!r} of imports cannot be imported: {error}; expected the name of one that is "
+                "installed where tasks run"
+            ) from error
