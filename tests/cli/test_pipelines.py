@@ -137,6 +137,7 @@ def run(given, *, session, once, watch, stop):
     logging.getLogger("tidelog.pipeline").warning("everything will be read again")
     watch([pipeline.Progress(sink="out", rows_read=5, batches=1)])
     logging.getLogger("tidelog").error("an error is heard")
+    assert os.environ.get("TIDELOG_QUIET") == ("1" if "--quiet" in sys.argv else None)
     return runner.Outcome((pipeline.Progress(sink="out", rows_read=7, batches=2, busy_seconds=1.0),), 1.0, stop is None)
 runner.start_session = lambda given: Session()
 runner.run = run
@@ -148,7 +149,8 @@ sys.exit(main(["pipeline", "run", *sys.argv[1:]]))
 def test_quiet_is_quiet(file: Path) -> None:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", SPARK_THAT_TALKS, str(file), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        environ = {name: value for name, value in os.environ.items() if name != "TIDELOG_QUIET"}
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
 
     loud = run("--once", "--metrics", 0)
     assert loud.returncode == 0, loud.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import signal
 import sys
 import threading
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from tidelog.spark.pipeline import Pipeline, Progress
 
 TERMINATED: Final = ENDED_BY_SIGNAL + signal.SIGTERM
+
+_QUIET: Final = "TIDELOG_QUIET"
+"""Has :mod:`tidelog.jit` not say when it compiles; importing that would load Numba."""
 
 
 def check(file: Path) -> None:
@@ -112,15 +116,19 @@ def _tell(text: str, quiet: bool) -> None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Without warnings, of Python's and in the log; errors are heard."""
-    before = logging.root.manager.disable
+    """Without warnings, of Python's and in the log, and without news of kernels, also of workers; errors are heard."""
+    before = logging.root.manager.disable, os.environ.get(_QUIET)
     logging.disable(logging.WARNING)
+    os.environ[_QUIET] = "1"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(before)
+        logging.disable(before[0])
+        os.environ.pop(_QUIET)
+        if before[1] is not None:
+            os.environ[_QUIET] = before[1]
 
 
 class _Stop:
