@@ -10,6 +10,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Characters that would do something to a terminal, or cannot be printed."""
 
 
+_LONGEST = 2000
+"""Characters of a message before its text: names and values in it may have any length."""
+
+
 class ExpressionError(InputError):
     """A text is no expression that can be evaluated over the columns at hand.
 
@@ -18,6 +22,8 @@ class ExpressionError(InputError):
     """
 
     def __init__(self, message: str, *, text: str = "", position: int | None = None, column: str | None = None) -> None:
+        if len(message) > _LONGEST:
+            message = f"{message[:_LONGEST]}..."
         super().__init__(message + _marked(text, position), column=column)
         self.text = text
         self.position = position

@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from tidelog.expr.errors import ExpressionError, too_deep
+from tidelog.expr.errors import ExpressionError, UnsupportedError, too_deep
 from tidelog.expr.interval_text import UNITS
 from tidelog.expr.lists import Literals, Shortened, grouped, number_of, shortened
 from tidelog.expr.parse import Binder
@@ -32,6 +32,9 @@ _FEWEST_MEMBERS = 3
 
 MOST_CHARACTERS = 1 << 17
 """Characters that an expression may have besides long lists of literals: sqlglot takes two seconds for so many."""
+
+_MOST_SUBSCRIPTS = 100
+"""Subscripts behind one another, which sqlglot copies at each: a thousand take half a minute."""
 
 _LONG_DESCRIPTION = 200
 
@@ -148,6 +151,8 @@ def read(text: str) -> Source:
             text=text,
             position=0,
         )
+    if short.text.count("][") > _MOST_SUBSCRIPTS:
+        raise UnsupportedError("subscripts are not supported in expressions", text=text, position=text.find("]["))
     try:
         found = _Expressions().parse(short.text)
     except SqlglotError as error:

@@ -81,21 +81,22 @@ _OTHER_OPERATORS = frozenset(["not", "~", "in", "between", "like", "ilike"])
 
 
 def _call(node: Call) -> str:
+    """Each argument is rendered once: whoever rendered two of them anew at each level would never end."""
     name, arguments = node.name, node.arguments
-    operands = [] if name == "in" else [_operand(argument) for argument in arguments]
-    if name in _INFIX and len(operands) > 1:
-        return f" {name.upper()} ".join(operands)
+    if name in _INFIX and len(arguments) > 1:
+        return f" {name.upper()} ".join(map(_operand, arguments))
     if name in ("-", "+", "~"):
         return f"{name}({render(arguments[0])})"
     if name == "not":
         return f"NOT ({render(arguments[0])})"
     if name in _POSTFIX:
-        return f"{operands[0]} {name.upper()}"
+        return f"{_operand(arguments[0])} {name.upper()}"
     if name == "in":
-        return f"{_operand(arguments[0])} IN ({', '.join(render(member) for member in arguments[1:])})"
+        return f"{_operand(arguments[0])} IN ({', '.join(map(render, arguments[1:]))})"
     if name == "between":
-        return f"{operands[0]} BETWEEN {operands[1]} AND {operands[2]}"
+        value, low, high = map(_operand, arguments)
+        return f"{value} BETWEEN {low} AND {high}"
     if name in ("like", "ilike"):
-        escape = f" ESCAPE {operands[2]}" if len(operands) > 2 else ""
-        return f"{operands[0]} {name.upper()} {operands[1]}{escape}"
-    return f"{name}({', '.join(render(argument) for argument in arguments)})"
+        value, pattern, *escape = map(_operand, arguments)
+        return f"{value} {name.upper()} {pattern}" + "".join(f" ESCAPE {each}" for each in escape)
+    return f"{name}({', '.join(map(render, arguments))})"
