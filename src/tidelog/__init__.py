@@ -62,7 +62,8 @@ def open(path: Path | str, *, read_only: bool = False, maintenance: Literal["aut
 
     Close it, or use it as a context manager. Raises :class:`NotFoundError` if ``read_only`` and there is no store.
     """
-    from tidelog.engine.store import Store  # with Arrow's engines, which most imports do not need
+    with lazy.without_collecting():
+        from tidelog.engine.store import Store  # with Arrow's engines, which most imports do not need
 
     return Store.open(path, read_only=read_only, maintenance=maintenance)
 
