@@ -354,6 +354,40 @@ class TestFailures:
             assert store.check() == []
         assert {*range(50), 1000} <= set(ids(medium))
 
+    def test_a_full_disk_refuses_one_stream_until_it_is_opened_again(self) -> None:
+        medium, store, stream = created(split=None, leaf_rows=64)
+        other = store.create_stream("other", SCHEMA, "ts")
+        for id in range(400):
+            stream.append({"ts": id, "id": id, "text": f"event {id} at {id}" if id % 5 else None})
+        stream.flush()
+        for id in range(400, 3000):
+            stream.append({"ts": id, "id": id, "text": f"event {id} at {id}" if id % 5 else None})
+        fault = medium.inject("write", errno=errno.ENOSPC, lasting=True)
+        with pytest.raises(StorageError):
+            stream.flush()
+        assert fault.fired
+        fault.lasting = False
+        for _ in range(2):
+            for refused in (stream.flush, lambda: stream.append({"ts": 1, "id": 1, "text": "one"})):
+                with pytest.raises(StorageError, match="had a failure before") as error:
+                    refused()
+                assert error.value.errno == errno.ENOSPC
+        append_and_flush(other, numbered(0, 5))
+        with pytest.raises(NotStoredError, match="2600 rows") as lost:
+            stream.close()
+        assert (lost.value.rows, lost.value.errno) == (2600, errno.ENOSPC)
+        stream.close()
+        with pytest.raises(ClosedError):
+            stream.append({"ts": 1, "id": 1, "text": "one"})
+        again = store.stream(NAME)
+        assert again is not stream
+        found = [row.id for row in rows_of(again)]
+        assert found[:400] == list(range(400))
+        append_and_flush(again, [(5000, 5001)])
+        assert store.check() == []
+        store.close()
+        assert ids(medium) == [*found, 5001]
+
     def test_a_close_that_fails_gives_up_the_lock(self) -> None:
         medium, store, stream = created()
         stream.append(table(numbered(0, 5)))

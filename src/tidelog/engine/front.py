@@ -274,9 +274,10 @@ class Front:
         return rows
 
     def _accept(self, put: _Put) -> None:
-        self._queue.append(put)
+        # Counted and queued without a call in between: an interrupt finds both done, or neither.
         self._accepted_puts += 1
         self._accepted += put.rows
+        self._queue.append(put)
         self._high_water = max(self._high_water, self._accepted - self._appended)
         self._work.notify()
 

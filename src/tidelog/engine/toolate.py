@@ -61,6 +61,8 @@ class Gate:
         self._most_shares = 0
         """When there are more of them, it is time to ask which ones are settled."""
         self._newest = tail.newest
+        self._passing = self._newest
+        """The newest time with the rows of an append that is under way; none of it counts if it fails."""
 
     def sift(
         self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None
@@ -71,6 +73,7 @@ class Gate:
         Raises :class:`InputError`, with the row, if there is one that is refused, and :class:`AsideNeeded` if rows are
         to be set aside and :meth:`prepare` was not told to make the stream for them; nothing has happened then.
         """
+        self._passing = self._newest
         if producer is None or number is None:
             if not isinstance(batches, list):
                 return self._sifted_one_by_one(batches)
@@ -97,7 +100,7 @@ class Gate:
                 _picked(batch, ~is_late) if is_late is not None else batch
                 for batch, is_late in zip(batches, masks, strict=True)
             ]
-        self._newest = newest
+        self._passing = newest
         return batches
 
     def _without_share(
@@ -113,14 +116,15 @@ class Gate:
                 f"found {difference} in append {number} of producer {producer!r}, of which some rows were set aside "
                 "when it was interrupted; send the same rows in the same order again"
             )
-        is_beside, left, first = share.mask(), [], 0
+        is_beside, left, first, passing = share.mask(), [], 0, self._newest
         for batch, each in zip(batches, at, strict=True):
             is_new = ~is_beside[first : first + batch.num_rows]
             first += batch.num_rows
             left.append(_picked(batch, is_new))
             if is_new.any():
                 newest = int(each[is_new].max())
-                self._newest = newest if self._newest is None else max(self._newest, newest)
+                passing = newest if passing is None else max(passing, newest)
+        self._passing = passing
         self._tail.count_too_late(aside=int(is_beside.sum()))  # the tail has forgotten them, like the append
         return left
 
@@ -129,6 +133,7 @@ class Gate:
 
         The event itself may be reduced to an aggregate by then, merged with others that do not count, or deleted.
         """
+        self._newest = self._passing
         self._tail.keep_newest(self._newest)
 
     def is_ready(self, *, is_reader: bool, is_numbered: bool) -> bool:
@@ -182,7 +187,7 @@ class Gate:
         try:
             aside.flush()
         except ClosedError:
-            if not aside.is_closed:  # which has made them durable
+            if not aside.is_closed or aside.unstored:  # closing has made them durable
                 raise
 
     def _sifted_one_by_one(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -193,8 +198,9 @@ class Gate:
             if is_late is not None:
                 self._set_aside([batch], [is_late], None)
                 batch = _picked(batch, ~is_late)
-            self._newest = newest
+            self._passing = newest
             yield batch
+            self._newest = newest  # it was taken
 
     def _judge(self, batch: pa.RecordBatch, newest: int | None, first: int) -> tuple[Mask | None, int | None]:
         """Which rows of a batch are too late, None if none is, and the newest time with them."""
@@ -237,12 +243,14 @@ class Gate:
                 np.zeros(len(each), np.bool_) if mask is None else mask for each, mask in zip(at, masks, strict=True)
             ]
             share, sent_by = Share.of(at, taken), sender(self._directory, append[0])
+            half_done, self._half_done = self._half_done, None  # to be looked up again, if this is interrupted
+            assert half_done is not None  # see is_ready
             known = aside.append_share(pa.Table.from_batches(late), sent_by, append[1], share)
-            assert self._half_done is not None  # see is_ready
-            self._half_done.add(sent_by, append[1], share)  # if the append is interrupted, and made once more
+            half_done.add(sent_by, append[1], share)  # if the append is interrupted, and made once more
+            self._half_done = half_done
             if known > self._most_shares:
                 settled = self._settled()
-                self._half_done.settle(settled)
+                half_done.settle(settled)
                 self._most_shares = max(_FEW_SHARES, 2 * aside.settle_shares(settled))
         self._tail.count_too_late(aside=sum(batch.num_rows for batch in late))
 
