@@ -14,11 +14,13 @@ import pyarrow as pa
 from tidelog.index import kernels
 from tidelog.index.states import States, StoredState
 from tidelog.model.errors import (
+    NONSENSE,
     CorruptionError,
     InputError,
     NewerReleaseError,
     NotFoundError,
     SchemaError,
+    TidelogError,
     did_you_mean,
 )
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
@@ -163,7 +165,9 @@ class Layout:
             schema, fanout, kept = Schema.from_dict(values["schema"]), values["fanout"], values["aggregates"]
             states = [StoredState.from_dict(each) for each in values.get("states", ())]
             return cls(schema, fanout, kept, states) if states else plain_layout(schema, fanout, kept)
-        except (KeyError, TypeError, SchemaError, InputError) as error:
+        except NewerReleaseError:
+            raise
+        except (TidelogError, *NONSENSE) as error:
             raise CorruptionError(f"the description of the container has no layout of a tree: {error}") from error
 
 

@@ -143,3 +143,10 @@ def listed(names: Sequence[str], count: int | None = None) -> str:
 def _shown(name: str) -> str:
     text = repr(name)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(name):,} characters)"
+
+
+NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What may be raised over stored values that no writer has written, by code that takes them for what they should be.
+
+Who reads such values makes a :class:`CorruptionError` of it.
+"""

@@ -52,6 +52,8 @@ LARGEST_FRAME = (1 << 31) - 1
 _HEAD = struct.Struct("<QQIIIHH")
 _ENTRY = struct.Struct("<IIQ")
 _NODE_HEAD = struct.Struct("<B7xQ")
+_MOST_OF_LZ4 = 255
+"""Bytes that one byte of LZ4 stands for at the most."""
 _scratch = threading.local()
 
 
@@ -264,11 +266,18 @@ def decode_node(frames: OpenFrames, index: int) -> bytes:
         raise CorruptionError(f"node {int(frames.ids[index])} is damaged: its checksum is not the one written")
     start, stop = int(offset[0, 0]), int(offset[0, 0] + length[0, 0])
     frames.meter.add(1, stop - start)
+    if stop - start < _NODE_HEAD.size:
+        raise CorruptionError(f"node {int(frames.ids[index])} makes no sense: it has {stop - start} bytes")
     codec, size = _NODE_HEAD.unpack_from(frames.buffer.data, start)
     body = frames.buffer.data[start + _NODE_HEAD.size : stop]
     if codec == 0:
         return bytes(body)
-    content: bytes = pa.Codec("lz4_raw").decompress(body, decompressed_size=size, asbytes=True)
+    if size > _MOST_OF_LZ4 * (len(body) + 1):  # more than so many bytes cannot come of them
+        raise CorruptionError(f"node {int(frames.ids[index])} makes no sense: {size} bytes were stored in {len(body)}")
+    try:
+        content: bytes = pa.Codec("lz4_raw").decompress(body, decompressed_size=size, asbytes=True)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptionError(f"node {int(frames.ids[index])} cannot be read: {error}") from error
     return content
 
 

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.model.errors import CorruptionError, NewerReleaseError
+from tidelog.model.errors import NONSENSE, CorruptionError, NewerReleaseError
 from tidelog.storage.media import Content, File
 from tidelog.storage.units import (
     HEADER_SIZE,
@@ -63,6 +63,8 @@ _SLOT_OFFSETS = (STRIDE, 2 * STRIDE)
 _SLOT_ATTEMPTS = 3
 """A slot that looks torn may be one that a writer is just writing: it is read again."""
 _DESCRIPTION_AT = 3 * STRIDE
+_LARGEST_FANOUT = 1 << 20
+_LARGEST_MACRO_BLOCK = 1 << 30
 
 _COMMIT = struct.Struct("<QQQQQQQII")
 _RELOCATIONS_AT = HEADER_SIZE + _COMMIT.size
@@ -145,13 +147,22 @@ def read_preface(file: Content) -> Preface:
     if zlib.crc32(text) != text_crc:
         raise CorruptionError(f"{file.name}: the description behind the file header is damaged; restore a backup")
     data_start = round_to_stride(_DESCRIPTION_AT + size)
-    return Preface(macro_size, fanout, file_id, _description(text), data_start, crc)
+    try:
+        description = _description(text)
+        if not 2 <= fanout <= _LARGEST_FANOUT or not 2 * STRIDE <= macro_size <= _LARGEST_MACRO_BLOCK:
+            raise ValueError(f"pages of {fanout} entries and macro blocks of {macro_size} bytes")
+    except NONSENSE as error:
+        raise CorruptionError(f"{file.name}: the file header makes no sense: {error}; restore a backup") from error
+    return Preface(macro_size, fanout, file_id, description, data_start, crc)
 
 
 @functools.lru_cache(maxsize=16)
 def _description(text: bytes) -> Mapping[str, Any]:
     """A description from its JSON. Thousands of files of one stream have the same; nobody changes it."""
     content: Mapping[str, Any] = json.loads(text)
+    columns, notes = content["columns"], content["notes"]
+    if not (isinstance(columns, list) and all(isinstance(each, dict) for each in columns) and isinstance(notes, dict)):
+        raise TypeError(f"columns {columns!r:.80} and notes {notes!r:.80}")
     return content
 
 

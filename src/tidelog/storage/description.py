@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, SchemaError
+from tidelog.model.errors import NONSENSE, CorruptionError, SchemaError
 from tidelog.model.types import storable, type_from_dict, type_to_dict
 from tidelog.storage.commit import Preface
 
@@ -34,5 +34,5 @@ def schema_of(preface: Preface) -> pa.Schema:
             name, nullable = members.pop("name"), members.pop("nullable")
             fields.append(pa.field(name, type_from_dict(members), nullable))
         return pa.schema(fields)
-    except (KeyError, TypeError, SchemaError) as error:
+    except (SchemaError, *NONSENSE) as error:
         raise CorruptionError(f"the description of the container makes no sense: {error}") from error

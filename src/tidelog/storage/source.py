@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arrays import batch_of
-from tidelog.model.errors import InputError, NotFoundError, did_you_mean
+from tidelog.model.errors import CorruptionError, InputError, NotFoundError, did_you_mean
 from tidelog.storage import block, workers
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints, is_text
@@ -299,6 +299,8 @@ class BlockSource:
             ids.append(frames.ids[leaves])
             rows.append(frames.rows[leaves])
             tables.extend(frames.summaries(int(i)) for i in leaves)
+        if any(len(each) != len(self.schema) for each in tables):
+            raise CorruptionError(f"blocks {first} to {last - 1} have leaves of other columns than the file")
         empty = np.empty(0, np.int64)
         table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelog.model.errors import (
+    NONSENSE,
     CorruptionError,
     ExistsError,
     NewerReleaseError,
@@ -630,10 +631,6 @@ def _file_name(directory: str, number: int) -> str:
     return join(directory, f"{number:0{_DIGITS}d}.json")
 
 
-_NONSENSE: Final = (TidelogError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What may come of values that no writer has written."""
-
-
 class _Understanding:
     """Inside, whatever a ledger finds wrong with values that were stored is damage of the named file.
 
@@ -652,5 +649,5 @@ class _Understanding:
                 f"{self._name} has {error}: the store was written by a newer release; use that one, or a newer one. "
                 "Nothing is damaged"
             ) from error
-        if isinstance(error, _NONSENSE):
+        if isinstance(error, (TidelogError, *NONSENSE)):
             raise CorruptionError(f"{self._name} makes no sense: {error!r}; restore it from a backup") from error

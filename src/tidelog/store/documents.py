@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.model.errors import CorruptionError, NewerReleaseError
+from tidelog.model.errors import NONSENSE, CorruptionError, NewerReleaseError
 
 FORMAT: Final = 2
 
@@ -106,7 +106,7 @@ def decode(kind: str, name: str, number: int, content: bytes) -> tuple[Document,
         )
     try:
         return _document(kind, name, number, json.loads(body.decode("ascii") + "}")), match[1].decode("ascii")
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except NONSENSE as error:
         raise CorruptionError(f"{name} makes no sense: {error!r}; restore it from a backup") from error
 
 
@@ -146,6 +146,8 @@ def _check_types(document: Document) -> None:
         value = getattr(document, name)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise TypeError(f"found {value!r:.80} for {name!r}")
+    if document.checkpoint is not None and not 1 <= document.checkpoint < document.number:
+        raise ValueError(f"found {document.checkpoint} for the last checkpoint before {document.number}")
 
 
 def refuse_unknown(what: str, values: Mapping[str, Any], known: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.index.tabtree.writer import TreeWriter
-from tidelog.model.errors import CorruptionError
+from tidelog.model.errors import NONSENSE, CorruptionError, SchemaError
 from tidelog.model.interval import Interval
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.codec import Ints
@@ -93,6 +93,10 @@ class Site:
     def read_layout(self, reader: ContainerReader) -> Layout:
         """The layout of the tree in a container, whose columns are called what they are called here."""
         layout = Layout.of(reader.description)
+        try:
+            layout.check_container(reader.schema)
+        except SchemaError as error:
+            raise CorruptionError(f"the description of a split makes no sense: {error}; restore a backup") from error
         if self.history is not None:
             layout = self.history.renamed(layout, version_in(reader.description))
             reader.rename(layout.stored.names)
@@ -163,7 +167,7 @@ class OpenSplit:
         try:
             description = container.snapshot().description
             bounds = description["notes"].get(_BOUNDARY)
-            boundary = None if bounds is None else Interval(*bounds)
+            boundary = None if bounds is None else _boundary(path, bounds)
             tree = TreeWriter.resume(container, Layout.of(description))
             return cls(site, name, container, tree, boundary, version_in(description))
         except BaseException:
@@ -285,6 +289,16 @@ class OpenSplit:
         with suppress(Exception):
             self.abandon()
         _remove(self._site, self.name)
+
+
+def _boundary(path: str, bounds: Any) -> Interval:
+    try:
+        start, end = bounds
+        if not isinstance(start, int) or not isinstance(end, int):
+            raise TypeError(f"found {bounds!r} for its boundary")
+        return Interval(start, end)
+    except NONSENSE as error:
+        raise CorruptionError(f"{path}: the notes make no sense: {error}; restore a backup") from error
 
 
 def _remove(site: Site, name: str) -> None:

@@ -113,7 +113,10 @@ class Reduced:
         start = _HEAD.size + notes
         if len(content) != start + count * size or zlib.crc32(content[16:]) != check:
             raise CorruptionError(f"{name} is damaged: its length or its checksum does not fit; {_RESTORE}")
-        layout = Layout.of({"notes": json.loads(content[_HEAD.size : start])})
+        try:
+            layout = Layout.of({"notes": json.loads(content[_HEAD.size : start])})
+        except (ValueError, RecursionError) as error:
+            raise CorruptionError(f"{name} makes no sense: {error}; {_RESTORE}") from error
         if size == entry_dtype(len(layout.kinds)).itemsize:
             layout = layout.with_states(())
         dtype = entry_dtype(len(layout.kinds), layout.states.words)

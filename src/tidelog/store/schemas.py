@@ -158,5 +158,7 @@ def version_notes(version: int) -> dict[str, Any]:
 
 def version_in(description: Mapping[str, Any]) -> int:
     """The version of the schema that a container was written under."""
-    version: int = description["notes"].get(_VERSION, 0)
+    version = description["notes"].get(_VERSION, 0)
+    if not isinstance(version, int):
+        raise CorruptionError(f"found the version {version!r} of a schema in the description of a split")
     return version

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundError, SchemaError
+from tidelog.model.errors import NONSENSE, CorruptionError, NewerReleaseError, NotFoundError, SchemaError
 from tidelog.storage.journal import Journal, read_journal
 from tidelog.storage.media import Medium
 from tidelog.store.filenames import check_plain_name
@@ -113,9 +113,32 @@ def unpack_head(payload: bytes) -> tuple[Head, int]:
                 "release does not know; use a newer release"
             )
         splits = {check_plain_name(name): (number, at) for name, (number, at) in values.pop("splits").items()}
-        return Head(splits, **values), start
-    except (ValueError, TypeError, KeyError, struct.error) as error:
+        head = Head(splits, **values)
+        _check_types(head)
+        return head, start
+    except (*NONSENSE, struct.error) as error:
         raise CorruptionError(f"a record of the tail's journal cannot be read: {error}") from error
+
+
+_NUMBERS: Final = (int, float)
+
+
+def _check_types(head: Head) -> None:
+    """Raise :class:`TypeError` for members that no release has written. Every record that is read comes by here."""
+    is_right = (
+        all(type(number) is int and type(at) is int for number, at in head.splits.values())
+        and type(head.next_seq) is int
+        and type(head.base) is bool
+        and type(head.schema) is int
+        and type(head.producers) is dict
+        and all(type(number) is int for number in head.producers.values())
+        and (not head.late or (type(head.late) is dict and all(type(n) in _NUMBERS for n in head.late.values())))
+        and (not head.shares or type(head.shares) is dict)
+        and (head.newest is None or type(head.newest) is int)
+        and type(head.journal) is str
+    )
+    if not is_right:
+        raise TypeError(f"found {head!r:.200}")
 
 
 def unpack(payload: bytes, read_rows: RowsReader) -> Entry:
