@@ -573,10 +573,15 @@ class Stream(Queries):
                 if self._site.at(self._manifests.load()) is self._site:
                     raise
                 continue  # somebody has changed the schema just now
-            if self._is_dropped():  # before the lock was ours; from now on nobody can
-                tail.free()
-                continue
-            self._begin(tail)
+            try:
+                if self._is_dropped():  # before the lock was ours; from now on nobody can
+                    tail.free()
+                    continue
+                self._begin(tail)
+            except BaseException:
+                if self._tail is not tail:
+                    tail.free()
+                raise
             self._on_writing()
         return self._tail
 
