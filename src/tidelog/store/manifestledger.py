@@ -84,6 +84,12 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(check_plain_name, values))
 
 
+def _whole(value: int | None) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError(f"found {value!r:.80}; expected an integer")
+    return value
+
+
 def _span(values: Sequence[int] | None) -> Span | None:
     return None if values is None else (values[0], values[1])
 
@@ -144,12 +150,12 @@ class ManifestLedger(Ledger[Manifest, Change]):
             schema=None if schema is None else _schema(schema),
             renames=_pairs(values.get("renames", ())),
             options=None if options is None else _options(options),
-            deleted_before=values.get("deleted_before"),
+            deleted_before=_whole(values.get("deleted_before")),
             deleted_seen=None if seen is None else SeqSet.from_list(seen),
             gone=SeqSet.from_list(values.get("gone", [])),
             delete=tuple(map(Deletion.from_list, values.get("delete", ()))),
             undelete=tuple(map(Deletion.from_list, values.get("undelete", ()))),
-            next_seq=values.get("next_seq"),
+            next_seq=_whole(values.get("next_seq")),
             tail_block=_span(values.get("tail_block")),
             transactions=values.get("transactions", {}),
         )
@@ -187,7 +193,7 @@ class ManifestLedger(Ledger[Manifest, Change]):
             renames=tuple(map(_pairs, values.get("renames", [[]] * (len(values["schemas"]) - 1)))),
             options=_options(values["options"]),
             splits={info.name: info for info in infos},
-            deleted_before=values["deleted_before"],
+            deleted_before=_whole(values["deleted_before"]),
             deleted_seen=SeqSet.from_list(values.get("deleted_seen", [])),
             gone=SeqSet.from_list(values.get("gone", [])),
             deletions=tuple(map(Deletion.from_list, values["deletions"])),

@@ -15,7 +15,7 @@ from tidelog.index.ranges import merge_all
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.errors import GrainError
+from tidelog.model.errors import CorruptionError, GrainError
 from tidelog.model.time import INT64_MAX, INT64_MIN
 from tidelog.store.opensplit import Site
 from tidelog.store.parts import SplitPart
@@ -133,7 +133,15 @@ class ReducedPart(SplitPart):
 
 def reduced_split(site: Site, info: SplitInfo) -> Reduced:
     """The entries of a reduced split, under the names that its columns have now."""
-    found = read_reduced(site.medium, site.path(info.name))
+    path = site.path(info.name)
+    found = read_reduced(site.medium, path)
+    stands_for = int(found.before[-1]), int(found.lows[0]), int(found.highs[-1])
+    if stands_for != (info.rows, info.time_min, info.time_max):
+        raise CorruptionError(
+            f"{path} is another file than the one that was written: it stands for {stands_for[0]} rows of times "
+            f"{stands_for[1:]}, the manifest says {info.rows} of times {(info.time_min, info.time_max)}; restore it "
+            "from a backup, or salvage the store"
+        )
     if site.history is None:
         return found
     return replace(found, layout=site.history.renamed(found.layout, info.schema))
