@@ -117,7 +117,8 @@ class FileLock(Lock):
                 del _registry.locks[self._identity]
 
     def __del__(self) -> None:
-        self.release()
+        if hasattr(self, "_owner"):  # or it was never made
+            self.release()
 
 
 class _Registry:
@@ -248,8 +249,12 @@ def _lock_descriptor(descriptor: int, inside: int, leaf: str, path: str, name: s
         raise storage_error(f"lock {path}", error) from error
     held = _Held(name, descriptor)
     lock = FileLock(identity, held)
-    _registry.locks[identity] = held
-    _sign(descriptor)
+    try:
+        _registry.locks[identity] = held
+        _sign(descriptor)
+    except BaseException:  # an interrupt: whoever handles it may keep this frame, and so the lock
+        lock.release()
+        raise
     return lock
 
 
