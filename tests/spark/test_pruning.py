@@ -135,7 +135,8 @@ def test_a_batch_of_a_query_reads_its_own_blocks(path: str, run: Run) -> None:
     every, all_read = run(reader_of(path))
     reader = reader_of(path)
     streaming = TidelogStreamReader(SourceOptions(path=path, stream="s"), reader._declared)
-    old, new = Offset(SeqSet.below(12_000)), Offset(SeqSet.below(12_500))
+    stream = streaming.initialOffset()["stream"]
+    old, new = Offset(stream, SeqSet.below(12_000)), Offset(stream, SeqSet.below(12_500))
     found, read = run(reader, streaming.partitions(old.to_json(), new.to_json()))
     assert found.equals(every.slice(12_000, 500))
     assert read.blocks < all_read.blocks / 5

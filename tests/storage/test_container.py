@@ -107,7 +107,7 @@ def test_a_read_decodes_only_what_is_asked_for(container: Container) -> None:
     assert [b.schema.names for b in reader.scan(columns=["value"])] == [["value"]]
     with pytest.raises(InputError, match="rows 0 to 4096"):
         reader.read(0, rows=(0, 4097))
-    with pytest.raises(NotFoundError, match="'colour'; the columns are 'ts', 'value', 'text'"):
+    with pytest.raises(NotFoundError, match="no column 'colour'; known are 'ts', 'value', 'text'"):
         reader.read(0, ["colour"])
 
 

@@ -22,7 +22,7 @@ from tidelog.model.errors import ClosedError, ConflictError, InputError, NotFoun
 from tidelog.model.interval import Interval
 from tidelog.storage.media import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
-from tidelog.store.check import _check_split
+from tidelog.store.check import check_split
 from tidelog.store.manifest import SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.seqset import SeqSet
@@ -285,14 +285,14 @@ class TestCommitting:
         log = stream.manifests
         commit = log.commit
 
-        def rival(change: Any) -> Any:
+        def rival(change: Any, **how: Any) -> Any:
             def changed(manifest: Any) -> Any:
                 wanted = change(manifest)
                 for infos in once:
                     commit_bulk(type(log)(log.medium, log.directory), infos)
                 return wanted
 
-            return commit(changed)
+            return commit(changed, **how)
 
         log.commit = rival  # type: ignore[method-assign]
         assert commit_bulk(log, one)
@@ -349,10 +349,10 @@ class TestRemoving:
         commit = log.commit
         once = iter([infos])
 
-        def rival(change: Any) -> Any:
+        def rival(change: Any, **how: Any) -> Any:
             for each in once:
                 commit_bulk(type(log)(log.medium, log.directory), each)
-            return commit(change)
+            return commit(change, **how)
 
         log.commit = rival  # type: ignore[method-assign]
         assert remove_files(log, infos) == []
@@ -495,7 +495,7 @@ class TestBases:
         assert stream.check() == []
         info = next(each for each in stream.manifests.load().splits.values() if each.seq_base)
         wrong = SplitInfo.from_dict({**info.to_dict(), "seq": [info.seq_min + 100, info.seq_max + 100]})
-        assert "to which 40 is added, but the manifest says 140 to 179" in str(_check_split(stream.site, wrong)[0])
+        assert "to which 40 is added, but the manifest says 140 to 179" in str(check_split(stream.site, wrong)[0])
 
 
 class TestLost:

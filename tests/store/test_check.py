@@ -146,7 +146,7 @@ def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch
     with tidelog.open(tmp_path) as store:
         stream = store.stream("s")
         first = next(iter(stream.manifests.load().splits.values()))
-        checked = check._check_split
+        checked = check.check_split
 
         def check_late(site: Site, info: SplitInfo) -> list[Finding]:
             if info.name == first.name:  # it is deleted, and its file removed, while others are looked at
@@ -154,5 +154,5 @@ def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch
                 (tmp_path / site.path(first.name)).unlink()
             return checked(site, info)
 
-        monkeypatch.setattr(check, "_check_split", check_late)
+        monkeypatch.setattr(check, "check_split", check_late)
         assert store.check() == []

@@ -16,7 +16,7 @@ from tidelog.store import latemerging
 from tidelog.store.compactionplan import AUTOMATIC
 from tidelog.store.tailjournal import newest_entries
 from tidelog.store.tailjournal import rows_of as journal_rows
-from tidelog.store.tailstate import tail_path
+from tidelog.store.tailpaths import tail_path
 
 LEAF = 64
 ROWS = 60 * LEAF

@@ -18,7 +18,7 @@ from tidelog.engine.stream import Stream
 from tidelog.storage import FileMedium
 from tidelog.store import snapshots
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.tailstate import published_path
+from tidelog.store.tailpaths import published_path
 
 
 def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:

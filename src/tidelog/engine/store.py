@@ -449,8 +449,8 @@ class Store:
 
         Garbage is collected at any moment, in any thread, and flushing means to wait for others.
         """
-        if not hasattr(self, "_at_exit") or self._process != os.getpid():
-            return
+        if os is None or not hasattr(self, "_at_exit") or self._process != os.getpid():
+            return  # modules are emptied when Python ends: whatever is still there then was closed, or never begun
         atexit.unregister(self._at_exit)
         streams = [stream for stream in self._streams.values() if stream.is_written]
         if not streams:

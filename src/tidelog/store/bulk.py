@@ -29,7 +29,7 @@ from tidelog.store.seqset import EMPTY
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.snapshots import Snapshots
 from tidelog.store.tailjournal import journal_numbers
-from tidelog.store.tailstate import tail_path
+from tidelog.store.tailpaths import tail_path
 
 MEMORY: Final = 64 << 20
 """Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""

@@ -45,7 +45,7 @@ from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_
 from tidelog.store.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.retention import ORPHAN_AGE
 from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
-from tidelog.store.tailstate import lock_path, tail_path
+from tidelog.store.tailpaths import lock_path, tail_path
 
 CATALOGUE: Final = "catalogue"
 STREAMS: Final = "streams"

@@ -25,7 +25,7 @@ from tidelog.store.rows import times
 from tidelog.store.seqset import Span
 from tidelog.store.split_info import SplitInfo, SplitKind
 from tidelog.store.tailjournal import Head, TailJournal
-from tidelog.store.tailstate import published_path, tail_path
+from tidelog.store.tailpaths import published_path, tail_path
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""

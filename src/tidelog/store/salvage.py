@@ -47,7 +47,8 @@ from tidelog.store.tailjournal import (
     shares_of,
     unpack,
 )
-from tidelog.store.tailstate import is_closed, published_path, tail_path
+from tidelog.store.tailpaths import published_path, tail_path
+from tidelog.store.tailstate import is_closed
 
 _CLOSED_SUFFIX = ".tide"
 

@@ -26,16 +26,8 @@ from tidelog.store.snapshot import Snapshot
 from tidelog.store.splittrees import SplitParts, SplitTrees
 from tidelog.store.tail import TailView
 from tidelog.store.tailjournal import read_entries
-from tidelog.store.tailstate import (
-    TailState,
-    is_closed,
-    live_path,
-    not_in,
-    published_path,
-    read_state,
-    state_of,
-    tail_splits,
-)
+from tidelog.store.tailpaths import live_path, published_path
+from tidelog.store.tailstate import TailState, is_closed, not_in, read_state, state_of, tail_splits
 
 _ATTEMPTS: Final = 100
 

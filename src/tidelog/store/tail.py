@@ -37,9 +37,10 @@ from tidelog.store.rows import seqs
 from tidelog.store.shares import Share, Shares
 from tidelog.store.taillog import TailLog, Written
 from tidelog.store.tailnumbers import TailNumbers
+from tidelog.store.tailpaths import lock_path, tail_path
 from tidelog.store.tailrows import TailRows
 from tidelog.store.tailsplits import TailSplits
-from tidelog.store.tailstate import TailState, lock_path, not_in, read_state, tail_path, tail_splits
+from tidelog.store.tailstate import TailState, not_in, read_state, tail_splits
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")

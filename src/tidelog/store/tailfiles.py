@@ -14,7 +14,8 @@ from tidelog.store.opensplit import Site
 from tidelog.store.parts import MemoryPart, TreePart
 from tidelog.store.snapshot import Snapshot
 from tidelog.store.tailjournal import journal_name, journal_numbers
-from tidelog.store.tailstate import is_closed, read_split_names, tail_path
+from tidelog.store.tailpaths import tail_path
+from tidelog.store.tailstate import is_closed, read_split_names
 
 _ATTEMPTS: Final = 100
 

@@ -12,9 +12,10 @@ from tidelog.store.published import Publisher, TailRecord
 from tidelog.store.shares import Share, Shares
 from tidelog.store.tailjournal import Head, TailJournal
 from tidelog.store.tailnumbers import TailNumbers
+from tidelog.store.tailpaths import live_path, published_path, tail_path
 from tidelog.store.tailrows import TailRows
 from tidelog.store.tailsplits import TailSplits
-from tidelog.store.tailstate import TailState, live_path, published_path, tail_path
+from tidelog.store.tailstate import TailState
 
 _NO_APPEND: Final = -1
 """The number of a producer whose first append is not flushed yet."""

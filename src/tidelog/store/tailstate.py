@@ -17,8 +17,7 @@ from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.media import Medium
 from tidelog.store.entrytests import with_numbers, with_times
-from tidelog.store.filenames import join
-from tidelog.store.manifest import TAIL, Manifest, SplitInfo
+from tidelog.store.manifest import Manifest, SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.published import Publications, TailRecord
 from tidelog.store.rows import Ints, concatenated, seqs, without
@@ -37,26 +36,7 @@ from tidelog.store.tailjournal import (
     rows_of,
     shares_of,
 )
-
-
-def tail_path(directory: str, name: str = "") -> str:
-    """The name on the medium of the tail's directory, or of a file in it."""
-    return join(directory, f"{TAIL}/{name}" if name else TAIL)
-
-
-def lock_path(directory: str) -> str:
-    """The name of the lock that the writer of a tail holds."""
-    return tail_path(directory, "lock")
-
-
-def live_path(directory: str) -> str:
-    """The name of the lock that says that what is published is to be believed: its writer is at work."""
-    return tail_path(directory, "live")
-
-
-def published_path(directory: str) -> str:
-    """The name of the file with the tail record."""
-    return tail_path(directory, "published")
+from tidelog.store.tailpaths import published_path, tail_path
 
 
 @dataclass(frozen=True, slots=True)
