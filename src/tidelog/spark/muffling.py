@@ -21,9 +21,13 @@ class Muffled:
     def __init__(self) -> None:
         self._text = bytearray()
         self._before: list[int] = []
+        self._mark = os.urandom(16)
+        """What is written last: whoever has read it has read all that was written in the context."""
+        self._is_read = threading.Event()
 
     def text(self) -> str:
-        """The end of what was written."""
+        """The end of what was written, all of it that was written in the context; to be asked when that is left."""
+        self._is_read.wait()
         return bytes(self._text).decode(errors="replace")
 
     def __enter__(self) -> Self:
@@ -43,6 +47,7 @@ class Muffled:
     ) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        os.write(2, self._mark)
         for number, before in zip((1, 2), self._before, strict=True):
             os.dup2(before, number)
             os.close(before)
@@ -51,4 +56,7 @@ class Muffled:
         with os.fdopen(source, "rb", buffering=0) as pipe:
             while read := pipe.read(_KEPT_BYTES):
                 self._text += read
+                if not self._is_read.is_set() and (at := self._text.find(self._mark)) >= 0:
+                    del self._text[at : at + len(self._mark)]
+                    self._is_read.set()
                 del self._text[:-_KEPT_BYTES]
