@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import datetime
 import decimal
 import gc
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 from support.containers import NAME, SCHEMA, TINY, History, assert_holds, reopened
 from support.profiles import scaled
 from support.recording_medium import RecordingMedium
+from tidelog import threads
 from tidelog.model.errors import (
     ClosedError,
     ExistsError,
@@ -32,7 +34,7 @@ from tidelog.model.errors import (
     SchemaError,
     StorageError,
 )
-from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, source, workers
+from tidelog.storage import Container, ContainerReader, FileMedium, Options, block, source
 from tidelog.storage.codec import Ints
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.encoding import RUNS_AHEAD
@@ -328,13 +330,13 @@ def test_opening_what_is_not_there(medium: FileMedium) -> None:
 def test_an_abandoned_scan_frees_its_resources(container: Container) -> None:
     container.extend(rows(0, 500_000))
     container.flush()
-    before = threading.active_count()
+    before = _thread._count()
     for _ in range(20):
         scan = container.snapshot().scan()
         assert next(scan).num_rows
         del scan
     gc.collect()
-    assert threading.active_count() <= before + workers.THREADS
+    assert _thread._count() <= before + threads.THREADS
 
 
 def test_scans_of_ranges_of_blocks(container: Container) -> None:
@@ -382,10 +384,10 @@ def test_threads_may_write_and_read_at_once(container: Container) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=write, args=(i,)) for i in range(3)] + [threading.Thread(target=read)]
-    for thread in threads:
+    started = [threading.Thread(target=write, args=(i,)) for i in range(3)] + [threading.Thread(target=read)]
+    for thread in started:
         thread.start()
-    for thread in threads:
+    for thread in started:
         thread.join()
     assert not errors
     assert container.flush().rows == 3 * 30 * 50
@@ -434,8 +436,8 @@ def test_memory_stays_bounded_while_writing(medium: FileMedium) -> None:
         batch = rows(0, 65_536)
         for _ in range(30):
             container.extend(batch)
-            assert container._line.running <= workers.THREADS + RUNS_AHEAD
-        assert len(container._line._spare_words) <= workers.THREADS + 1
+            assert container._line.running <= threads.THREADS + RUNS_AHEAD
+        assert len(container._line._spare_words) <= threads.THREADS + 1
 
 
 def test_every_column_type_goes_through(medium: FileMedium) -> None:

@@ -1,14 +1,18 @@
 """Exceptions at chosen moments: at every call boundary of the package, one after the other, or whenever a timer ends.
 
 A boundary is where the interpreter lets an interrupt in, and a little more: the beginning and the end of every function
-of the package, and the end of every function of C that it calls.
+of the package, and the end of every function of C that it calls. So it is in what Python's own library has written in
+Python for threads.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import queue
 import random
 import signal
 import sys
+import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +21,12 @@ from typing import Any
 
 import tidelog
 
-_ROOT = str(Path(tidelog.__file__).parent)
+_ROOTS = (
+    str(Path(tidelog.__file__).parent),
+    threading.__file__,
+    queue.__file__,
+    str(Path(concurrent.futures.__file__).parent),
+)
 _SPARED = ("__del__", "note_loss")
 """What destructors raise reaches nobody; the other one is the test's own."""
 
@@ -54,7 +63,7 @@ class Boundaries:
         sys.setprofile(None)
 
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event not in ("call", "return", "c_return") or not frame.f_code.co_filename.startswith(_ROOT):
+        if event not in ("call", "return", "c_return") or not frame.f_code.co_filename.startswith(_ROOTS):
             return
         if frame.f_code.co_name == "__del__":  # whose exceptions reach nobody
             self._deleting += {"call": 1, "return": -1}.get(event, 0)
@@ -71,7 +80,7 @@ class Boundaries:
 
 
 def _stack(frame: FrameType | None) -> Iterator[tuple[object, int]]:
-    while frame is not None and frame.f_code.co_filename.startswith(_ROOT):
+    while frame is not None and frame.f_code.co_filename.startswith(_ROOTS):
         yield frame.f_code, frame.f_lasti
         frame = frame.f_back
 

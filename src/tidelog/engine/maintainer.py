@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from tidelog.model.arguments import one_of
+from tidelog.threads import Flag, Task, start
 
 if TYPE_CHECKING:
     from tidelog.engine.stream import Stream
@@ -69,16 +70,15 @@ class Maintainer:
         """``streams`` tells which ones to look at; it must be a bound method, and is not kept alive."""
         self._streams = weakref.WeakMethod(streams)
         self._every = every
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = Flag()
+        self._thread: Task[None] | None = None
         self._mutex = threading.Lock()
 
     def start(self) -> None:
         """Begin, unless that was done before."""
         with self._mutex:
-            if self._thread is None and not self._over.is_set():
-                self._thread = threading.Thread(target=self._run, name="tidelog maintenance", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._over.is_set:
+                self._thread = start(self._run)
                 # A store that was not closed: when the interpreter ends, so does a merge, before it is torn down.
                 weakref.finalize(self, _end, self._over, self._thread)
 
@@ -107,13 +107,13 @@ class Maintainer:
     def _look_after(self, stream: Stream) -> bool:
         """Take a step for a stream; says whether there is more to do."""
         account = stream.account
-        if time.monotonic() < account.paused_until or self._over.is_set():
+        if time.monotonic() < account.paused_until or self._over.is_set:
             return False
         steps = iter((True,))
         try:
-            done = stream.maintain_step(lambda: next(steps, False), self._over.is_set)
+            done = stream.maintain_step(lambda: next(steps, False), lambda: self._over.is_set)
         except Exception as error:
-            if self._over.is_set():
+            if self._over.is_set:
                 return False
             account.failures += 1
             account.last_failure = f"{type(error).__name__}: {error}"
@@ -128,8 +128,8 @@ class Maintainer:
         return done.compacted.merges > 0
 
 
-def _end(over: threading.Event, thread: threading.Thread) -> None:
+def _end(over: Flag, thread: Task[None]) -> None:
     """Have a thread end, and wait for it."""
     over.set()
-    if thread is not threading.current_thread() and thread.is_alive():
-        thread.join()
+    if not thread.is_mine:
+        thread.wait()

@@ -40,7 +40,6 @@ from tidelog.storage import FileMedium
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Medium
 from tidelog.storage.oserrors import storage_error
-from tidelog.store.atonce import at_once
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.maintenance import Maintained
@@ -50,6 +49,7 @@ from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
 from tidelog.store.salvage import SalvageReport
 from tidelog.store.salvage import salvage as salvage_store
 from tidelog.store.tailstate import read_split_names
+from tidelog.threads import at_once
 
 
 class Store:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tidelog.engine.store import Store
@@ -14,6 +15,7 @@ from tidelog.spark.options import shared_path
 from tidelog.spark.session import is_remote
 from tidelog.spark.tasks import beside_the_store
 from tidelog.store.rewriting import Rewritten
+from tidelog.threads import Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,15 +111,25 @@ def side_by_side(
 
     After an error, or if the caller stops, no more jobs are begun, and those under way are waited for.
     """
-    pool = ThreadPoolExecutor(at_once or _tasks_at_once(spark), thread_name_prefix="tidelog job")
-    under_way: dict[Future[_Done], _Job] = {pool.submit(work, job): job for job in jobs}
+    waiting = list(jobs)
+    ended: SimpleQueue[int] = SimpleQueue()
+
+    def do(index: int) -> _Done:
+        try:
+            return work(waiting[index])
+        finally:
+            ended.put(index)
+
+    threads = Threads(at_once or _tasks_at_once(spark))
+    tasks = [threads.submit(partial(do, index)) for index in range(len(waiting))]
     try:
-        while under_way:
-            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield under_way.pop(future), future.result()
+        for _ in tasks:
+            index = ended.get()
+            yield waiting[index], tasks[index].result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for task in tasks:
+            task.cancel()
+        threads.end()
 
 
 def _tasks_at_once(spark: SparkSession) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -28,11 +27,11 @@ from tidelog.spark.provider import plainly
 from tidelog.spark.sink import check_time, create_missing, tidy
 from tidelog.spark.types import FromSpark, stored_schema
 from tidelog.spark.workers import settle
-from tidelog.store.atonce import AT_ONCE, at_once
 from tidelog.store.bulk import MEMORY, BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest import SplitInfo
 from tidelog.store.opensplit import Site
 from tidelog.store.rows import concatenated
+from tidelog.threads import AT_ONCE, Task, Threads, at_once
 
 _OPEN_WRITERS: Final = 8
 """Streams that a task writes at once. When another one comes, the one that has waited longest ends its split."""
@@ -153,7 +152,7 @@ class _Ending:
 
     name: str
     writer: BulkWriter
-    splits: Future[list[SplitInfo]]
+    splits: Task[list[SplitInfo]]
 
 
 class _Writers:
@@ -165,7 +164,7 @@ class _Writers:
         self._rest = rest
         self._open: OrderedDict[str, tuple[BulkWriter, FromSpark]] = OrderedDict()
         self._ending: deque[_Ending] = deque()
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tidelog-streams")
+        self._threads = Threads(AT_ONCE)
         self._converters: list[tuple[Schema, FromSpark]] = []
         """For each schema that a stream has: most have the same."""
         self._done: dict[str, list[SplitInfo]] = defaultdict(list)
@@ -204,7 +203,7 @@ class _Writers:
         while len(self._ending) >= AT_ONCE:
             self._wait()
         writer, _ = self._open.pop(name)
-        self._ending.append(_Ending(name, writer, self._pool.submit(writer.finish)))
+        self._ending.append(_Ending(name, writer, self._threads.submit(writer.finish)))
 
     def _wait(self) -> None:
         """Wait for the writer that was ended first: splits of a stream stay in the order of their rows."""
@@ -217,12 +216,14 @@ class _Writers:
             self._end(name)
         while self._ending:
             self._wait()
-        self._pool.shutdown()
+        self._threads.end()
         return {name: tuple(splits) for name, splits in self._done.items()}
 
     def abandon(self) -> None:
         """Remove all files."""
-        self._pool.shutdown(cancel_futures=True)  # and wait for those at work
+        for each in self._ending:
+            each.splits.cancel()
+        self._threads.end()  # waits for those at work
         for writer in [*(each.writer for each in self._ending), *(writer for writer, _ in self._open.values())]:
             writer.abandon()
         remove_many(self._options, self._done)

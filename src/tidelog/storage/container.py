@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog import threads
 from tidelog.model.errors import (
     ClosedError,
     CorruptionError,
@@ -23,7 +23,7 @@ from tidelog.model.errors import (
     NotFoundError,
     StorageError,
 )
-from tidelog.storage import block, workers
+from tidelog.storage import block
 from tidelog.storage.cache import Cache
 from tidelog.storage.check import Finding
 from tidelog.storage.codec import Ints
@@ -149,8 +149,7 @@ class Container:
 
         self._written = commit
         self._durable = commit
-        self._syncer: ThreadPoolExecutor | None = None
-        self._syncing: Future[None] | None = None
+        self._syncing: threads.Task[None] | None = None
         self._cache: Cache[pa.Array] = Cache(options.cache_bytes)
         self._source = BlockSource(
             file, self.schema, self._addresses, lambda: self._placement.place.offset, self._cache
@@ -281,8 +280,8 @@ class Container:
         with self._mutex:
             self._closed = True
             self._line.cancel()
-            if self._syncer is not None:
-                self._syncer.shutdown(wait=True)
+            if self._syncing is not None:
+                self._syncing.wait()
             self._file.close()
             self._file_lock.release()
 
@@ -399,7 +398,7 @@ class Container:
             before = self._view()  # the threads cannot ask this container, whose turn it is
             jobs = [partial(changed_leaves, before, update) for update in updates]
             moved, leaves, placed = PendingUpdates(), list[Leaves](), 0
-            changed = workers.in_order(jobs, ahead=workers.THREADS + RUNS_AHEAD)
+            changed = threads.in_order(jobs, ahead=threads.THREADS + RUNS_AHEAD)
             try:
                 for update, (frames, old_rows, old_bytes) in zip(updates, changed, strict=True):
                     ids = update.ids.tolist()
@@ -519,19 +518,18 @@ class Container:
             or self._placement.place.offset - self._written.end < self._options.commit_every
         ):
             return
-        if self._syncing is not None and not self._syncing.done():
+        if self._syncing is not None and not self._syncing.is_done:
             return
         self._wait_for_sync()
         commit = self._write_commit(self._written.meta, {})
-        if self._syncer is None:
-            self._syncer = ThreadPoolExecutor(1, thread_name_prefix="tidelog-sync")
         try:
-            self._syncing = self._syncer.submit(self._make_durable, commit)
-        except RuntimeError:  # as in workers.submit
+            self._syncing = threads.start(partial(self._make_durable, commit))
+        except RuntimeError:  # the system has no more threads
             self._make_durable(commit)
 
     def _wait_for_sync(self) -> None:
         if self._syncing is not None:
+            self._syncing.wait()
             syncing, self._syncing = self._syncing, None
             syncing.result()
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from tidelog.storage import block, workers
+from tidelog import threads
+from tidelog.storage import block
 from tidelog.storage.codec import Ints
 from tidelog.storage.ordered import AnyRows, OrderedRows, OrderedRuns
 
@@ -43,7 +43,7 @@ class EncodingLine:
         self._held: list[tuple[OrderedRows, Ints]] = []
         """Rows, and where they are cut into leaves, that are behind those that are gathered."""
         self._held_rows = 0
-        self._running: deque[Future[block.Frames] | Callable[[], block.Frames]] = deque()
+        self._running: deque[threads.Task[block.Frames] | Callable[[], block.Frames]] = deque()
         """Runs in order: being encoded, or to be made when their turn comes."""
         self._spare_words: list[block.Words] = []
 
@@ -124,7 +124,7 @@ class EncodingLine:
     def cancel(self) -> None:
         """Give up what is not encoded yet."""
         for run in self._running:
-            if isinstance(run, Future):
+            if isinstance(run, threads.Task):
                 run.cancel()
 
     def _encode_pending(self) -> None:
@@ -171,15 +171,15 @@ class EncodingLine:
         return block.encode_leaves(rows, cuts, first_id, words)
 
     def _submit(self, job: Callable[[], block.Frames]) -> None:
-        self._running.append(workers.submit(job))
-        while len(self._running) > workers.THREADS + RUNS_AHEAD:
+        self._running.append(threads.submit(job))
+        while len(self._running) > threads.THREADS + RUNS_AHEAD:
             self._deliver_next()
 
     def _deliver_next(self) -> None:
         run = self._running.popleft()
-        frames = run.result() if isinstance(run, Future) else run()
+        frames = run.result() if isinstance(run, threads.Task) else run()
         self._deliver(frames)
-        if len(self._spare_words) <= workers.THREADS:
+        if len(self._spare_words) <= threads.THREADS:
             self._spare_words.append(frames.words)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog import threads
 from tidelog.model.arrays import batch_of
 from tidelog.model.errors import CorruptionError, InputError, NotFoundError, did_you_mean
-from tidelog.storage import block, workers
+from tidelog.storage import block
 from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints, is_text
 from tidelog.storage.codec.piece import VECTOR
@@ -174,7 +175,7 @@ class BlockSource:
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
         if not self._is_mapped or any(map(is_text, types)):  # how long texts are, only what is stored can tell
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
-        share = -(-blocks // workers.THREADS)
+        share = -(-blocks // threads.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))
 
     def scan(
@@ -189,7 +190,7 @@ class BlockSource:
             partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
             for start in range(first, last, blocks_per_task)
         )
-        for batches in workers.in_order(jobs, ahead=workers.THREADS):
+        for batches in threads.in_order(jobs, ahead=threads.THREADS):
             yield from batches
 
     def select(
@@ -212,7 +213,7 @@ class BlockSource:
             partial(self._select_run, ids[start : start + blocks_per_task], chosen)
             for start in range(0, len(ids), blocks_per_task)
         )
-        for batches in workers.in_order(jobs, ahead=workers.THREADS):
+        for batches in threads.in_order(jobs, ahead=threads.THREADS):
             yield from batches
 
     def count(self, ids: Ints, wanted: ValueRange, test: RowTest, blocks_per_task: int) -> int:
@@ -223,12 +224,12 @@ class BlockSource:
         if not len(ids):
             return 0
         chosen = _Selection([], self.column_indexes([wanted.column]), test, wanted)
-        share = max(_SMALLEST_COUNT, -(-len(ids) // workers.THREADS))
+        share = max(_SMALLEST_COUNT, -(-len(ids) // threads.THREADS))
         jobs = [
             partial(self._count_run, ids[start : start + share], chosen, blocks_per_task)
             for start in range(0, len(ids), share)
         ]
-        return sum(workers.together(jobs))
+        return sum(threads.together(jobs))
 
     def _count_run(self, ids: Ints, chosen: _Selection, most: int) -> int:
         assert chosen.wanted is not None

@@ -36,7 +36,6 @@ from tidelog.model.errors import (
 from tidelog.model.schema import Schema
 from tidelog.storage.check import Finding
 from tidelog.storage.media import Lock, Medium
-from tidelog.store.atonce import at_once
 from tidelog.store.deltalog import Clock, DeltaLog, Ledger
 from tidelog.store.documents import refuse_unknown
 from tidelog.store.filenames import check_plain_name
@@ -46,6 +45,7 @@ from tidelog.store.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.retention import ORPHAN_AGE
 from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
 from tidelog.store.tailpaths import lock_path, tail_path
+from tidelog.threads import at_once
 
 CATALOGUE: Final = "catalogue"
 STREAMS: Final = "streams"

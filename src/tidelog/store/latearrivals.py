@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
+from tidelog import threads
 from tidelog.model.schema import Schema
-from tidelog.storage import workers
 from tidelog.storage.numbered import Rows
 from tidelog.storage.ordered import picked
 from tidelog.storage.rowsize import RowSize
@@ -32,7 +31,7 @@ class LateArrivals:
         self._most_pinned = most_pinned
         self._size = RowSize(stored)
         self._copied = MemoryRows(schema, stored)
-        self._copying: Future[pa.RecordBatch] | None = None
+        self._copying: threads.Task[pa.RecordBatch] | None = None
         """Rows that came behind those."""
         self._parts: list[tuple[Rows, Ints]] = []
         """Batches, and the places of late rows in them; they came behind all others."""
@@ -70,7 +69,7 @@ class LateArrivals:
     def _begin_to_copy(self) -> None:
         self._end_copying()
         parts, self._parts, self._pinned = self._parts, [], 0
-        self._copying = workers.submit(partial(picked, parts, self._stored))
+        self._copying = threads.submit(partial(picked, parts, self._stored))
 
     def _end_copying(self) -> None:
         if self._copying is not None:

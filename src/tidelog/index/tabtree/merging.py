@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog import threads
 from tidelog.index import ids, kernels
 from tidelog.index.entries import Entries, Words
 from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
-from tidelog.storage import workers
 from tidelog.storage.codec import Ints
 from tidelog.storage.ordered import OrderedRows
 from tidelog.storage.rowsize import RowSize
@@ -127,8 +127,8 @@ def _runs(rows: Ints, layout: Layout) -> list[tuple[int, int]]:
     size = RowSize(layout.stored)
     most = min(_RUN_ROWS, _RUN_BYTES // max(1, size.fixed))
     leaves = len(rows) if size.is_fixed else _RUN_LEAVES
-    rounds = -(-int(rows.sum()) // (most * workers.THREADS))
-    enough = max(_LEAST_ROWS, int(rows.sum()) // (rounds * workers.THREADS))
+    rounds = -(-int(rows.sum()) // (most * threads.THREADS))
+    enough = max(_LEAST_ROWS, int(rows.sum()) // (rounds * threads.THREADS))
     cuts = [0]
     total = 0
     for index, count in enumerate(rows.tolist()):

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog import threads
 from tidelog.model.arrays import integers
-from tidelog.storage import workers
 from tidelog.storage.codec import Ints
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.numbered import NumberedRows, Rows
@@ -169,7 +169,7 @@ def gathered_by_threads(parts: Sequence[Rows], order: Ints, schema: pa.Schema) -
     """Like :func:`gathered`, for many rows: each of the encoding threads, to which the caller does not belong, takes
     another column."""
     jobs = [partial(next, _columns([(parts, order)], schema, [index])) for index in range(len(schema))]
-    return pa.RecordBatch.from_arrays(workers.together(jobs), schema=schema)
+    return pa.RecordBatch.from_arrays(threads.together(jobs), schema=schema)
 
 
 def picked(parts: Sequence[tuple[Rows, Ints]], schema: pa.Schema) -> pa.RecordBatch:
