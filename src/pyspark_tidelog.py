@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidelog.spark.provider import TidelogSource as DefaultSource
+from tidelog.spark.datasource.provider import TidelogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -19,9 +19,9 @@ from support.profiles import scaled
 from tidelog import lazy
 from tidelog.index import kernels as index_kernels
 from tidelog.index import plain as index_plain
-from tidelog.storage import block
-from tidelog.storage import kernels as storage_kernels
-from tidelog.storage import plain as storage_plain
+from tidelog.storage.format import block
+from tidelog.storage.format import kernels as storage_kernels
+from tidelog.storage.format import plain as storage_plain
 from tidelog.storage.summary import kernels as summary_kernels
 from tidelog.storage.summary import plain as summary_plain
 

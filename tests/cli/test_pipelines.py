@@ -96,7 +96,7 @@ def test_signals_stop_a_pipeline(file: Path, number: signal.Signals, code: int) 
     """In a process whose Spark is replaced: it waits for the wish to stop, and says that it was heard."""
     script = f"""
 import sys
-import tidelog.spark.pipeline.runner as runner
+import tidelog.spark.pipeline.running.runner as runner
 from tidelog.spark import pipeline
 class Session:
     def stop(self): pass
@@ -122,7 +122,7 @@ sys.exit(main(["pipeline", "run", {str(file)!r}]))
 
 SPARK_THAT_TALKS = """\
 import logging, os, subprocess, sys, time, warnings
-import tidelog.spark.pipeline.runner as runner
+import tidelog.spark.pipeline.running.runner as runner
 from tidelog.spark import pipeline
 class Session:
     def __init__(self):

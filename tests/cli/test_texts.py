@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.cli.reading.texts import decoded, inferred_type, typed
-from tidelog.model.misfit import Misfit
+from tidelog.model.conversion.misfit import Misfit
 
 
 @pytest.mark.parametrize(

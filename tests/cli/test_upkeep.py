@@ -22,7 +22,7 @@ def many(tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "events", maintenance="manual") as store:
         stream = store.create_stream("s", SCHEMA, "t", retention=100, grace=0)
         for index in range(12):
-            writer = BulkWriter(stream.site)
+            writer = BulkWriter(stream.context)
             writer.append(pa.record_batch([list(range(index * 10, index * 10 + 10)), [0.5] * 10], schema=SCHEMA))
             commit_bulk(stream.manifests, writer.finish())
 

@@ -16,8 +16,8 @@ import pytest
 from support.children import child
 from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from tidelog.model.errors import CorruptionError, NotFoundError
-from tidelog.storage.journal import Journal, read_journal
-from tidelog.storage.media import FileMedium
+from tidelog.storage.journal.journal import Journal, read_journal
+from tidelog.storage.media.medium import FileMedium
 
 NAME = "tail/j"
 CREATED = "created"
@@ -150,7 +150,7 @@ def test_life_after_life() -> None:
 def test_a_real_process_killed_while_it_writes(tmp_path: Path) -> None:
     script = """
 import threading
-from tidelog.storage.journal import Journal
+from tidelog.storage.journal.journal import Journal
 journal = Journal.create(FileMedium(sys.argv[1]), "j")
 
 def work():

@@ -16,9 +16,9 @@ from support.crash_medium import Crash, RecordingMedium, kills, power_losses, ra
 from support.manifests import SCHEMA, Hand, put_split
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.store.catalogue import Catalogue
-from tidelog.store.manifest import Change, Manifest, ManifestLog
-from tidelog.store.options import GRACE_SECONDS, StreamOptions
-from tidelog.store.retention import ORPHAN_AGE, sweep
+from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
+from tidelog.store.manifest.options import GRACE_SECONDS, StreamOptions
+from tidelog.store.split.removal import ORPHAN_AGE, sweep
 
 HERE = "streams/s"
 GRACE = 50.0

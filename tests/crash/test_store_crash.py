@@ -282,13 +282,13 @@ class TestTheCampaignCanFail:
 
     def test_a_journal_that_is_not_synced_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("tidelog.storage.journal.Journal.sync", lambda self, number=None: None)
+            patch.setattr("tidelog.storage.journal.journal.Journal.sync", lambda self, number=None: None)
             medium, history = lived(0, 20)
         with pytest.raises(AssertionError):
             survive_all(random_power_losses(medium, 1, 0), history)
 
     def test_rows_that_are_kept_twice_are_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         medium, history = lived(0, 20)
-        monkeypatch.setattr("tidelog.store.snapshots.not_in", lambda trees, rows: rows)
+        monkeypatch.setattr("tidelog.store.read.snapshots.not_in", lambda trees, rows: rows)
         with pytest.raises(AssertionError):
             survive_all(kills(medium), history)

@@ -10,7 +10,7 @@ import pytest
 from support.crash_medium import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
 from tidelog.model.errors import TidelogError
-from tidelog.storage.media import File, Lock, Medium
+from tidelog.storage.media.medium import File, Lock, Medium
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
 NAME = "s"

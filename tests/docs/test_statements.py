@@ -15,7 +15,7 @@ import typer
 from support.markdown import ROOT
 from tidelog import aggregates
 from tidelog.cli.app import app
-from tidelog.store.options import StreamOptions
+from tidelog.store.manifest.options import StreamOptions
 
 DOCS = ROOT / "docs"
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

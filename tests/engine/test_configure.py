@@ -14,10 +14,10 @@ from support.memory_medium import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError, InputError, ReadOnlyError, TimeError
-from tidelog.store import coarsening
-from tidelog.store.maintenance import Due, Maintenance
-from tidelog.store.manifest import Manifest
-from tidelog.store.reduced import write_reduced
+from tidelog.store.manifest.manifest import Manifest
+from tidelog.store.split.reduced import write_reduced
+from tidelog.store.upkeep import coarsening
+from tidelog.store.upkeep.maintenance import Due, Maintenance
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 SMALL: dict[str, Any] = {"leaf_rows": 8, "fanout": 3, "split": 100}

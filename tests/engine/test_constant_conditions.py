@@ -21,7 +21,7 @@ from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.expr import EvaluationError
-from tidelog.model.interval import Interval
+from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("v", pa.int32()), ("s", pa.string())])
@@ -53,11 +53,11 @@ def streams() -> Iterator[tuple[Stream, Stream, duckdb.DuckDBPyConnection]]:
     stream.append(table(model, SCHEMA))
     stream.flush()
     loaded = [(*row[:3], None) for row in rows(5, 300, 20, 2)]  # over the others
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         writer.append(table(loaded, SCHEMA).to_batches()[0])
         commit_bulk(stream.manifests, writer.finish())
     anew = [(*row[:3], None) for row in rows(1003, 20, 10, 3)]
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         writer.append(table(anew, SCHEMA).to_batches()[0])
         commit_bulk(stream.manifests, writer.finish(), overwrite=Interval(1000, 1200))
     model = [row for row in model + loaded if not 1000 <= row[0] < 1200] + anew

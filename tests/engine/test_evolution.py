@@ -27,9 +27,9 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError
 from tidelog.storage import FileMedium
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.manifestledger import ManifestLedger
-from tidelog.store.opensplit import Site
-from tidelog.store.pieces import plan, scan_piece
+from tidelog.store.manifest.ledger import ManifestLedger
+from tidelog.store.read.pieces import plan, scan_piece
+from tidelog.store.split.context import StreamContext
 
 NAME = "s"
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("a", pa.int32()), ("b", pa.string())])
@@ -315,13 +315,13 @@ def test_who_does_not_write_leaves_the_lock(tmp_path: Path) -> None:
 
 
 def test_files_written_beside_the_tail_under_the_schema_before(stream: Stream) -> None:
-    before = stream.site
+    before = stream.context
     writer = BulkWriter(before)
     writer.append(pa.RecordBatch.from_pylist([{"ts": 1000, "a": -1, "b": "loaded"}], schema=stream.schema.arrow))
     infos = writer.finish()
     stream.evolve(rename={"a": "n"}, widen={"a": pa.int64()})
     assert commit_bulk(stream.manifests, infos)
-    late = BulkWriter(Site.of(stream.manifests, 0))  # a job that was planned before
+    late = BulkWriter(StreamContext.of(stream.manifests, 0))  # a job that was planned before
     late.append(pa.RecordBatch.from_pylist([{"ts": 1001, "a": -2, "b": "too"}], schema=before.layout.schema.arrow))
     assert commit_bulk(stream.manifests, late.finish())
     assert [row["n"] for row in rows_of(stream)][-2:] == [-1, -2]
@@ -329,7 +329,7 @@ def test_files_written_beside_the_tail_under_the_schema_before(stream: Stream) -
 
 
 def test_an_older_version_can_be_read_under(stream: Stream) -> None:
-    medium, directory = stream.manifests.medium, stream.site.directory
+    medium, directory = stream.manifests.medium, stream.context.directory
     stream.evolve(rename={"a": "n", "b": "a"}, widen={"a": pa.int64()})
     stream.evolve(add=[("b", pa.int8())])
     stream.append([{"ts": i, "n": i, "a": "new", "b": 1} for i in range(300, 420)])
@@ -357,7 +357,7 @@ def test_pieces_of_a_mixed_stream(stream: Stream) -> None:
     stream.flush()
     found = []
     for piece in plan(stream.published(), None, None, rows_per_piece=40):
-        for batch in scan_piece(stream.manifests.medium, stream.site.directory, piece, ["ts", "n", "x", "_seq"]):
+        for batch in scan_piece(stream.manifests.medium, stream.context.directory, piece, ["ts", "n", "x", "_seq"]):
             found += batch.to_pylist()
     assert found == rows_of(stream, columns=["ts", "n", "x"], seq=True)
 

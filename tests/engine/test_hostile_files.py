@@ -17,11 +17,11 @@ import pytest
 
 import tidelog
 from tidelog.model.errors import CorruptionError, StorageError, TidelogError
-from tidelog.storage import directories
-from tidelog.storage.media import FileMedium
-from tidelog.store.documents import decode, encode
-from tidelog.store.newestmark import MARK
-from tidelog.store.published import Publisher, TailRecord
+from tidelog.storage.media import directories
+from tidelog.storage.media.medium import FileMedium
+from tidelog.store.log.documents import decode, encode
+from tidelog.store.log.newest_mark import MARK
+from tidelog.store.tail.record import Publisher, TailRecord
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("x", pa.float64())])
 ROWS = 400

@@ -20,8 +20,8 @@ from tidelog.engine import maintainer as module
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, StorageError
-from tidelog.store import rewriting
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.upkeep import rewriting
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 
@@ -32,7 +32,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(stream: Stream, first: int) -> None:
-    writer = BulkWriter(stream.site)
+    writer = BulkWriter(stream.context)
     writer.append(pa.record_batch([list(range(first, first + 10)), list(range(10))], schema=SCHEMA))
     commit_bulk(stream.manifests, writer.finish())
 
@@ -94,7 +94,7 @@ def test_failures_are_told_and_reach_nobody(
     def fail(*_: Any, **__: Any) -> None:
         raise StorageError("the disk is tired")
 
-    monkeypatch.setattr("tidelog.store.maintenance.choose_merge", fail)
+    monkeypatch.setattr("tidelog.store.upkeep.maintenance.choose_merge", fail)
     with caplog.at_level(logging.WARNING, "tidelog.maintenance"), tidelog.open(tmp_path) as store:
         stream = store.create_stream("s", SCHEMA, "ts")
         stream.append({"ts": [1000], "n": [1]})

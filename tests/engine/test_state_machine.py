@@ -41,15 +41,15 @@ from support.stream_model import (
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError, InputError, NotFoundError
-from tidelog.model.interval import Interval
+from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.compaction import compact
-from tidelog.store.compactionplan import Policy
-from tidelog.store.opensplit import closed_tree
-from tidelog.store.seqset import SeqSet
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.split_info import SplitInfo
-from tidelog.store.tailnumbers import RESERVED
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.split.merge_policy import MergePolicy
+from tidelog.store.split.open_split import closed_tree
+from tidelog.store.tail.numbers import RESERVED
+from tidelog.store.upkeep.compaction import compact
 
 ASIDE = "s.late"
 
@@ -302,7 +302,7 @@ class StreamMachine(RuleBasedStateMachine):
     def commit(self, rows: list[Values], memory: int, interval: Interval | None, *, again: bool) -> None:
         job, model = next(self.jobs), self.model
         for is_again in range(1 + again):
-            with BulkWriter(self.stream.site, memory=memory) as writer:
+            with BulkWriter(self.stream.context, memory=memory) as writer:
                 for batch in model.table(rows).to_batches(max_chunksize=7):
                     writer.append(batch)
                 infos = writer.finish()
@@ -388,16 +388,19 @@ class StreamMachine(RuleBasedStateMachine):
         """Writes splits anew that are dead to some extent, merges none, and changes nothing that can be seen."""
         if back is not None:
             self.delete_before(back)
-        stream, policy = self.stream, Policy(least=1 << 30, growth=8, share=math.inf, dead_share=share, dead_bytes=1)
+        stream, policy = (
+            self.stream,
+            MergePolicy(least=1 << 30, growth=8, share=math.inf, dead_share=share, dead_bytes=1),
+        )
         before = stream.manifests.load()
-        done = compact(stream.site, stream.manifests, policy)
+        done = compact(stream.context, stream.manifests, policy)
         manifest = stream.manifests.load()
         assert done.is_done
         assert done.merges == len(before.splits.keys() - manifest.splits.keys())
         bound = manifest.deleted_before
         for split in () if bound is None else manifest.splits.values():
             if split.kind != "reduced":
-                tree, reader = closed_tree(stream.site, split)
+                tree, reader = closed_tree(stream.context, split)
                 with closing(reader):
                     batches = list(tree.scan(None, None, [stream.schema.names[TIME]]))
                 times = [time for batch in batches for time in batch.column(0).cast(pa.int64()).to_pylist()]

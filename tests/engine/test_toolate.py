@@ -19,10 +19,10 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError
 from tidelog.store import backup
-from tidelog.store.shares import sender
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.snapshots import Snapshots
-from tidelog.store.tail import Tail
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.tail.shares import sender
+from tidelog.store.tail.tail import Tail
 
 ASIDE = f"{NAME}.late"
 
@@ -602,7 +602,7 @@ def test_a_backup_is_as_after_a_crash(aside: str, settles: bool, monkeypatch: py
         stream.append(table(sent[-1]), producer="p", number=number)
         stream.flush()
         if settles and number < 30:
-            store.stream(aside).settle_shares({sender(stream.site.directory, "p"): number})
+            store.stream(aside).settle_shares({sender(stream.context.directory, "p"): number})
             store.stream(aside).append(table([(1, -1)]))
             store.stream(aside).flush()  # and begins another journal, for any length is too long
 

@@ -24,7 +24,7 @@ from tidelog.engine.queries import Queries
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import TidelogError
-from tidelog.store.seqset import SeqSet
+from tidelog.store.manifest.sequence_set import SeqSet
 
 SCHEMA: Final = pa.schema([("ts", pa.timestamp("us")), ("x", pa.float64()), ("s", pa.string())])
 NAME: Final = "s"

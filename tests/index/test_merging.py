@@ -23,8 +23,8 @@ from tidelog.index.tabtree.merging import GROWTH
 from tidelog.model import Schema
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.storage import Container, ContainerReader, Options
-from tidelog.storage.ordered import OrderedRows
-from tidelog.storage.updates import LeafUpdate
+from tidelog.storage.rows.ordered import OrderedRows
+from tidelog.storage.write.updates import LeafUpdate
 
 
 def ordered(table: pa.Table) -> pa.Table:

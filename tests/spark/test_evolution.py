@@ -10,11 +10,11 @@ import pytest
 
 import tidelog
 from tidelog.model.errors import SchemaError
-from tidelog.spark.options import SinkOptions, SourceOptions
-from tidelog.spark.sink import TidelogWriter
-from tidelog.spark.source import TidelogReader
-from tidelog.spark.streamsource import TidelogStreamReader
-from tidelog.spark.types import spark_schema
+from tidelog.spark.datasource.options import SinkOptions, SourceOptions
+from tidelog.spark.datasource.sink import TidelogWriter
+from tidelog.spark.datasource.source import TidelogReader
+from tidelog.spark.datasource.stream_source import TidelogStreamReader
+from tidelog.spark.datasource.types import spark_schema
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int32())])
 

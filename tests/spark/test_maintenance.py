@@ -16,8 +16,8 @@ from support.tasks_here import TasksHere
 from tidelog import spark as tl
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError, StorageError
-from tidelog.spark import compacting, jobs, rebuilding
-from tidelog.spark.jobs import Place, Progress
+from tidelog.spark.jobs import compacting, rebuilding, running
+from tidelog.spark.jobs.running import Place, Progress
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ CALLS = ["count(*)", "sum(v)", "min(ts)", "max(noise)"]
 
 def load(stream: Stream, times: Any, seed: int = 0) -> None:
     noise = np.random.default_rng(seed).integers(0, 1 << 60, len(times))
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         writer.append(pa.record_batch([pa.array(times), pa.array(times) , noise], schema=SCHEMA))  # fmt: skip
         commit_bulk(stream.manifests, writer.finish())
 
@@ -50,7 +50,7 @@ def splits(path: Path) -> list[Any]:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What runs tasks in this process, and cannot tell how many at once: that takes expressions of Spark."""
-    monkeypatch.setattr(jobs, "_tasks_at_once", lambda _: 2)
+    monkeypatch.setattr(running, "_tasks_at_once", lambda _: 2)
     return TasksHere()
 
 

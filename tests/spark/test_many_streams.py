@@ -13,11 +13,11 @@ import tidelog
 from tidelog import spark as tl
 from tidelog.engine.store import Store
 from tidelog.model.errors import ConflictError, InputError, NotFoundError, SchemaError, StorageError
-from tidelog.spark.manysink import ManyWriter, WrittenToMany, by_name
-from tidelog.spark.manysource import ManyReader, matching
-from tidelog.spark.options import SinkOptions, SourceOptions
-from tidelog.spark.provider import TidelogSource
-from tidelog.spark.streamsink import TidelogStreamWriter, WrittenForQuery
+from tidelog.spark.datasource.many_sink import ManyWriter, WrittenToMany, by_name
+from tidelog.spark.datasource.many_source import ManyReader, matching
+from tidelog.spark.datasource.options import SinkOptions, SourceOptions
+from tidelog.spark.datasource.provider import TidelogSource
+from tidelog.spark.datasource.stream_sink import TidelogStreamWriter, WrittenForQuery
 from tidelog.store.bulk import BulkWriter
 
 if TYPE_CHECKING:
@@ -203,9 +203,9 @@ def test_rows_that_come_one_by_one_are_gathered(tmp_path: Path) -> None:
 
 
 def test_more_than_is_gathered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelog.spark import manysink
+    from tidelog.spark.datasource import many_sink
 
-    monkeypatch.setattr(manysink, "_GATHERED", 500)
+    monkeypatch.setattr(many_sink, "_GATHERED", 500)
     writer = ManyWriter(options(tmp_path), BROUGHT, False)
     names = [f"d{number:02d}" for number in range(12)]
     # Rows of equal time stay in the order they came in, whatever was written and ended when.
@@ -216,11 +216,11 @@ def test_more_than_is_gathered_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelog.spark import manysink
+    from tidelog.spark.datasource import many_sink
 
     writer = ManyWriter(options(tmp_path, transaction="daily", transaction_number="1"), BROUGHT, False)
     batch = rows((1, "a", 1.0), (1, "b", 2.0), (1, "c", 3.0))
-    real = manysink.commit_bulk
+    real = many_sink.commit_bulk
 
     def fail_for_b(manifests: Any, *arguments: Any, **named: Any) -> Any:
         if "b~" in manifests.directory:
@@ -228,7 +228,7 @@ def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatc
         return real(manifests, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(manysink, "commit_bulk", fail_for_b)
+        patched.setattr(many_sink, "commit_bulk", fail_for_b)
         written = writer.write(iter([batch]))
         with pytest.raises(ConflictError, match="somebody was faster") as caught:
             writer.commit([written])
@@ -243,7 +243,7 @@ def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatc
 
 
 def test_a_task_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelog.spark import manysink
+    from tidelog.spark.datasource import many_sink
 
     writer = ManyWriter(options(tmp_path), BROUGHT, False)
     events = [rows((1, f"d{number}", 1.0)) for number in range(20)]
@@ -253,7 +253,7 @@ def test_a_task_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.M
         raise RuntimeError("the task was killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(manysink, "_GATHERED", 1)
+        patched.setattr(many_sink, "_GATHERED", 1)
         with pytest.raises(RuntimeError):
             writer.write(failing())
         finish = BulkWriter.finish

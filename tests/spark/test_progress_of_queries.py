@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 import tidelog
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, NotFoundError
-from tidelog.model.interval import Interval
 from tidelog.model.schema import Schema
-from tidelog.spark.provider import TidelogSource
-from tidelog.spark.streamsource import TidelogStreamReader
-from tidelog.spark.types import spark_schema
+from tidelog.model.times.interval import Interval
+from tidelog.spark.datasource.provider import TidelogSource
+from tidelog.spark.datasource.stream_source import TidelogStreamReader
+from tidelog.spark.datasource.types import spark_schema
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -29,7 +29,7 @@ MOST = 5
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
     """What a job of Spark does."""
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         writer.append(pa.record_batch([times, times], schema=SCHEMA))
         commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
 

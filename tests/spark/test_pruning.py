@@ -13,13 +13,13 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 
 import tidelog
 from tidelog import spark as ts
-from tidelog.spark.options import SourceOptions
-from tidelog.spark.source import FilteringReader
-from tidelog.spark.streamsource import Offset, TidelogStreamReader
-from tidelog.spark.types import spark_schema
-from tidelog.store import pieces
-from tidelog.store.opensplit import Site
-from tidelog.store.seqset import SeqSet
+from tidelog.spark.datasource.options import SourceOptions
+from tidelog.spark.datasource.source import FilteringReader
+from tidelog.spark.datasource.stream_source import Offset, TidelogStreamReader
+from tidelog.spark.datasource.types import spark_schema
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read import pieces
+from tidelog.store.split.context import StreamContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,19 +68,21 @@ class Cost:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """What reads partitions as tasks do; returns the rows, and what was read from disk for them."""
-    sites: list[Site] = []
+    contexts: list[StreamContext] = []
 
-    def kept(*arguments: Any, **more: Any) -> Site:
-        sites.append(Site(*arguments, **more))
-        return sites[-1]
+    def kept(*arguments: Any, **more: Any) -> StreamContext:
+        contexts.append(StreamContext(*arguments, **more))
+        return contexts[-1]
 
-    monkeypatch.setattr(pieces, "Site", kept)
+    monkeypatch.setattr(pieces, "StreamContext", kept)
 
     def run(reader: FilteringReader, parts: Sequence[InputPartition] | None = None) -> tuple[pa.Table, Cost]:
-        sites.clear()
+        contexts.clear()
         planned = reader.partitions() if parts is None else parts
         rows = pa.Table.from_batches([batch for part in planned for batch in reader.read(part)])
-        return rows, Cost(sum(site.meter.blocks for site in sites), sum(site.meter.bytes for site in sites))
+        return rows, Cost(
+            sum(context.meter.blocks for context in contexts), sum(context.meter.bytes for context in contexts)
+        )
 
     return run
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import tidelog
 from tidelog.model.errors import InputError
-from tidelog.spark.streamsource import Offset
-from tidelog.store.seqset import SeqSet
+from tidelog.spark.datasource.stream_source import Offset
+from tidelog.store.manifest.sequence_set import SeqSet
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
 

@@ -12,9 +12,9 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from tidelog.engine.store import Store
 from tidelog.model.errors import GrainError, StorageError
-from tidelog.spark.options import SinkOptions, SourceOptions
-from tidelog.spark.sink import TidelogWriter, Written
-from tidelog.spark.source import TidelogReader
+from tidelog.spark.datasource.options import SinkOptions, SourceOptions
+from tidelog.spark.datasource.sink import TidelogWriter, Written
+from tidelog.spark.datasource.source import TidelogReader
 from tidelog.store.bulk import BulkWriter
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", pa.float64())])
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> str:
 def commit(path: str, first: int, **options: str) -> None:
     """What the driver does at the end of a job that has written ten rows."""
     writer = TidelogWriter(SinkOptions.read({"path": path, "stream": "s", **options}), DECLARED, False)
-    with Store.open(path) as store, BulkWriter(store.stream("s").site) as task:
+    with Store.open(path) as store, BulkWriter(store.stream("s").context) as task:
         task.append(pa.record_batch([list(range(first, first + 10)), [0.5] * 10], schema=SCHEMA))
         written = Written(tuple(task.finish()))
     writer.commit([written])
@@ -63,7 +63,7 @@ def test_a_failure_does_not_fail_the_job(
     def fail(*_: Any, **__: Any) -> None:
         raise StorageError("the disk is tired")
 
-    monkeypatch.setattr("tidelog.store.maintenance.Maintenance.run", fail)
+    monkeypatch.setattr("tidelog.store.upkeep.maintenance.Maintenance.run", fail)
     with caplog.at_level(logging.WARNING, "tidelog.maintenance"):
         commit(path, 0)
     assert "after a commit, which is through: the disk is tired" in caplog.text

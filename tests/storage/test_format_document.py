@@ -24,7 +24,7 @@ from support.recording_medium import RecordingMedium
 from tidelog.storage import Container, Medium, Options
 from tidelog.storage.codec.arena import Arena
 from tidelog.storage.codec.text import encode_text
-from tidelog.storage.journal import Journal
+from tidelog.storage.journal.journal import Journal
 
 SMALL = Options(leaf_rows=4096, run_rows=8192, macro_size=32768, fanout=3, commit_every=1 << 30)
 """Leaves of several vectors that span macro blocks, under address pages of three levels."""

@@ -16,15 +16,15 @@ from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ConflictError
-from tidelog.model.time import INT64_MAX
-from tidelog.store import tailnumbers
-from tidelog.store.manifest import Change
-from tidelog.store.manifestledger import ManifestLedger
-from tidelog.store.published import Publisher, TailRecord
-from tidelog.store.seqset import SeqSet
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.tailnumbers import TailNumbers
-from tidelog.store.tailstate import read_state
+from tidelog.model.times.clock import INT64_MAX
+from tidelog.store.manifest.ledger import ManifestLedger
+from tidelog.store.manifest.manifest import Change
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.tail import numbers as tail_numbers
+from tidelog.store.tail.numbers import TailNumbers
+from tidelog.store.tail.record import Publisher, TailRecord
+from tidelog.store.tail.state import read_state
 
 
 def created(**options: Any) -> tuple[RecordingMedium, Store, Stream]:
@@ -68,7 +68,7 @@ def test_numbers_are_dense_as_long_as_only_the_tail_writes() -> None:
         store = Store(medium)
         stream = store.stream(NAME)
         assert numbers(stream) == list(range(count))
-    assert stream._manifests.load().tail_block == (0, tailnumbers.RESERVED)
+    assert stream._manifests.load().tail_block == (0, tail_numbers.RESERVED)
     assert stream.stats()["next_seq"] == count
 
 
@@ -77,7 +77,7 @@ def test_a_tail_that_is_taken_over_goes_on_behind_what_others_have_committed() -
     stream.append(table(numbered(0, 10)))
     stream.flush()
     take(stream, 5)
-    end = tailnumbers.RESERVED
+    end = tail_numbers.RESERVED
     others = SeqSet([(end, end + 5)])
     assert stream.snapshot().visible == SeqSet.below(10) | others
     stream.append(table(numbered(10, 12)))  # a tail at work goes on in its block
@@ -110,11 +110,11 @@ def test_a_store_without_blocks_gets_one_behind_what_is_in_its_journal() -> None
     assert (before.tail_block, before.tail_seq) == (None, 0)
     with Store(medium) as store:
         stream = store.stream(NAME)
-        assert read_state(stream._site, before).next_seq == 5
+        assert read_state(stream._context, before).next_seq == 5
         stream.append(table(numbered(5, 6)))
         numbers = TailNumbers(stream._manifests)
         numbers.go_on_from(5, before)
-        assert numbers.next == numbers.block[0] == tailnumbers.RESERVED
+        assert numbers.next == numbers.block[0] == tail_numbers.RESERVED
 
 
 def test_blocks_that_would_give_out_numbers_twice_are_refused() -> None:
@@ -181,7 +181,7 @@ def test_a_number_that_was_passed_over_never_turns_up(seed: int, block: int, eve
     """A reader looks before every ``every``-th operation of the writer, whatever that is doing."""
     dice = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tailnumbers, "RESERVED", block)
+        patch.setattr(tail_numbers, "RESERVED", block)
         medium, store, stream = created(split=dice.choice([None, 60]), journal_bytes=dice.choice([1, 2000]))
         watcher = Watcher(medium)
         operations = 0
@@ -230,7 +230,7 @@ def test_a_number_that_was_passed_over_never_turns_up(seed: int, block: int, eve
 
 
 def test_a_reader_between_the_reservation_and_its_publication(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tailnumbers, "RESERVED", 10)
+    monkeypatch.setattr(tail_numbers, "RESERVED", 10)
     medium, store, stream = created()
     stream.append(table(numbered(0, 6)))
     stream.flush()

@@ -19,16 +19,16 @@ from support.recording_medium import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, ConflictError, InputError, NotFoundError
-from tidelog.model.interval import Interval
-from tidelog.storage.media import Medium
+from tidelog.model.times.interval import Interval
+from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.check import check_split
-from tidelog.store.manifest import SplitInfo
-from tidelog.store.opensplit import Site
-from tidelog.store.seqset import SeqSet
-from tidelog.store.tail import Tail
-from tidelog.store.taillog import TailLog
-from tidelog.store.tailnumbers import RESERVED
+from tidelog.store.manifest.manifest import SplitInfo
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.split.context import StreamContext
+from tidelog.store.tail.log import TailLog
+from tidelog.store.tail.numbers import RESERVED
+from tidelog.store.tail.tail import Tail
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 SMALL: dict[str, Any] = {"leaf_rows": 4, "fanout": 3, "late_rows": 9, "journal_bytes": 2000, "grace": 0}
@@ -43,7 +43,7 @@ def batch(times: list[int], first: int = 0) -> pa.RecordBatch:
 
 
 def written(stream: Stream, *parts: list[int], first: int = 0, **options: Any) -> list[SplitInfo]:
-    writer = BulkWriter(stream.site, **options)
+    writer = BulkWriter(stream.context, **options)
     for times in parts:
         writer.append(batch(times, first))
         first += len(times)
@@ -64,7 +64,9 @@ def numbers(stream: Stream) -> list[int]:
 
 
 def files(stream: Stream) -> list[str]:
-    return [name for name in stream.site.medium.names(f"{stream.site.directory}/splits/") if name.endswith(".tide")]
+    return [
+        name for name in stream.context.medium.names(f"{stream.context.directory}/splits/") if name.endswith(".tide")
+    ]
 
 
 class TestWriting:
@@ -95,7 +97,7 @@ class TestWriting:
 
     def test_large_batches_in_order_are_written_as_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
         stream = created()
-        monkeypatch.setattr("tidelog.store.memory.MemoryRows.add", None)
+        monkeypatch.setattr("tidelog.store.rows.memory.MemoryRows.add", None)
         infos = written(stream, list(range(4000)), list(range(4000, 9000)), memory=1000)
         assert [info.rows for info in infos] == [9000]
 
@@ -122,7 +124,7 @@ class TestWriting:
 
     def test_memory_is_bounded(self) -> None:
         stream = created(leaf_rows=64)
-        writer = BulkWriter(stream.site, memory=30_000)
+        writer = BulkWriter(stream.context, memory=30_000)
         most = 0
         for index in range(400):
             writer.append(batch([(index * 7919 + k * 104729) % 10_007 for k in range(50)]))
@@ -147,13 +149,13 @@ class TestWriting:
 
     def test_an_abandoned_writer_leaves_nothing(self) -> None:
         stream = created(split_bytes=5000)
-        writer = BulkWriter(stream.site, memory=500)
+        writer = BulkWriter(stream.context, memory=500)
         for index in range(60):
             writer.append(batch([900 - index, index * 5, index]))
         assert len(files(stream)) > 2
         writer.abandon()
         writer.abandon()
-        assert stream.site.medium.names(f"{stream.site.directory}/splits/") == []
+        assert stream.context.medium.names(f"{stream.context.directory}/splits/") == []
         with pytest.raises(ClosedError):
             writer.append(batch([1]))
         with pytest.raises(ClosedError):
@@ -161,7 +163,7 @@ class TestWriting:
 
     def test_as_a_context_it_leaves_nothing_unless_finished(self) -> None:
         stream = created()
-        with BulkWriter(stream.site) as writer:
+        with BulkWriter(stream.context) as writer:
             writer.append(batch(list(range(100))))
             assert writer.rows == 100
             assert len(files(stream)) == 1
@@ -169,7 +171,7 @@ class TestWriting:
 
     def test_finished_splits_can_be_abandoned(self) -> None:
         stream = created()
-        with BulkWriter(stream.site) as writer:
+        with BulkWriter(stream.context) as writer:
             writer.append(batch([1, 2]))
             writer.finish()
         assert len(files(stream)) == 1
@@ -178,19 +180,19 @@ class TestWriting:
 
     def test_other_rows_are_refused(self) -> None:
         stream = created()
-        writer = BulkWriter(stream.site)
+        writer = BulkWriter(stream.context)
         with pytest.raises(InputError, match="expected those of the stream"):
             writer.append(pa.record_batch({"x": [1]}))
         with pytest.raises(InputError, match="expected some"):
-            BulkWriter(stream.site, memory=0)
+            BulkWriter(stream.context, memory=0)
 
-    def test_a_site_of_a_stream_that_is_not_open(self) -> None:
+    def test_a_context_of_a_stream_that_is_not_open(self) -> None:
         stream = created()
-        site = Site.of(stream.manifests)
-        assert (site.layout, site.directory, site.options) == (
-            stream.site.layout,
-            stream.site.directory,
-            stream.site.options,
+        context = StreamContext.of(stream.manifests)
+        assert (context.layout, context.directory, context.options) == (
+            stream.context.layout,
+            stream.context.directory,
+            stream.context.options,
         )
 
 
@@ -326,7 +328,7 @@ class TestRemoving:
         stream = created()
         infos = written(stream, [1, 2]) + written(stream, [3])
         assert remove_files(stream.manifests, infos) == [info.name for info in infos]
-        assert stream.site.medium.names(f"{stream.site.directory}/splits/") == []
+        assert stream.context.medium.names(f"{stream.context.directory}/splits/") == []
         assert stream.manifests.load().removed == {}
         with pytest.raises(NotFoundError, match="write and sync it first"):
             commit_bulk(stream.manifests, infos)
@@ -368,7 +370,7 @@ class TestRemoving:
             if kind == "remove" and name.endswith(".tide"):
                 medium.before = None
                 with pytest.raises(ConflictError, match="given up"):
-                    commit_bulk(type(stream.manifests)(medium, stream.site.directory), infos)
+                    commit_bulk(type(stream.manifests)(medium, stream.context.directory), infos)
                 refused.append(name)
 
         medium.before = before
@@ -495,7 +497,7 @@ class TestBases:
         assert stream.check() == []
         info = next(each for each in stream.manifests.load().splits.values() if each.seq_base)
         wrong = SplitInfo.from_dict({**info.to_dict(), "seq": [info.seq_min + 100, info.seq_max + 100]})
-        assert "to which 40 is added, but the manifest says 140 to 179" in str(check_split(stream.site, wrong)[0])
+        assert "to which 40 is added, but the manifest says 140 to 179" in str(check_split(stream.context, wrong)[0])
 
 
 class TestLost:

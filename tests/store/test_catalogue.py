@@ -21,11 +21,11 @@ from tidelog.model.errors import (
     NotFoundError,
     StorageError,
 )
-from tidelog.storage.media import FileMedium
+from tidelog.storage.media.medium import FileMedium
 from tidelog.store.catalogue import Catalogue, StreamEntry
-from tidelog.store.manifest import Change
-from tidelog.store.options import GRACE_SECONDS, StreamOptions
-from tidelog.store.retention import ORPHAN_AGE
+from tidelog.store.manifest.manifest import Change
+from tidelog.store.manifest.options import GRACE_SECONDS, StreamOptions
+from tidelog.store.split.removal import ORPHAN_AGE
 
 
 @pytest.fixture

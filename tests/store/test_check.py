@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from tidelog.storage.check import Finding
+from tidelog.storage.read.check import Finding
 from tidelog.store import check
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.manifest import Change
-from tidelog.store.opensplit import OpenSplit, Site, closed_tree
-from tidelog.store.rows import Ints
-from tidelog.store.split_info import SplitInfo
+from tidelog.store.manifest.manifest import Change
+from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.store.rows.stored import Ints
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.open_split import OpenSplit, closed_tree
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.float64())])
 
@@ -97,8 +98,8 @@ def test_a_row_that_is_there_twice_is_noticed(tmp_path: Path, monkeypatch: pytes
     with tidelog.open(tmp_path) as store:
         stream = store.stream("s")
         info = list(stream.manifests.load().splits.values())[1]
-        tree, reader = closed_tree(stream.site, info)
-        split = OpenSplit.create(stream.site, None)
+        tree, reader = closed_tree(stream.context, info)
+        split = OpenSplit.create(stream.context, None)
         for batch in tree.scan():
             split.extend(batch)
         reader.close()
@@ -119,7 +120,7 @@ def test_numbers_that_no_row_has_are_passed_over(tmp_path: Path, monkeypatch: py
             stream.close()
         with tidelog.open(tmp_path, maintenance="manual") as store:
             stream = store.stream("s")
-            with BulkWriter(stream.site) as writer:
+            with BulkWriter(stream.context) as writer:
                 writer.append(pa.record_batch([[round], [1.0]], schema=stream.schema.arrow))
                 commit_bulk(stream.manifests, writer.finish())
             stream.compact()
@@ -148,11 +149,11 @@ def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch
         first = next(iter(stream.manifests.load().splits.values()))
         checked = check.check_split
 
-        def check_late(site: Site, info: SplitInfo) -> list[Finding]:
+        def check_late(context: StreamContext, info: SplitInfo) -> list[Finding]:
             if info.name == first.name:  # it is deleted, and its file removed, while others are looked at
                 stream.manifests.commit(lambda _: Change(remove=(first.name,)))
-                (tmp_path / site.path(first.name)).unlink()
-            return checked(site, info)
+                (tmp_path / context.path(first.name)).unlink()
+            return checked(context, info)
 
         monkeypatch.setattr(check, "check_split", check_late)
         assert store.check() == []

@@ -16,9 +16,9 @@ from support.stream_history import SCHEMA, SMALL, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import to_batches
-from tidelog.model.interval import Interval
+from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.seqset import SeqSet
+from tidelog.store.manifest.sequence_set import SeqSet
 
 State = dict[str, Any]
 
@@ -124,7 +124,7 @@ def lived(medium: MemoryMedium, seed: int) -> Stream:
         elif kind == "d":
             stream.delete_before(now - 300)
         else:
-            writer = BulkWriter(stream.site)
+            writer = BulkWriter(stream.context)
             for batch in to_batches(table(rows), stream.schema):
                 writer.append(batch)
             overwrite = Interval(now - 60, now - 20) if kind == "o" else None
@@ -140,7 +140,7 @@ def test_manifests_are_as_the_document_says() -> None:
     for seed in range(3):
         medium = MemoryMedium()
         stream = lived(medium, seed)
-        found, known = read_manifest(medium, stream.site.directory), stream.manifests.load()
+        found, known = read_manifest(medium, stream.context.directory), stream.manifests.load()
         assert list(found["splits"]) == list(known.splits)
         for name, split in found["splits"].items():
             info = known.splits[name]
@@ -187,7 +187,7 @@ def test_the_catalogue_is_as_the_document_says() -> None:
             streams[new] = {**streams.pop(old), "name": new}
     assert sorted(streams) == store.streams()
     for name, entry in streams.items():
-        assert store.stream(name).site.directory == f"streams/{entry['id']}"
+        assert store.stream(name).context.directory == f"streams/{entry['id']}"
     assert [(entry["name"], entry["grace"]) for entry in dropped.values()] == [("s3", 5)]
 
 
@@ -206,10 +206,10 @@ def test_shares_and_the_newest_time_are_as_the_document_says() -> None:
     for number, each in enumerate(times):
         stream.append(table([(time, index) for index, time in enumerate(each)]), producer="p q", number=number)
     found: State = {}
-    for head in read_heads(medium, Store(medium).stream("s.late").site.directory):
+    for head in read_heads(medium, Store(medium).stream("s.late").context.directory):
         assert "newest" not in head
         for sender, (forgotten, shares) in head.get("shares", {}).items():
-            assert (sender, forgotten) == (f"{stream.site.directory} p q", -1)
+            assert (sender, forgotten) == (f"{stream.context.directory} p q", -1)
             found |= shares
     assert list(found) == ["0", "1", "2"]
     for share, each in zip(found.values(), times, strict=True):
@@ -219,4 +219,4 @@ def test_shares_and_the_newest_time_are_as_the_document_says() -> None:
         late = [time for index, time in enumerate(each) if taken[index // 8] >> index % 8 & 1]
         assert late == [time for time in each if time < 90]
     stream.flush()
-    assert read_heads(medium, stream.site.directory)[-1]["newest"] == 106
+    assert read_heads(medium, stream.context.directory)[-1]["newest"] == 106

@@ -11,7 +11,7 @@ import pytest
 import tidelog
 from support.full_disk import limit_disk, used
 from tidelog.model.errors import StorageError
-from tidelog.storage.reserve import PIECE_BYTES, RESERVE, RESERVE_BYTES
+from tidelog.storage.media.reserve import PIECE_BYTES, RESERVE, RESERVE_BYTES
 
 Limit = Callable[[int | None], None]
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int64())])

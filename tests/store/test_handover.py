@@ -9,7 +9,7 @@ import pytest
 from support.crash_medium import RecordingMedium, kills
 from support.stream_history import NAME, History, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.storage.media import Lock
+from tidelog.storage.media.medium import Lock
 
 NEXT = 99_999
 """The row of the next writer."""

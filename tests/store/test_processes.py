@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from support.children import child
-from tidelog.storage.media import FileMedium
+from tidelog.storage.media.medium import FileMedium
 from tidelog.store.catalogue import Catalogue
-from tidelog.store.manifest import ManifestLog
+from tidelog.store.manifest.manifest import ManifestLog
 
 PROCESSES, COMMITS, STREAMS = 3, 25, 4
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidelog.model import Schema
 from tidelog.model.errors import ExistsError
 from tidelog.store.catalogue import Catalogue
-from tidelog.store.manifest import Change
+from tidelog.store.manifest.manifest import Change
 
 def say(text):
     sys.stdout.write(text + "\\n")

@@ -12,11 +12,11 @@ from support.stream_history import NAME, SCHEMA, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError
-from tidelog.store import latemerging
-from tidelog.store.compactionplan import AUTOMATIC
-from tidelog.store.tailjournal import newest_entries
-from tidelog.store.tailjournal import rows_of as journal_rows
-from tidelog.store.tailpaths import tail_path
+from tidelog.store.split.merge_policy import AUTOMATIC
+from tidelog.store.tail.journal import newest_entries
+from tidelog.store.tail.journal import rows_of as journal_rows
+from tidelog.store.tail.late import merging
+from tidelog.store.tail.paths import tail_path
 
 LEAF = 64
 ROWS = 60 * LEAF
@@ -59,8 +59,8 @@ def load(stream: Stream, rows: Rows) -> None:
 
 
 def in_journal(stream: Stream) -> int:
-    site = stream.site
-    found = newest_entries(site.medium, tail_path(site.directory), site.read_rows)
+    context = stream.context
+    found = newest_entries(context.medium, tail_path(context.directory), context.read_rows)
     return 0 if found is None else sum(batch.num_rows for batch in journal_rows(found[1]))
 
 
@@ -163,7 +163,7 @@ def test_any_process_is_told_how_many_late_rows_wait_and_what_is_on_disk(shape: 
                 key: known[key] for key in ("late", "files", "bytes", "rows", "rows_in_memory")
             }
     files = stream.stats()["files"]
-    directory = stream.site.directory
+    directory = stream.context.directory
     on_disk = {
         name: medium.open(name).size()
         for name in medium.names(directory)
@@ -181,10 +181,10 @@ def test_any_process_is_told_how_many_late_rows_wait_and_what_is_on_disk(shape: 
 def test_much_that_waits_is_put_in_order_when_a_stream_is_closed(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = shaped(shape)
     for limit, is_left in ((1 << 40, True), (10 * LEAF, False)):
-        monkeypatch.setattr(latemerging, "_MUCH_UNSAVED", 1 << 40)
+        monkeypatch.setattr(merging, "_MUCH_UNSAVED", 1 << 40)
         medium, store, stream = created()
         load(stream, rows)
-        monkeypatch.setattr(latemerging, "_MUCH_UNSAVED", limit)
+        monkeypatch.setattr(merging, "_MUCH_UNSAVED", limit)
         store.close()
         with Store(medium, read_only=True) as store:
             stream = store.stream(NAME)
@@ -201,7 +201,7 @@ def test_maintenance_puts_in_order_what_waits_when_nothing_comes(monkeypatch: py
     assert tail is not None
     assert not tail.settle_if_due(AUTOMATIC)
     assert not tail.settle_if_due(AUTOMATIC)  # not much
-    monkeypatch.setattr(latemerging, "_MUCH_UNSAVED", 10 * LEAF)
+    monkeypatch.setattr(merging, "_MUCH_UNSAVED", 10 * LEAF)
     for number in range(3):  # rows come, late ones too
         stream.append(table([(number, ROWS + number)] * 2000))
         rows += [(number, ROWS + number)] * 2000
@@ -223,7 +223,7 @@ def test_maintaining_at_once_does_not_wait_for_quiet(monkeypatch: pytest.MonkeyP
     _, store, stream = created()
     rows = shaped("random")
     load(stream, rows)
-    monkeypatch.setattr(latemerging, "_MUCH_UNSAVED", 10 * LEAF)
+    monkeypatch.setattr(merging, "_MUCH_UNSAVED", 10 * LEAF)
     stream.maintain()
     assert stream.stats()["late"]["queued"] == 0
     assert in_journal(stream) < LEAF

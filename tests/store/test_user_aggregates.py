@@ -23,10 +23,10 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.index import states
 from tidelog.model.errors import GrainError, InputError, LockedError, NotFoundError
-from tidelog.model.interval import Interval
-from tidelog.store import splittrees
+from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.rebuilding import rebuild
+from tidelog.store.read.parts import split_trees
+from tidelog.store.upkeep.rebuilding import rebuild
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", pa.float64()), ("n", pa.int32())])
 SMALL = {"leaf_rows": 4, "fanout": 3, "late_rows": 12}
@@ -249,13 +249,13 @@ def test_of_whole_splits_one_is_opened_whatever_became_of_the_schema(
         if change:
             stream.evolve(**change)
     opened: list[str] = []
-    real = splittrees.closed_tree
+    real = split_trees.closed_tree
 
-    def watched(site: Any, info: Any) -> Any:
+    def watched(context: Any, info: Any) -> Any:
         opened.append(info.name)
-        return real(site, info)
+        return real(context, info)
 
-    monkeypatch.setattr(splittrees, "closed_tree", watched)
+    monkeypatch.setattr(split_trees, "closed_tree", watched)
     with Store(medium, read_only=True) as store:
         found = store.stream("s").aggregate(20, 360, kept)
         assert found == {text: EXPECTED[text](rows) for text in kept}
@@ -288,7 +288,7 @@ def test_ranges_between_the_rows_of_a_loaded_split_are_empty() -> None:
         stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["last(n)", "first(x)"])
         stream.append(table([(-5, 1.0, 1)]))  # so that the loaded rows have other numbers than in their file
         stream.flush()
-        writer = BulkWriter(stream.site)
+        writer = BulkWriter(stream.context)
         for batch in table([(0, 2.0, 2), (100, 3.0, None)]).to_batches():
             writer.append(batch)
         commit_bulk(stream.manifests, writer.finish())
@@ -496,7 +496,7 @@ def test_attached_aggregates_are_right_in_every_state(mode: Any) -> None:
         explained = stream.explain(0, 110, ["peak(n)"])
         if mode == "rebuild":
             assert explained.startswith("peak(n): from the index\n")
-            assert list(rebuild(stream.site, stream.manifests)) == []
+            assert list(rebuild(stream.context, stream.manifests)) == []
         else:
             assert explained.startswith("peak(n): from the index, and the events of ") or "from events" in explained
         stream.flush()
@@ -802,7 +802,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(values, min_size=1, max_size=20))
     def load(self, rows: list[Row]) -> None:
-        writer = BulkWriter(self.stream.site)
+        writer = BulkWriter(self.stream.context)
         for batch in table(rows).to_batches():
             writer.append(batch)
         commit_bulk(self.stream.manifests, writer.finish())

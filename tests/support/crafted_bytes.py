@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from support.damaged_stores import AGGREGATES, Files, medium_of, sample, table
 from tidelog.engine.store import Store
 from tidelog.model.errors import TidelogError
-from tidelog.storage import kernels
+from tidelog.storage.format import kernels
 
 MEMORY = 12 << 30
 """Bytes of address space that are more than enough; who asks for more has believed a length."""

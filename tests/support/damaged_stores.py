@@ -21,7 +21,7 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import to_batches
 from tidelog.model.errors import TidelogError
-from tidelog.storage.media import Medium
+from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 Files = Mapping[str, bytes]
@@ -153,7 +153,7 @@ def sample(seed: int = 0) -> Sample:
 
 def load(stream: Stream, known: list[Row], batch: list[Row]) -> None:
     """Load rows beside the tail."""
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         for each in to_batches(table(batch), stream.schema):
             writer.append(each)
         commit_bulk(stream.manifests, writer.finish(), transaction=("job", 1))

@@ -24,12 +24,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from tidelog.spark.options import SinkOptions, SourceOptions
-from tidelog.spark.provider import TidelogSource
-from tidelog.spark.sink import TidelogWriter, Written
-from tidelog.spark.source import TidelogReader
-from tidelog.spark.streamsink import TidelogStreamWriter, WrittenForQuery
-from tidelog.spark.streamsource import TidelogStreamReader
+from tidelog.spark.datasource.options import SinkOptions, SourceOptions
+from tidelog.spark.datasource.provider import TidelogSource
+from tidelog.spark.datasource.sink import TidelogWriter, Written
+from tidelog.spark.datasource.source import TidelogReader
+from tidelog.spark.datasource.stream_sink import TidelogStreamWriter, WrittenForQuery
+from tidelog.spark.datasource.stream_source import TidelogStreamReader
 
 NAME = "tidelog_faulty"
 

@@ -76,6 +76,10 @@ class Boundaries:
         if self.passed == self._at:
             self.where = f"{event} {frame.f_code.co_qualname} {getattr(argument, '__name__', '')}"
             assert self._error is not None
+            del (
+                argument,
+                frame,
+            )  # the traceback, which the error keeps, has what is here: nobody else would keep a result
             raise self._error
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidelog.model import Schema
-from tidelog.storage.media import Medium
-from tidelog.store.filenames import new_file_name
-from tidelog.store.manifest import SplitInfo, split_path
+from tidelog.storage.media.medium import Medium
+from tidelog.store.log.file_names import new_file_name
+from tidelog.store.manifest.manifest import SplitInfo, split_path
 
 SCHEMA = Schema(pa.schema([("ts", pa.timestamp("us")), ("x", pa.float64())]), "ts")
 WIDER = Schema(pa.schema([("ts", pa.timestamp("us")), ("x", pa.float64()), ("y", pa.string())]), "ts")

@@ -20,7 +20,7 @@ from tidelog.model.errors import (
     ReadOnlyError,
     StorageError,
 )
-from tidelog.storage.media import File, Lock, Medium
+from tidelog.storage.media.medium import File, Lock, Medium
 
 
 class MediumContract(ABC):

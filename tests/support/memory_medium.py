@@ -28,9 +28,9 @@ from tidelog.model.errors import (
     ReadOnlyError,
     StorageError,
 )
-from tidelog.storage.files import bytes_of, check_range, failed_before
-from tidelog.storage.media import File, Lock, Medium, Readable, Writable, check_name
-from tidelog.storage.oserrors import storage_error
+from tidelog.storage.media.files import bytes_of, check_range, failed_before
+from tidelog.storage.media.medium import File, Lock, Medium, Readable, Writable, check_name
+from tidelog.storage.media.os_errors import storage_error
 
 
 @dataclass

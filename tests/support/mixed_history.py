@@ -20,9 +20,9 @@ from support.stream_history import NAME, PRODUCER, SMALL, Append, Mark, Row, las
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError
-from tidelog.storage.media import Medium
+from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.snapshot import Snapshot
+from tidelog.store.read.snapshot import Snapshot
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("id", pa.int32()), ("text", pa.string())])
 STEPS: tuple[Mapping[str, Any], ...] = (
@@ -53,7 +53,7 @@ def table(stream: Stream, rows: Iterable[tuple[int, int]]) -> pa.Table:
 def load(stream: Stream, append: Append) -> bool:
     """Commit rows beside the tail; False if it was done before."""
     assert append.job is not None
-    with BulkWriter(stream.site) as writer:
+    with BulkWriter(stream.context) as writer:
         for batch in table(stream, append.rows).to_batches():
             writer.append(batch)
         infos = writer.finish()

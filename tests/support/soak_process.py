@@ -34,7 +34,7 @@ from tidelog.engine.stream import Stream
 from tidelog.model import to_batches
 from tidelog.model.errors import NotFoundError
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.snapshot import Snapshot
+from tidelog.store.read.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ class Writer:
         """Send a batch, durably; it may have been sent before."""
         kind = kind_of(self.batch)
         if kind.is_loaded:
-            with BulkWriter(self.stream.site) as writer:
+            with BulkWriter(self.stream.context) as writer:
                 for rows in to_batches(table(self.batch), self.stream.schema):
                     writer.append(rows)
                 infos = writer.finish()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidelog.spark.session import session
+from tidelog.spark.runtime.session import session
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Only the quick compiler and the simplest collector: tests end before the others would pay off."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from support.recording_medium import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
-from tidelog.storage.media import Medium
+from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 NAME = "s"
@@ -199,7 +199,7 @@ def load(stream: Stream, append: Append) -> bool:
     assert append.job is not None
     infos = []
     for rows in (append.rows[:9], append.rows[9:]):
-        writer = BulkWriter(stream.site)
+        writer = BulkWriter(stream.context)
         for batch in table(rows).to_batches():
             writer.append(batch)
         infos += writer.finish()

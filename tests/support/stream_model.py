@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidelog.store.seqset import SeqSet
+from tidelog.store.manifest.sequence_set import SeqSet
 
 TIME, NUMBER, FLOAT, WORD = range(4)
 """Columns that are always there, by their identities, which they keep under any name. Others are added."""

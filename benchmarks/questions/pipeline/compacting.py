@@ -83,7 +83,7 @@ def _write_small(root: Path, events: int, count: int) -> None:
         infos = []
         for number, rows in enumerate(_slices(events, count)):
             parquet.write_table(rows, root / "parquet" / f"{number:05d}.parquet")
-            with BulkWriter(stream.site) as writer:
+            with BulkWriter(stream.context) as writer:
                 for batch in to_batches(rows, stream.schema):
                     writer.append(batch)
                 infos += writer.finish()

@@ -87,7 +87,7 @@ def _committed(
         stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
         for batch in data.batches("sensor", events):
             for first in range(0, batch.num_rows, rows_per_commit):
-                writer = BulkWriter(stream.site)
+                writer = BulkWriter(stream.context)
                 writer.append(_fitting(stream.schema.arrow, batch.slice(first, rows_per_commit)))
                 infos = writer.finish()
                 began = time.perf_counter()
@@ -115,7 +115,7 @@ def _loaded(directory: Path, events: int) -> None:
 
     with tidelog.open(directory, maintenance="manual") as store:
         stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
-        writer = BulkWriter(stream.site)
+        writer = BulkWriter(stream.context)
         for batch in data.batches("sensor", events):
             writer.append(_fitting(stream.schema.arrow, batch))
         commit_bulk(stream.manifests, writer.finish())

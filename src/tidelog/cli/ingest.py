@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tidelog.engine.store import Store
     from tidelog.engine.stream import Stream
-    from tidelog.store.seqset import SeqSet
+    from tidelog.store.manifest.sequence_set import SeqSet
 
 FLUSH_ROWS = 1 << 20
 """A crash costs at most the rows of one stretch of this length, which a producer's next run brings again."""

@@ -36,14 +36,14 @@ _QUIET: Final = "TIDELOG_QUIET"
 def check(file: Path) -> None:
     """Print what a pipeline will do; raises with all that is wrong."""
     from tidelog.spark import pipeline
-    from tidelog.spark.pipeline.explaining import explain
+    from tidelog.spark.pipeline.running.explaining import explain
 
     say(explain(pipeline.check(pipeline.load(file))))
 
 
 def init(file: Path, *, force: bool) -> None:
     """Write the template."""
-    from tidelog.spark.pipeline.template import TEMPLATE
+    from tidelog.spark.pipeline.file.template import TEMPLATE
 
     try:
         with file.open("w" if force else "x") as target:
@@ -70,7 +70,7 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
             stack.enter_context(_silence())
         server = None
         if metrics is not None:
-            from tidelog.spark.pipeline.metrics import MetricsServer
+            from tidelog.spark.pipeline.running.metrics import MetricsServer
 
             server = stack.enter_context(MetricsServer(given.name, metrics))
             _tell(f"metrics: {server.address}", quiet)
@@ -95,8 +95,8 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
 
 def _start(given: Pipeline, quiet: bool) -> SparkSession:
     """The session; with ``quiet``, nothing is heard of it, unless it does not start."""
-    from tidelog.spark.muffling import Muffled
-    from tidelog.spark.pipeline.runner import start_session
+    from tidelog.spark.pipeline.running.runner import start_session
+    from tidelog.spark.runtime.muffling import Muffled
 
     if not quiet:
         return start_session(given)

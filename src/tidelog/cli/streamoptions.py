@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tidelog.model.errors import InputError, did_you_mean
-from tidelog.store.options import StreamOptions
+from tidelog.store.manifest.options import StreamOptions
 
 _DEFAULTS: Final = {field.name: getattr(StreamOptions(), field.name) for field in dataclasses.fields(StreamOptions)}
 

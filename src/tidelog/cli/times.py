@@ -7,8 +7,8 @@ from datetime import date
 from typing import Final
 
 from tidelog.model.errors import TimeError
-from tidelog.model.instants import TICKS_PER_SECOND
-from tidelog.model.time import Clock
+from tidelog.model.times.clock import Clock
+from tidelog.model.times.instants import TICKS_PER_SECOND
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _COUNTED = re.compile(r"([+-]?[0-9]{1,30}) ?(s|ms|us|ns)")

@@ -13,8 +13,8 @@ from tidelog.model.arguments import several as members
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.evolution import Renames, check_evolution, evolved
 from tidelog.model.schema import Schema
-from tidelog.store.manifest import Change, Manifest
-from tidelog.store.options import read_bindings
+from tidelog.store.manifest.manifest import Change, Manifest
+from tidelog.store.manifest.options import read_bindings
 
 CHANGEABLE: Final = ("retention", "coarse_after", "coarse_grain", "grace")
 """Options that say how long what is kept; all that look after a stream look them up each time."""

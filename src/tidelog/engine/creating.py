@@ -11,7 +11,7 @@ from tidelog.model.arguments import found
 from tidelog.model.errors import SchemaError, listed
 from tidelog.model.schema import Schema
 from tidelog.model.types import type_name
-from tidelog.store.rows import owned
+from tidelog.store.rows.stored import owned
 
 
 class Opening:

@@ -37,7 +37,7 @@ import pyarrow as pa
 from tidelog.model import Schema, to_batches
 from tidelog.model.arguments import found, integer, one_of
 from tidelog.model.errors import ClosedError, InputError, TidelogError
-from tidelog.store.rows import owned
+from tidelog.store.rows.stored import owned
 
 Policy: TypeAlias = Literal["block", "timeout", "drop"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tidelog.model.arguments import found
 from tidelog.model.errors import InputError
-from tidelog.model.instants import shown
+from tidelog.model.times.instants import shown
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _COLLAPSED: Final = re.compile(r"(?:abfss?|az|file|ftp|gc?s|hdfs|https?|memory|s3[an]?|wasbs?):/")

@@ -14,12 +14,12 @@ from tidelog.index.layout import Layout
 from tidelog.model.arguments import flag, integer
 from tidelog.model.scalars import python_value
 from tidelog.model.schema import Schema
-from tidelog.store.aggregation import Answers, aggregate, aggregate_all
-from tidelog.store.options import StreamOptions
-from tidelog.store.positions import nth, rank
-from tidelog.store.scan import readable, scan
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.windows import scan_end
+from tidelog.store.manifest.options import StreamOptions
+from tidelog.store.read.aggregation import Answers, aggregate, aggregate_all
+from tidelog.store.read.positions import nth, rank
+from tidelog.store.read.scan import readable, scan
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.windows import scan_end
 
 
 class Queries(ABC):
@@ -51,7 +51,7 @@ class Queries(ABC):
 
         ``seq`` adds the column ``_seq``, the number of each event in the order of arrival. ``as_of`` is a snapshot, or
         such a number: then only events with smaller ones count. It may also be a set of them
-        (:class:`tidelog.store.seqset.SeqSet`).
+        (:class:`tidelog.store.manifest.sequence_set.SeqSet`).
 
         With ``limit`` there are at most so many events; with ``newest_first`` the order is the other way round. Of the
         stream only that end is read, as far as it takes. Lazy, with bounded memory.

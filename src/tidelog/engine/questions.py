@@ -13,12 +13,12 @@ from tidelog.index.layout import Layout
 from tidelog.model.arguments import flag, found, instance, several
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
-from tidelog.model.instants import shown
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
-from tidelog.store.aggregation import Question
-from tidelog.store.options import StreamOptions
-from tidelog.store.seqset import SeqSet
-from tidelog.store.snapshot import Snapshot
+from tidelog.model.times.instants import shown
+from tidelog.store.manifest.options import StreamOptions
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.aggregation import Question
+from tidelog.store.read.snapshot import Snapshot
 
 _KNOWN_TEXTS: Final = 256
 _CALLS: Final = "a text such as 'avg(price)', or a list of them"

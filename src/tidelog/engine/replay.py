@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidelog.engine.stream import Stream
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
-from tidelog.store.rows import Ints
+from tidelog.store.rows.stored import Ints
 
 
 class _Cursor:

@@ -34,21 +34,21 @@ from tidelog.model.errors import (
     ReadOnlyError,
     StorageError,
 )
-from tidelog.model.instants import shown
 from tidelog.model.schema import Schema
+from tidelog.model.times.instants import shown
 from tidelog.storage import FileMedium
-from tidelog.storage.check import Finding
-from tidelog.storage.media import Medium
-from tidelog.storage.oserrors import storage_error
+from tidelog.storage.media.medium import Medium
+from tidelog.storage.media.os_errors import storage_error
+from tidelog.storage.read.check import Finding
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
-from tidelog.store.maintenance import Maintained
-from tidelog.store.manifest import ManifestLog
-from tidelog.store.options import StreamOptions, seconds
-from tidelog.store.retention import ORPHAN_AGE, orphans, remove_orphans, sweep
+from tidelog.store.manifest.manifest import ManifestLog
+from tidelog.store.manifest.options import StreamOptions, seconds
 from tidelog.store.salvage import SalvageReport
 from tidelog.store.salvage import salvage as salvage_store
-from tidelog.store.tailstate import read_split_names
+from tidelog.store.split.removal import ORPHAN_AGE, orphans, remove_orphans, sweep
+from tidelog.store.tail.state import read_split_names
+from tidelog.store.upkeep.maintenance import Maintained
 from tidelog.threads import at_once
 
 
@@ -101,7 +101,7 @@ class Store:
         """Create a stream; raises :class:`ExistsError` if there is one of that name.
 
         ``schema`` is an Arrow schema, of which ``time`` names the column of event times. Options are those of
-        :class:`tidelog.store.options.StreamOptions`, e.g. ``split="1d"`` or ``durability="batch"``.
+        :class:`tidelog.store.manifest.options.StreamOptions`, e.g. ``split="1d"`` or ``durability="batch"``.
 
         ``data`` is appended, whatever :meth:`Stream.append` takes; without a schema, that of the data is taken (see
         :func:`tidelog.model.infer_schema`). If it does not fit, no stream is created; of a reader, the batches before

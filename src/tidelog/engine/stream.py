@@ -32,6 +32,7 @@ from tidelog.engine.toolate import AsideNeeded, Gate
 from tidelog.index.states import States
 from tidelog.model import to_batches
 from tidelog.model.arguments import one_of, text
+from tidelog.model.conversion.rows import Row, row_reader
 from tidelog.model.errors import (
     ClosedError,
     ConflictError,
@@ -42,27 +43,26 @@ from tidelog.model.errors import (
     ReadOnlyError,
 )
 from tidelog.model.evolution import Renames
-from tidelog.model.rows import Row, row_reader
 from tidelog.model.schema import Schema
-from tidelog.storage.check import Finding
+from tidelog.storage.read.check import Finding
 from tidelog.store.check import check_stream
-from tidelog.store.coarsening import Coarsened, coarsen, refuse_cut
-from tidelog.store.compaction import Compacted, compact
-from tidelog.store.compactionplan import AUTOMATIC, THOROUGH, Policy
-from tidelog.store.lateness import LateCounters
-from tidelog.store.maintenance import Maintained, Maintenance
-from tidelog.store.manifest import Change, Manifest, ManifestLog
-from tidelog.store.opensplit import Site, renewed
-from tidelog.store.options import StreamOptions, read_bindings
-from tidelog.store.rebuilding import rebuild
-from tidelog.store.retention import drop_deleted
-from tidelog.store.rows import owned
-from tidelog.store.shape import describe
-from tidelog.store.shares import Share, Shares
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.snapshots import Snapshots
-from tidelog.store.tail import Tail, told
-from tidelog.store.tailfiles import is_unsettled, queued_rows, tail_files
+from tidelog.store.manifest.deletions import drop_deleted
+from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
+from tidelog.store.manifest.options import StreamOptions, read_bindings
+from tidelog.store.read.shape import describe
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.read.tail_files import is_unsettled, queued_rows, tail_files
+from tidelog.store.rows.stored import owned
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.merge_policy import AUTOMATIC, THOROUGH, MergePolicy
+from tidelog.store.tail.late.lateness import LateCounters
+from tidelog.store.tail.shares import Share, Shares
+from tidelog.store.tail.tail import Tail, told
+from tidelog.store.upkeep.coarsening import Coarsened, coarsen, refuse_cut
+from tidelog.store.upkeep.compaction import Compacted, compact
+from tidelog.store.upkeep.maintenance import Maintained, Maintenance
+from tidelog.store.upkeep.rebuilding import rebuild
 
 AttachMode: TypeAlias = Literal["next_split", "new_split", "rebuild"]
 ATTACH_MODES: Final = ("next_split", "new_split", "rebuild")
@@ -108,15 +108,15 @@ class Stream(Queries):
         self._read_only = read_only
         self._closed = False
         self._mutex = threading.RLock()
-        site = Site.of(manifests)
-        self._snapshots = Snapshots(site, manifests)
+        context = StreamContext.of(manifests)
+        self._snapshots = Snapshots(context, manifests)
         self._tail: Tail | None = None
         self._is_dropped = is_dropped
         self._on_writing = on_writing
         self._maintaining = threading.Lock()
         self.account = Account()
         """What automatic maintenance has done."""
-        self._adopt(site)
+        self._adopt(context)
         self._is_committed = self.options.durability == "batch"
         """Whether every append is."""
         self._is_gated = self.options.too_late != "accept"
@@ -134,17 +134,17 @@ class Stream(Queries):
         self.untold_loss: Exception | None = None
         """What there is to tell of rows that were accepted and are not stored, once the stream is closed."""
 
-    def _adopt(self, site: Site) -> None:
-        """Go on with a version of the schema. The site comes last: by it one knows whether that was done."""
-        self.schema: Schema = site.layout.schema
+    def _adopt(self, context: StreamContext) -> None:
+        """Go on with a version of the schema. The context comes last: by it one knows whether that was done."""
+        self.schema: Schema = context.layout.schema
         """The newest that is known here: every query looks for a newer one, and so does what opens the tail."""
-        self.options: StreamOptions = site.options
+        self.options: StreamOptions = context.options
         self._row_reader = row_reader(self.schema)
         self._read_plain = self._row_reader.read_plain
         self._time = self.schema.time
-        self._questions = Questions(site.layout, site.options)
-        self._maintenance = Maintenance(site, self._manifests)
-        self._site = site
+        self._questions = Questions(context.layout, context.options)
+        self._maintenance = Maintenance(context, self._manifests)
+        self._context = context
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}: {', '.join(self.schema.names)}>"
@@ -166,14 +166,14 @@ class Stream(Queries):
         if tail is None:
             with self._mutex:
                 tail = self._writer()  # with the newest schema, which then stays
-        site = self._site
+        context = self._context
         if type(data) is dict and producer is None and number is None and not self._is_gated:
             row = self._read_plain(data)
             if row is None and type(data.get(self._time)) in _EVENT_TIMES:
                 row = self._row_reader.read(data)
             if row is not None:
                 with self._mutex:
-                    if self._site is not site:  # another thread has changed the schema
+                    if self._context is not context:  # another thread has changed the schema
                         self.append(data)
                         return
                     if tail.failure is not None or len(self._rows) + 1 >= self._gathering:
@@ -188,31 +188,31 @@ class Stream(Queries):
                     tail.commit()
                 return
         number = _checked(producer, number)
-        batches: Iterable[pa.RecordBatch] = to_batches(data, site.layout.schema)
+        batches: Iterable[pa.RecordBatch] = to_batches(data, context.layout.schema)
         if _may_change(data):
             batches = [owned(batch) for batch in batches]
         if self._is_gated:
-            tail = self._append_gated(batches, producer, number, site)
+            tail = self._append_gated(batches, producer, number, context)
         else:
             with self._mutex:
                 tail = self._writer()
-                if self._site is not site:  # another thread has changed the schema
-                    batches = self._brought(batches, site)
+                if self._context is not context:  # another thread has changed the schema
+                    batches = self._brought(batches, context)
                 self._append_rows()
                 tail.append(batches, producer=producer, number=number)
         if self._is_committed:
             tail.commit()  # without the lock: threads that come together share a sync
 
     def _append_gated(
-        self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None, site: Site
+        self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None, context: StreamContext
     ) -> Tail:
         """Append rows that are not too late, and do with others what the stream's options say."""
         while True:
             with self._mutex:
                 tail, gate = self._writer(), self._gate
                 assert gate is not None
-                if self._site is not site:  # another thread has changed the schema
-                    batches, site = self._brought(batches, site), self._site
+                if self._context is not context:  # another thread has changed the schema
+                    batches, context = self._brought(batches, context), self._context
                 tail.check_open()  # before anything is set aside
                 if producer is not None and number is not None:
                     last = tail.last_number(producer)
@@ -255,11 +255,11 @@ class Stream(Queries):
             tail.settle_shares(numbers)
             return len(tail.shares)
 
-    def _brought(self, batches: Iterable[pa.RecordBatch], site: Site) -> Iterable[pa.RecordBatch]:
-        """Batches of the schema of a site as batches of the schema now."""
-        history = self._site.history
+    def _brought(self, batches: Iterable[pa.RecordBatch], context: StreamContext) -> Iterable[pa.RecordBatch]:
+        """Batches of the schema of a context as batches of the schema now."""
+        history = self._context.history
         assert history is not None
-        brought = (history.brought(batch, site.version) for batch in batches)
+        brought = (history.brought(batch, context.version) for batch in batches)
         return list(brought) if isinstance(batches, list) else brought
 
     def _append_last(self, row: Row) -> None:
@@ -331,7 +331,7 @@ class Stream(Queries):
         seen = self._snapshots.newest().visible
 
         def change(manifest: Manifest) -> Change:
-            refuse_cut(self._site, manifest, bound)
+            refuse_cut(self._context, manifest, bound)
             return Change(deleted_before=bound, deleted_seen=seen)
 
         self._manifests.commit(change, frees=True)
@@ -352,7 +352,7 @@ class Stream(Queries):
             raise InputError("coarsen needs a time; it keeps only aggregates of what is before it")
         ticks = None if grain is None else clock.duration(grain, positive=True)
         self.flush()
-        return coarsen(self._site, self._manifests, bound, ticks, self._snapshots.newest)
+        return coarsen(self._context, self._manifests, bound, ticks, self._snapshots.newest)
 
     def compact(self, max_bytes: int | None = None) -> Compacted:
         """Merge late rows, small splits and overlapping ones until reading is as fast as it gets; returns what it did.
@@ -365,18 +365,18 @@ class Stream(Queries):
         self._check_writable()
         _check_bytes(max_bytes)
         self._settle(THOROUGH)
-        done = compact(self._site, self._manifests, THOROUGH, max_bytes=max_bytes)
+        done = compact(self._context, self._manifests, THOROUGH, max_bytes=max_bytes)
         drop_deleted(self._manifests, self._snapshots.newest().unlisted)
         return done
 
-    def _settle(self, policy: Policy) -> None:
+    def _settle(self, policy: MergePolicy) -> None:
         """Have as many rows as possible in splits, see :meth:`Tail.settle`, unless another process writes."""
         with self._mutex:
             if self._tail is not None:
                 self.flush()
                 self._tail.settle(policy)
                 return
-            if not is_unsettled(self._site, self.snapshot(), policy):
+            if not is_unsettled(self._context, self.snapshot(), policy):
                 return
             with suppress(LockedError), self._holding_tail("the splits") as tail:
                 tail.settle(policy)
@@ -406,12 +406,12 @@ class Stream(Queries):
             tail.new_split()
         if mode == "new_split":
             return []
-        return [info.name for done in rebuild(self._site, self._manifests) for info in done.added]
+        return [info.name for done in rebuild(self._context, self._manifests) for info in done.added]
 
     def _attach(self, bindings: Sequence[Binding]) -> None:
         self._adopt_newest()
         # What cannot be computed is refused before anything is changed.
-        States.of(self._site.layout.stored, self.schema.time, bindings)
+        States.of(self._context.layout.stored, self.schema.time, bindings)
         self._renew(self._manifests.commit(partial(attachment, bindings)))
 
     def detach(self, aggregates: str | Binding | Sequence[str | Binding]) -> None:
@@ -439,8 +439,8 @@ class Stream(Queries):
 
     def _renew(self, manifest: Manifest) -> None:
         """Take over options that were changed, and aggregates that were attached or detached."""
-        self._adopt(renewed(self._site, manifest))
-        self._snapshots.renew(self._site)
+        self._adopt(self._context.at(manifest))
+        self._snapshots.renew(self._context)
 
     def evolve(
         self,
@@ -532,8 +532,8 @@ class Stream(Queries):
             lock = tail.evolve(partial(evolution, wanted, renames))
             try:
                 self._tail = None
-                self._adopt(self._site.at(self._manifests.load()))
-                self._begin(Tail(self._site, self._manifests, lock))
+                self._adopt(self._context.at(self._manifests.load()))
+                self._begin(Tail(self._context, self._manifests, lock))
             except BaseException:
                 if self._tail is None:
                     lock.release()
@@ -568,9 +568,9 @@ class Stream(Queries):
             self._refuse_dropped()
             self._adopt_newest()
             try:
-                tail = Tail(self._site, self._manifests)
+                tail = Tail(self._context, self._manifests)
             except ConflictError:
-                if self._site.at(self._manifests.load()) is self._site:
+                if self._context.at(self._manifests.load()) is self._context:
                     raise
                 continue  # somebody has changed the schema just now
             try:
@@ -588,7 +588,7 @@ class Stream(Queries):
     def _begin(self, tail: Tail) -> None:
         """Go on with a tail that was opened just now; if that is interrupted, it is given up."""
         try:
-            gate = Gate(self._site, tail, self._open_aside, self._find_aside) if self._is_gated else None
+            gate = Gate(self._context, tail, self._open_aside, self._find_aside) if self._is_gated else None
             self._tail, self._gate = tail, gate
             self._gathering = 1 if self._is_committed else _GATHERED_ROWS
         except BaseException:
@@ -607,9 +607,9 @@ class Stream(Queries):
         return self._closed
 
     def _adopt_newest(self) -> None:
-        site = self._site.at(self._manifests.load())
-        if site is not self._site:
-            self._adopt(site)
+        context = self._context.at(self._manifests.load())
+        if context is not self._context:
+            self._adopt(context)
 
     def close(self) -> None:
         """Flush and free everything. Scans under way go on; other calls are refused from now on.
@@ -670,9 +670,9 @@ class Stream(Queries):
         return self._manifests
 
     @property
-    def site(self) -> Site:
+    def context(self) -> StreamContext:
         """Where the stream's splits are, and how they are laid out."""
-        return self._site
+        return self._context
 
     def published(self, version: int | None = None) -> Snapshot:
         """The stream as any process can see it: everything flushed, even if this one writes it and has more.
@@ -694,8 +694,8 @@ class Stream(Queries):
             self._check_open()
             if self._tail is None:
                 snapshot = self._snapshots.newest()
-                if self._snapshots.site.version != self._site.version:
-                    self._adopt(self._snapshots.site)
+                if self._snapshots.context.version != self._context.version:
+                    self._adopt(self._snapshots.context)
                 return snapshot
             self._append_rows()
             return self._snapshots.of_tail(self._tail.view())
@@ -704,18 +704,18 @@ class Stream(Queries):
         """Rows, bytes and the shape of the trees, as plain values.
 
         ``late`` has what became of rows that came late: how many, where they went, and by how many ticks they were late
-        (:class:`~tidelog.store.lateness.LateCounters`), as of the last flush if another process appends.
+        (:class:`~tidelog.store.tail.late.lateness.LateCounters`), as of the last flush if another process appends.
         ``maintenance`` has what automatic maintenance has done in this process, and its last failure.
         """
         tail, snapshot = self._tail, self.snapshot()
         late = LateCounters.read(snapshot.late).to_dict(queued_rows(snapshot)) if tail is None else tail.late()
-        described = describe(self.name, snapshot, self._site, late, tail_files(self._site, snapshot.manifest))
+        described = describe(self.name, snapshot, self._context, late, tail_files(self._context, snapshot.manifest))
         return described | {"maintenance": self.account.to_dict()}
 
     def check(self) -> list[Finding]:
         """Everything wrong with the stream's files; empty when all is well. Looks at what was flushed."""
         self.flush()
-        return check_stream(self._site, self._manifests)
+        return check_stream(self._context, self._manifests)
 
     def _refuse_dropped(self) -> None:
         if self._is_dropped():

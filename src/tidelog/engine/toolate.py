@@ -1,8 +1,8 @@
 """Rows that are later than a stream's ``lateness`` allows: refused, or set aside in a stream beside it.
 
 Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first, and with it, if
-the append has a number, which rows of the append these are: its share (:mod:`tidelog.store.shares`). If a crash comes
-in between, the append is *half done*, and is sent again. Then it is not judged anew, for the newest event may be
+the append has a number, which rows of the append these are: its share (:mod:`tidelog.store.tail.shares`). If a crash
+comes in between, the append is *half done*, and is sent again. Then it is not judged anew, for the newest event may be
 another one by now: the rows of the share are left out, and the others pass, as they did the first time. What was not
 half done is in neither stream, and is judged as if it had never been sent. So however often there is a crash, each row
 is in one of the streams, once.
@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
-from tidelog.store.opensplit import Site
-from tidelog.store.rows import Ints, times
-from tidelog.store.shares import Mask, Share, Shares, sender
-from tidelog.store.tail import Tail
+from tidelog.store.rows.stored import Ints, times
+from tidelog.store.split.context import StreamContext
+from tidelog.store.tail.shares import Mask, Share, Shares, sender
+from tidelog.store.tail.tail import Tail
 
 if TYPE_CHECKING:
     from tidelog.engine.stream import Stream
@@ -38,17 +38,17 @@ class Gate:
 
     def __init__(
         self,
-        site: Site,
+        context: StreamContext,
         tail: Tail,
         open_aside: Callable[[], Stream],
         find_aside: Callable[[], Stream | None],
     ) -> None:
         """``open_aside`` gives the stream for rows that are too late, and makes it if there is none."""
-        schema, options = site.layout.schema, site.options
+        schema, options = context.layout.schema, context.options
         ticks = options.lateness_ticks(schema.clock)
         assert ticks is not None  # options see to that
         self._schema = schema
-        self._directory = site.directory
+        self._directory = context.directory
         self._ticks = ticks
         self._lateness = options.lateness
         self._rejects = options.too_late == "reject"

@@ -17,7 +17,7 @@ from tidelog.expr.conditions import AllOf, AnyOf, ColumnRange, Condition, InPoin
 from tidelog.expr.intervals import Interval
 from tidelog.expr.types import BLOB, VARCHAR, is_float
 from tidelog.expr.vectors import Mask
-from tidelog.model.families import value_type
+from tidelog.model.conversion.families import value_type
 
 Summaries = npt.NDArray[np.void]
 """Records of :data:`tidelog.storage.summary.SUMMARY`, one for each block."""

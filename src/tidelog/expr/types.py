@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidelog.model.families import value_type
+from tidelog.model.conversion.families import value_type
 
 BOOLEAN = pa.bool_()
 TINYINT, SMALLINT, INTEGER, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.codec import Ints
-from tidelog.storage.numbered import NumberedRows, Rows
+from tidelog.storage.rows.numbered import NumberedRows, Rows
 from tidelog.storage.summary.record import is_text
 
 Mask = npt.NDArray[np.bool_]

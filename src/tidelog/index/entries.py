@@ -22,7 +22,7 @@ import pyarrow as pa
 from tidelog.index import kernels
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
-from tidelog.storage.numbered import Rows
+from tidelog.storage.rows.numbered import Rows
 from tidelog.storage.summary import SUMMARY, summarise, summarise_numbers
 
 Entries = npt.NDArray[np.void]

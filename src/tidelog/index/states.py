@@ -25,7 +25,7 @@ from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
 from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.codec import Ints
-from tidelog.storage.numbered import Rows
+from tidelog.storage.rows.numbered import Rows
 
 _LOG: Final = logging.getLogger(__name__)
 

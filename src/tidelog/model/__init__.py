@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tidelog.model.convert import to_batches
+from tidelog.model.conversion.convert import to_batches
+from tidelog.model.conversion.infer import infer_schema
+from tidelog.model.conversion.rows import RowReader
 from tidelog.model.evolution import Evolution, check_evolution, project
-from tidelog.model.infer import infer_schema
-from tidelog.model.interval import ALL_TIME, Interval
-from tidelog.model.rows import RowReader
 from tidelog.model.schema import Schema
-from tidelog.model.time import Clock
+from tidelog.model.times.clock import Clock
+from tidelog.model.times.interval import ALL_TIME, Interval
 
 __all__ = [
     "ALL_TIME",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tidelog.model.errors import InputError
-from tidelog.model.instants import shown
+from tidelog.model.times.instants import shown
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import NotFoundError, SchemaError, did_you_mean
-from tidelog.model.time import Clock
+from tidelog.model.times.clock import Clock
 from tidelog.model.types import is_known_zone, storable, type_from_dict, type_name, type_to_dict
 
 SEQUENCE_COLUMN: Final = "_seq"

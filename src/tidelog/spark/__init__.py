@@ -6,22 +6,22 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tidelog.spark.errors import JavaNotFoundError, MissingDependencyError, UnrepresentableError
+from tidelog.spark.runtime.errors import JavaNotFoundError, MissingDependencyError, UnrepresentableError
 
 if find_spec("pyspark") is None:
     raise MissingDependencyError(
         "tidelog.spark needs PySpark, which is not installed in this environment: pip install tidelog[spark]"
     )
 
-from tidelog.spark.session import session
+from tidelog.spark.runtime.session import session
 
 if TYPE_CHECKING:
-    from tidelog.spark.aggregating import aggregate
-    from tidelog.spark.compacting import compact
-    from tidelog.spark.counting import count
-    from tidelog.spark.rebuilding import rebuild
-    from tidelog.spark.sink import write
-    from tidelog.spark.source import read
+    from tidelog.spark.datasource.sink import write
+    from tidelog.spark.datasource.source import read
+    from tidelog.spark.jobs.aggregating import aggregate
+    from tidelog.spark.jobs.compacting import compact
+    from tidelog.spark.jobs.counting import count
+    from tidelog.spark.jobs.rebuilding import rebuild
 
 __all__ = [
     "JavaNotFoundError",
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "aggregate": "tidelog.spark.aggregating",
-    "compact": "tidelog.spark.compacting",
-    "count": "tidelog.spark.counting",
-    "read": "tidelog.spark.source",
-    "rebuild": "tidelog.spark.rebuilding",
-    "write": "tidelog.spark.sink",
+    "aggregate": "tidelog.spark.jobs.aggregating",
+    "compact": "tidelog.spark.jobs.compacting",
+    "count": "tidelog.spark.jobs.counting",
+    "read": "tidelog.spark.datasource.source",
+    "rebuild": "tidelog.spark.jobs.rebuilding",
+    "write": "tidelog.spark.datasource.sink",
 }
 
 

@@ -6,11 +6,11 @@ See docs/design/001-container.md for the design and docs/format.md for the bytes
 
 from __future__ import annotations
 
-from tidelog.storage.check import Finding
-from tidelog.storage.commit import Commit
-from tidelog.storage.container import Container, Options
-from tidelog.storage.media import FileMedium, Medium
-from tidelog.storage.reader import ContainerReader
-from tidelog.storage.recovery import Recovery
+from tidelog.storage.format.commit import Commit
+from tidelog.storage.media.medium import FileMedium, Medium
+from tidelog.storage.read.check import Finding
+from tidelog.storage.read.reader import ContainerReader
+from tidelog.storage.read.recovery import Recovery
+from tidelog.storage.write.container import Container, Options
 
 __all__ = ["Commit", "Container", "ContainerReader", "FileMedium", "Finding", "Medium", "Options", "Recovery"]

@@ -17,21 +17,21 @@ from typing import Final, TypeAlias
 
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model.errors import CorruptionError, ExistsError, NotFoundError, StorageError
-from tidelog.storage.check import Finding
-from tidelog.storage.media import Medium
+from tidelog.storage.media.medium import Medium
+from tidelog.storage.read.check import Finding
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.check import check_files
 from tidelog.store.copies import copy_file, split_rows, write_journal
-from tidelog.store.filenames import join
-from tidelog.store.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, split_path
+from tidelog.store.log.file_names import join
+from tidelog.store.manifest.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, split_path
+from tidelog.store.manifest.schemas import SchemaHistory
+from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.marker import begin_copy, end_copy
-from tidelog.store.opensplit import Site
-from tidelog.store.parts import TreePart
-from tidelog.store.schemas import SchemaHistory
-from tidelog.store.shares import Shares
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.snapshots import Snapshots
-from tidelog.store.split_info import SplitInfo
+from tidelog.store.read.parts.base import TreePart
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.split.context import StreamContext
+from tidelog.store.tail.shares import Shares
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""
@@ -128,7 +128,7 @@ def check_all(catalogue: Catalogue) -> list[Finding]:
     if not findings:
         for entry in catalogue.streams():
             manifests = catalogue.manifests(entry)
-            findings += check_files(Site.of(manifests), manifests)
+            findings += check_files(StreamContext.of(manifests), manifests)
     return findings
 
 
@@ -186,7 +186,7 @@ class _StreamCopy:
         self._late_for = late_for
         self._target.make_directory(*(join(self._directory, name) for name in (MANIFESTS, SPLITS)))
         for _ in range(_ATTEMPTS):
-            self._snapshot: Snapshot = Snapshots(Site.of(self._manifests), self._manifests).newest()
+            self._snapshot: Snapshot = Snapshots(StreamContext.of(self._manifests), self._manifests).newest()
             behind = [copy for copy in late_for if not self._serves(copy)]
             if not behind:
                 return
@@ -261,15 +261,15 @@ class _StreamCopy:
     def _write_tail(self) -> list[SplitInfo]:
         """Closed splits of what the tail had flushed, and a journal of what else it must not forget."""
         parts = [part for part in self._snapshot.parts if not (isinstance(part, TreePart) and part.info)]
-        infos = split_rows(self._site(), self._snapshot.manifest, parts)
+        infos = split_rows(self._context(), self._snapshot.manifest, parts)
         head = self._snapshot.head
         if head is not None:
             write_journal(self._target, self._directory, head, self._snapshot.manifest.tail_block)
         return infos
 
-    def _site(self) -> Site:
+    def _context(self) -> StreamContext:
         manifest = self._snapshot.manifest
-        return Site(
+        return StreamContext(
             medium=self._target,
             directory=self._directory,
             layout=self._snapshot.layout,

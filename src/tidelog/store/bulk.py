@@ -17,19 +17,21 @@ import pyarrow as pa
 
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import ClosedError, InputError
-from tidelog.model.interval import ALL_TIME, Interval
-from tidelog.storage.ordered import gathered
-from tidelog.store.coarsening import refuse_overwrite
-from tidelog.store.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo
-from tidelog.store.memory import MemoryRows, split_late
-from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.retention import drop_deleted, give_up, remove_splits
-from tidelog.store.rows import as_stored, is_sorted, times, with_seq
-from tidelog.store.seqset import EMPTY
-from tidelog.store.snapshot import Snapshot
-from tidelog.store.snapshots import Snapshots
-from tidelog.store.tailjournal import journal_numbers
-from tidelog.store.tailpaths import tail_path
+from tidelog.model.times.interval import ALL_TIME, Interval
+from tidelog.storage.rows.ordered import gathered
+from tidelog.store.manifest.deletions import drop_deleted
+from tidelog.store.manifest.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo
+from tidelog.store.manifest.sequence_set import EMPTY
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.rows.memory import MemoryRows, split_late
+from tidelog.store.rows.stored import as_stored, is_sorted, times, with_seq
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.open_split import OpenSplit
+from tidelog.store.split.removal import give_up, remove_splits
+from tidelog.store.tail.journal import journal_numbers
+from tidelog.store.tail.paths import tail_path
+from tidelog.store.upkeep.coarsening import refuse_overwrite
 
 MEMORY: Final = 64 << 20
 """Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""
@@ -46,12 +48,12 @@ class BulkWriter:
     overlap as memory allows. As a context manager it removes its files unless :meth:`finish` was reached.
     """
 
-    def __init__(self, site: Site, *, memory: int = MEMORY) -> None:
+    def __init__(self, context: StreamContext, *, memory: int = MEMORY) -> None:
         if memory < 1:
             raise InputError(f"found {memory} bytes of memory for a writer; expected some")
-        self._site = site
-        self._schema = site.layout.schema
-        self._stored = site.layout.stored
+        self._context = context
+        self._schema = context.layout.schema
+        self._stored = context.layout.stored
         # Late rows, the two copies that sorting takes, and the others together fit the memory.
         self._most_late = max(memory // 4, 1)
         self._most_fresh = max(memory // 8, 1)
@@ -110,7 +112,11 @@ class BulkWriter:
                 self._write_late()
         if not fresh.num_rows:
             return
-        if fresh.num_rows >= _LEAVES * self._site.options.leaf_rows and self._fresh.is_sorted and self._follows(fresh):
+        if (
+            fresh.num_rows >= _LEAVES * self._context.options.leaf_rows
+            and self._fresh.is_sorted
+            and self._follows(fresh)
+        ):
             if self._fresh.rows:
                 self._write(self._fresh.take())
             self._write(fresh)  # as it is, without a copy
@@ -120,7 +126,7 @@ class BulkWriter:
 
     def _write_fresh(self) -> None:
         """Write the older ones of the rows at hand, if there are enough."""
-        fresh, leaf = self._fresh, self._site.options.leaf_rows
+        fresh, leaf = self._fresh, self._context.options.leaf_rows
         if fresh.bytes >= self._most_fresh:
             # Those that come a little late can still be put in their place among the other half.
             self._write(fresh.take(_whole(fresh.rows // 2, leaf)))
@@ -134,11 +140,11 @@ class BulkWriter:
         split = self._split
         split.extend(_renumbered(batch, split.rows))
         self._sealed = int(times(batch, self._schema)[-1])
-        if split.bytes >= self._site.options.split_bytes:
+        if split.bytes >= self._context.options.split_bytes:
             self._close_split()
 
     def _create(self) -> OpenSplit:
-        split = OpenSplit.create(self._site, None, unseen=True)
+        split = OpenSplit.create(self._context, None, unseen=True)
         self._names.append(split.name)
         return split
 
@@ -183,7 +189,7 @@ class BulkWriter:
             split, self._split = self._split, None
             with suppress(Exception):  # of a file that goes anyway
                 split.abandon()
-        remove_splits(self._site.medium, self._site.directory, names)
+        remove_splits(self._context.medium, self._context.directory, names)
 
     def __enter__(self) -> Self:
         return self
@@ -248,7 +254,7 @@ def commit_bulk(
     is_new = True
 
     def newest() -> Snapshot:
-        return Snapshots(Site.of(manifests), manifests).newest()
+        return Snapshots(StreamContext.of(manifests), manifests).newest()
 
     def change(manifest: Manifest) -> Change | None:
         nonlocal is_new
@@ -304,6 +310,6 @@ def _based(infos: Iterable[SplitInfo], first: int) -> Iterable[SplitInfo]:
 def remove_files(manifests: ManifestLog, infos: Iterable[SplitInfo]) -> list[str]:
     """Remove the files of splits that will not be committed; returns the names of those that were.
 
-    Safe even if they were committed, or are just now: see :func:`tidelog.store.retention.give_up`.
+    Safe even if they were committed, or are just now: see :func:`tidelog.store.split.removal.give_up`.
     """
     return give_up(manifests, [info.name for info in infos])

@@ -3,9 +3,9 @@
 .. code-block:: text
 
     tidelog.json                the marker, made last: where it is, the rest is complete
-    reserve                     space for what is committed on a full disk, see tidelog.storage.reserve
-    catalogue/                  a delta log (tidelog.store.deltalog) that maps names to the ids of streams
-    streams/<id>/manifest/      a stream, see tidelog.store.manifest; its id never changes
+    reserve                     space for what is committed on a full disk, see tidelog.storage.media.reserve
+    catalogue/                  a delta log (tidelog.store.log.delta_log) that maps names to the ids of streams
+    streams/<id>/manifest/      a stream, see tidelog.store.manifest.manifest; its id never changes
     streams/<id>/splits/
     streams/<id>/...            the tail
 
@@ -34,17 +34,17 @@ from tidelog.model.errors import (
     did_you_mean,
 )
 from tidelog.model.schema import Schema
-from tidelog.storage.check import Finding
-from tidelog.storage.media import Lock, Medium
-from tidelog.store.deltalog import Clock, DeltaLog, Ledger
-from tidelog.store.documents import refuse_unknown
-from tidelog.store.filenames import check_plain_name
-from tidelog.store.manifest import ManifestLog
+from tidelog.storage.media.medium import Lock, Medium
+from tidelog.storage.read.check import Finding
+from tidelog.store.log.delta_log import Clock, DeltaLog, Ledger
+from tidelog.store.log.documents import refuse_unknown
+from tidelog.store.log.file_names import check_plain_name
+from tidelog.store.log.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
+from tidelog.store.manifest.manifest import ManifestLog
+from tidelog.store.manifest.options import GRACE_SECONDS, StreamOptions
 from tidelog.store.marker import MARKER, check_marker, refuse_incomplete, sweep_markers, write_marker
-from tidelog.store.options import GRACE_SECONDS, StreamOptions
-from tidelog.store.retention import ORPHAN_AGE
-from tidelog.store.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
-from tidelog.store.tailpaths import lock_path, tail_path
+from tidelog.store.split.removal import ORPHAN_AGE
+from tidelog.store.tail.paths import lock_path, tail_path
 from tidelog.threads import at_once
 
 CATALOGUE: Final = "catalogue"
@@ -346,8 +346,8 @@ class Catalogue:
     def sweep(self, now: float, *, orphan_age: float = ORPHAN_AGE) -> list[str]:
         """Remove what dropped streams and interrupted creations left on disk and may go at ``now``; returns the names.
 
-        Like files of a stream (:mod:`tidelog.store.retention`), what was never named by the catalogue is given up first
-        and removed when a grace period is over. Streams whose lock somebody holds stay until the next time.
+        Like files of a stream (:mod:`tidelog.store.split.removal`), what was never named by the catalogue is given up
+        first and removed when a grace period is over. Streams whose lock somebody holds stay until the next time.
         Directories stay, empty: a medium does not remove them.
         """
         found = self._stream_ids()

@@ -15,61 +15,61 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.index.tabtree.root import Root
 from tidelog.model.errors import TidelogError
 from tidelog.storage import ContainerReader
-from tidelog.storage.check import Finding
-from tidelog.store.entrytests import tree_numbers
-from tidelog.store.manifest import ManifestLog, SplitInfo
-from tidelog.store.opensplit import Site
-from tidelog.store.parts import Part
-from tidelog.store.reduced import read_reduced
-from tidelog.store.reducedpart import ReducedPart
-from tidelog.store.rows import Ints, seqs
-from tidelog.store.snapshots import Snapshots
-from tidelog.store.tailstate import read_state
+from tidelog.storage.read.check import Finding
+from tidelog.store.manifest.manifest import ManifestLog, SplitInfo
+from tidelog.store.read.parts.base import Part
+from tidelog.store.read.parts.reduced import ReducedPart
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.rows.stored import Ints, seqs
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.entry_tests import tree_numbers
+from tidelog.store.split.reduced import read_reduced
+from tidelog.store.tail.state import read_state
 
 _NUMBERS_AT_ONCE: Final = 1 << 22
 
 
-def check_stream(site: Site, manifests: ManifestLog) -> list[Finding]:
+def check_stream(context: StreamContext, manifests: ManifestLog) -> list[Finding]:
     """Everything wrong with a stream as it was flushed; an empty list means that all is well. Changes nothing."""
-    findings = check_files(site, manifests)
+    findings = check_files(context, manifests)
     if not findings:
         try:
-            findings += _check_numbers(site, manifests)
+            findings += _check_numbers(context, manifests)
         except TidelogError as error:
-            findings.append(Finding(site.directory, f"the rows cannot be read: {error}"))
+            findings.append(Finding(context.directory, f"the rows cannot be read: {error}"))
     return findings
 
 
-def check_files(site: Site, manifests: ManifestLog) -> list[Finding]:
+def check_files(context: StreamContext, manifests: ManifestLog) -> list[Finding]:
     """Everything wrong with the files of a stream, each for itself; memory does not grow with the stream."""
     findings = manifests.check()
     if findings:
         return findings
     manifest = manifests.load()
     for info in manifest.splits.values():
-        found = check_split(site, info)
+        found = check_split(context, info)
         if found and info.name not in manifests.load().splits:
             continue  # it has left meanwhile, and maybe its file with it
         findings += found
     try:
-        state = read_state(site, manifest)
+        state = read_state(context, manifest)
         for name in state.splits:
-            with ContainerReader.open(site.medium, site.path(name)) as reader:
+            with ContainerReader.open(context.medium, context.path(name)) as reader:
                 findings += reader.check(is_repaired=False)
                 if not findings:
-                    findings += check_tree(site.path(name), reader, Layout.of(reader.description))
+                    findings += check_tree(context.path(name), reader, Layout.of(reader.description))
     except TidelogError as error:
-        findings.append(Finding(site.directory, f"the tail cannot be read: {error}"))
+        findings.append(Finding(context.directory, f"the tail cannot be read: {error}"))
     return findings
 
 
-def check_split(site: Site, info: SplitInfo) -> list[Finding]:
+def check_split(context: StreamContext, info: SplitInfo) -> list[Finding]:
     """Everything wrong with the file of a closed split."""
-    path = site.path(info.name)
+    path = context.path(info.name)
     try:
         if info.kind == "reduced":
-            return _check_reduced(site, info)
-        with ContainerReader.open(site.medium, path) as reader:
+            return _check_reduced(context, info)
+        with ContainerReader.open(context.medium, path) as reader:
             findings = reader.check()
             if findings:
                 return findings
@@ -99,9 +99,9 @@ def check_split(site: Site, info: SplitInfo) -> list[Finding]:
         return [Finding(path, str(error))]
 
 
-def _check_reduced(site: Site, info: SplitInfo) -> list[Finding]:
-    path = site.path(info.name)
-    reduced = read_reduced(site.medium, path)
+def _check_reduced(context: StreamContext, info: SplitInfo) -> list[Finding]:
+    path = context.path(info.name)
+    reduced = read_reduced(context.medium, path)
     findings = []
     bounds = int(reduced.lows[0]), int(reduced.highs[-1])
     if (int(reduced.before[-1]), bounds) != (info.rows, (info.time_min, info.time_max)):
@@ -117,12 +117,14 @@ def _check_reduced(site: Site, info: SplitInfo) -> list[Finding]:
     return findings
 
 
-def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
+def _check_numbers(context: StreamContext, manifests: ManifestLog) -> list[Finding]:
     """No row may be in two places. Looks at so many numbers at once that memory does not grow with the stream.
 
     Numbers are reserved in large blocks, few of which are used up: what no row has is passed over.
     """
-    parts = [part for part in Snapshots(site, manifests).newest().parts if not isinstance(part.original, ReducedPart)]
+    parts = [
+        part for part in Snapshots(context, manifests).newest().parts if not isinstance(part.original, ReducedPart)
+    ]
     start = min((part.numbers[0] for part in parts), default=None)
     while start is not None:
         windows = [_Window(part, start, start + _NUMBERS_AT_ONCE) for part in parts]
@@ -130,7 +132,9 @@ def _check_numbers(site: Site, manifests: ManifestLog) -> list[Finding]:
         numbers.sort()
         twice = numbers[1:][numbers[1:] == numbers[:-1]]
         if len(twice):
-            return [Finding(site.directory, f"the row with sequence number {int(twice[0])} is stored more than once")]
+            return [
+                Finding(context.directory, f"the row with sequence number {int(twice[0])} is stored more than once")
+            ]
         start = min((window.next for window in windows if window.next is not None), default=None)
     return []
 

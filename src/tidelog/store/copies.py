@@ -12,20 +12,21 @@ import pyarrow as pa
 
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
-from tidelog.model.interval import Interval
-from tidelog.model.time import INT64_MAX
-from tidelog.storage.media import Medium
-from tidelog.store.manifest import Manifest
-from tidelog.store.memory import MemoryRows
-from tidelog.store.merge import chained
-from tidelog.store.opensplit import OpenSplit, Site
-from tidelog.store.parts import Part
-from tidelog.store.published import Publisher, TailRecord
-from tidelog.store.rows import times
-from tidelog.store.seqset import Span
-from tidelog.store.split_info import SplitInfo, SplitKind
-from tidelog.store.tailjournal import Head, TailJournal
-from tidelog.store.tailpaths import published_path, tail_path
+from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.interval import Interval
+from tidelog.storage.media.medium import Medium
+from tidelog.store.manifest.manifest import Manifest
+from tidelog.store.manifest.sequence_set import Span
+from tidelog.store.manifest.split_info import SplitInfo, SplitKind
+from tidelog.store.read.parts.base import Part
+from tidelog.store.rows.memory import MemoryRows
+from tidelog.store.rows.merge import chained
+from tidelog.store.rows.stored import times
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.open_split import OpenSplit
+from tidelog.store.tail.journal import Head, TailJournal
+from tidelog.store.tail.paths import published_path, tail_path
+from tidelog.store.tail.record import Publisher, TailRecord
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""
@@ -60,19 +61,19 @@ def write_journal(target: Medium, stream: str, head: Head, block: Span | None) -
     target.sync_names(directory)
 
 
-def split_rows(site: Site, manifest: Manifest, parts: Sequence[Part]) -> list[SplitInfo]:
+def split_rows(context: StreamContext, manifest: Manifest, parts: Sequence[Part]) -> list[SplitInfo]:
     """The rows of parts as closed splits, cut as the tail would have done it.
 
     Rows older than what closed splits of the tail have are late, and become splits of their own.
     """
-    layout = site.layout
+    layout = context.layout
     sealed = max((info.time_max for info in manifest.splits.values() if info.kind == "regular"), default=None)
     runs = [
         (part.first, part.last, partial(part.scan, None, None, layout.stored.names, None, ReadCounters()))
         for part in parts
     ]
-    width = site.options.split_ticks(layout.schema.clock)
-    with _SplitWriter(site, "late", None) as late, _SplitWriter(site, "regular", width) as regular:
+    width = context.options.split_ticks(layout.schema.clock)
+    with _SplitWriter(context, "late", None) as late, _SplitWriter(context, "regular", width) as regular:
         for batch in chained(runs, layout.time, layout.sequence):
             count = 0 if sealed is None else int(np.searchsorted(times(batch, layout.schema), sealed))
             late.append(batch.slice(0, count))
@@ -83,31 +84,31 @@ def split_rows(site: Site, manifest: Manifest, parts: Sequence[Part]) -> list[Sp
 class _SplitWriter:
     """Writes sorted rows, with the sequence numbers they have, to splits that end by time and size."""
 
-    def __init__(self, site: Site, kind: SplitKind, width: int | None) -> None:
-        self._site = site
+    def __init__(self, context: StreamContext, kind: SplitKind, width: int | None) -> None:
+        self._context = context
         self._kind: SplitKind = kind
         self._width = width
-        self._rows = MemoryRows(site.layout.schema, site.layout.stored)
+        self._rows = MemoryRows(context.layout.schema, context.layout.stored)
         self._split: OpenSplit | None = None
         self._infos: list[SplitInfo] = []
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take rows, none of which is before the last."""
         while batch.num_rows:
-            at = times(batch, self._site.layout.schema)
+            at = times(batch, self._context.layout.schema)
             first = int(at[0])
             if self._split is not None and not self._split.takes(first):
                 self._close()
             if self._split is None:
-                self._split = OpenSplit.create(self._site, self._boundary(first))
+                self._split = OpenSplit.create(self._context, self._boundary(first))
             end = None if self._split.boundary is None else self._split.boundary.end
             count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
             self._rows.add(batch.slice(0, count))
             batch = batch.slice(count)
-            leaf = self._site.options.leaf_rows
+            leaf = self._context.options.leaf_rows
             if self._rows.rows >= _LEAVES * leaf:
                 self._split.extend(self._rows.take(self._rows.rows // leaf * leaf))
-                if self._split.bytes >= self._site.options.split_bytes:
+                if self._split.bytes >= self._context.options.split_bytes:
                     self._close()
 
     def _boundary(self, time: int) -> Interval | None:

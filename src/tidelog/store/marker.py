@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Final
 
 from tidelog.model.errors import CorruptionError, NewerReleaseError, NotFoundError, StorageError
-from tidelog.storage.media import Medium
-from tidelog.store.filenames import born_at, new_file_name
+from tidelog.storage.media.medium import Medium
+from tidelog.store.log.file_names import born_at, new_file_name
 
 MARKER: Final = "tidelog.json"
 INCOMPLETE: Final = "tidelog.incomplete"

@@ -19,23 +19,23 @@ import pyarrow as pa
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.model.errors import CorruptionError, ExistsError, NotFoundError, StorageError, TidelogError
-from tidelog.storage.commit import read_commit
-from tidelog.storage.journal_format import read_header, whole_records
-from tidelog.storage.leafsalvage import LeafSalvage
-from tidelog.storage.media import Medium
-from tidelog.storage.units import STRIDE
+from tidelog.storage.format.commit import read_commit
+from tidelog.storage.format.units import STRIDE
+from tidelog.storage.journal.format import read_header, whole_records
+from tidelog.storage.media.medium import Medium
+from tidelog.storage.read.leaf_salvage import LeafSalvage
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.check import check_files, check_split
 from tidelog.store.copies import copy_file, split_rows, write_journal
-from tidelog.store.filenames import born_at, join
-from tidelog.store.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, SplitInfo, split_path
+from tidelog.store.log.file_names import born_at, join
+from tidelog.store.manifest.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, SplitInfo, split_path
+from tidelog.store.manifest.schemas import SchemaHistory, presented, version_in
 from tidelog.store.marker import begin_copy, end_copy
-from tidelog.store.opensplit import Site, closed_tree
-from tidelog.store.parts import MemoryPart
-from tidelog.store.published import Publications, TailRecord
-from tidelog.store.rows import Ints, seqs, shifted, sorted_rows
-from tidelog.store.schemas import SchemaHistory, presented, version_in
-from tidelog.store.tailjournal import (
+from tidelog.store.read.parts.base import MemoryPart
+from tidelog.store.rows.stored import Ints, seqs, shifted, sorted_rows
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.open_split import closed_tree
+from tidelog.store.tail.journal import (
     Entry,
     Head,
     journal_name,
@@ -47,8 +47,9 @@ from tidelog.store.tailjournal import (
     shares_of,
     unpack,
 )
-from tidelog.store.tailpaths import published_path, tail_path
-from tidelog.store.tailstate import is_closed
+from tidelog.store.tail.paths import published_path, tail_path
+from tidelog.store.tail.record import Publications, TailRecord
+from tidelog.store.tail.state import is_closed
 
 _CLOSED_SUFFIX = ".tide"
 
@@ -129,7 +130,7 @@ def salvage(source: Medium, target: Medium, *, clock: Callable[[], float] = time
     written = Catalogue.create_copy(target, kept, clock=clock)
     for entry in kept:
         manifests = written.manifests(entry)
-        findings = check_files(Site.of(manifests), manifests)
+        findings = check_files(StreamContext.of(manifests), manifests)
         if findings:
             raise StorageError(f"what was salvaged of {entry.name!r} is not whole: {findings[0]}; check the disk")
     end_copy(target, clock())
@@ -167,22 +168,22 @@ class _StreamSalvage:
         self._manifest = manifest
         self._history = SchemaHistory(manifest)
         self.target.make_directory(*(join(self._directory, name) for name in (MANIFESTS, SPLITS)))
-        site = self._site(self._medium)
-        copied, batches = self._closed(site)
-        entries, durable = self._journal(site)
+        context = self._context(self._medium)
+        copied, batches = self._closed(context)
+        entries, durable = self._journal(context)
         if entries and not self._counts(entries, durable):
             entries = entries[:-1]
         batches += self._open(entries, durable)
         if not is_listed:
             batches += self._unlisted(copied, entries)
-        batches = _once([*batches, *rows_of(entries)], self._copied_numbers(site, copied, entries))
-        final = self._write(site, copied, batches, entries, durable)
+        batches = _once([*batches, *rows_of(entries)], self._copied_numbers(context, copied, entries))
+        final = self._write(context, copied, batches, entries, durable)
         return SalvagedStream(
             self.entry.name, sum(info.rows for info in final.splits.values()), tuple(self.losses), is_there=True
         )
 
-    def _site(self, medium: Medium) -> Site:
-        return Site(
+    def _context(self, medium: Medium) -> StreamContext:
+        return StreamContext(
             medium=medium,
             directory=self._directory,
             layout=self._history.layout,
@@ -214,13 +215,13 @@ class _StreamSalvage:
 
     # -- closed splits --------------------------------------------------------------------------------------------
 
-    def _closed(self, site: Site) -> tuple[list[str], list[pa.RecordBatch]]:
+    def _closed(self, context: StreamContext) -> tuple[list[str], list[pa.RecordBatch]]:
         """The names of closed splits that are whole, which are copied, and the rows of others."""
         copied: list[str] = []
         batches: list[pa.RecordBatch] = []
         for name, info in self._manifest.splits.items():
-            findings = check_split(site, info)
-            path = site.path(name)
+            findings = check_split(context, info)
+            path = context.path(name)
             if not findings:
                 for _ in copy_file(self._medium, self.target, path):
                     pass
@@ -265,7 +266,7 @@ class _StreamSalvage:
 
     # -- the tail -------------------------------------------------------------------------------------------------
 
-    def _journal(self, site: Site) -> tuple[list[Entry], TailRecord | None]:
+    def _journal(self, context: StreamContext) -> tuple[list[Entry], TailRecord | None]:
         """What is whole of the newest journal, and what was published of it."""
         directory = tail_path(self._directory)
         try:
@@ -287,7 +288,7 @@ class _StreamSalvage:
                 continue
             for record in records:
                 try:
-                    entries.append(unpack(record.payload, site.read_rows))
+                    entries.append(unpack(record.payload, context.read_rows))
                     whole += 1
                     last = record.number
                 except TidelogError as error:
@@ -340,7 +341,7 @@ class _StreamSalvage:
         return batches
 
     def _copied_numbers(
-        self, site: Site, copied: Collection[str], entries: Sequence[Entry]
+        self, context: StreamContext, copied: Collection[str], entries: Sequence[Entry]
     ) -> Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]:
         """Tells which rows are in closed splits that were copied, by their times and numbers."""
         trees = [self._manifest.splits[name] for name in copied if self._manifest.splits[name].kind != "reduced"]
@@ -351,13 +352,13 @@ class _StreamSalvage:
             for info in trees:
                 near = (numbers >= info.seq_min) & (numbers <= info.seq_max)
                 if near.any():
-                    found |= near & np.isin(numbers, self._numbers_of(site, info))
+                    found |= near & np.isin(numbers, self._numbers_of(context, info))
             return found
 
         return are_there
 
-    def _numbers_of(self, site: Site, info: SplitInfo) -> Ints:
-        tree, reader = closed_tree(site, info)
+    def _numbers_of(self, context: StreamContext, info: SplitInfo) -> Ints:
+        tree, reader = closed_tree(context, info)
         with reader:
             name = tree.layout.stored.names[tree.layout.sequence]
             found = [seqs(batch) + info.seq_base for batch in tree.scan(columns=[name])]
@@ -367,7 +368,7 @@ class _StreamSalvage:
 
     def _write(
         self,
-        site: Site,
+        context: StreamContext,
         copied: Collection[str],
         batches: Sequence[pa.RecordBatch],
         entries: Sequence[Entry],
@@ -375,12 +376,12 @@ class _StreamSalvage:
     ) -> Manifest:
         gone = tuple(name for name in self._manifest.splits if name not in set(copied))
         manifest = self._manifest.changed(Change(remove=gone), self._manifest.number, self._manifest.at)
-        layout = site.layout
+        layout = context.layout
         parts = []
         if batches:
             rows = sorted_rows(batches, layout.schema, layout.stored)
             parts = [MemoryPart(layout, rows)] if rows.num_rows else []
-        infos = split_rows(replace(site, medium=self.target), manifest, parts)
+        infos = split_rows(replace(context, medium=self.target), manifest, parts)
         self.target.sync_names(join(self._directory, SPLITS))
         now = self.manifests.clock()
         final = manifest.changed(Change(add=tuple(infos), forget=tuple(manifest.removed)), manifest.number + 1, now)

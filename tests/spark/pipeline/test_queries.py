@@ -12,9 +12,9 @@ import pytest
 
 from tidelog.model.errors import TimeError
 from tidelog.spark import pipeline as pl
-from tidelog.spark.pipeline.explaining import explain
-from tidelog.spark.pipeline.formats import FILE_READING, OPTIONS
-from tidelog.spark.pipeline.intervals import read_interval
+from tidelog.spark.pipeline.description.formats import FILE_READING, OPTIONS
+from tidelog.spark.pipeline.running.explaining import explain
+from tidelog.spark.pipeline.sql.intervals import read_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def test_what_spark_takes(tmp_path: Path, query: str) -> None:
 def test_spark_says_the_same(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import PySparkException
 
-    from tidelog.spark.pipeline.building import _without_stacks, build, start
+    from tidelog.spark.pipeline.running.building import _without_stacks, build, start
 
     own = session.newSession()
     plan = pl.check(made(tmp_path, "SELECT at FROM a"))
@@ -172,7 +172,9 @@ def test_spark_says_the_same(session: SparkSession, tmp_path: Path, monkeypatch:
     # Each start takes a checkpoint; those that are refused make none.
     for number, query in enumerate(RIGHT):
         state = f"state{number}-{time.monotonic_ns()}"
-        monkeypatch.setattr("tidelog.spark.pipeline.building.checkpoint_of", lambda *_, at=state: str(tmp_path / at))
+        monkeypatch.setattr(
+            "tidelog.spark.pipeline.running.building.checkpoint_of", lambda *_, at=state: str(tmp_path / at)
+        )
         assert refusal(query) is None, query
     assert [query for query, _, _ in WRONG if refusal(query) is None] == []
 

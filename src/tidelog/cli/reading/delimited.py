@@ -22,8 +22,8 @@ from tidelog.cli.reading.source import BadRowError, fitted, taken
 from tidelog.cli.reading.texts import decoded, inferred_type, typed
 from tidelog.cli.units import count, size
 from tidelog.model import Schema
+from tidelog.model.conversion.misfit import Misfit
 from tidelog.model.errors import InputError, TidelogError
-from tidelog.model.misfit import Misfit
 
 BLOCK_BYTES = 4 << 20
 

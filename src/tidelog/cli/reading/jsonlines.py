@@ -23,9 +23,9 @@ from tidelog.cli.reading.seconds import DECIMAL, DIGITS, from_decimals, holds_se
 from tidelog.cli.reading.source import BadRowError, fitted, located, taken
 from tidelog.cli.reading.texts import inferred_type, typed
 from tidelog.model import Schema, to_batches
+from tidelog.model.conversion.misfit import Misfit
 from tidelog.model.errors import InputError
-from tidelog.model.instants import shown
-from tidelog.model.misfit import Misfit
+from tidelog.model.times.instants import shown
 
 BLOCK_BYTES = 4 << 20
 _BLANKS = b" \t\r\n"

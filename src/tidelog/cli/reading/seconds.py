@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.model.instants import TICKS_PER_SECOND, shown
-from tidelog.model.misfit import Misfit
+from tidelog.model.conversion.misfit import Misfit
+from tidelog.model.times.instants import TICKS_PER_SECOND, shown
 
 TICKS: Final = re.compile(r"\s*-?[0-9]+\s*")
 DECIMAL: Final = re.compile(r"\s*-?(?:(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)\s*")

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.cli.reading.seconds import DECIMAL, TICKS, first_text, fitting_unit, from_seconds, mixed_numbers
-from tidelog.model.columns import ColumnReader
+from tidelog.model.conversion.columns import ColumnReader
+from tidelog.model.conversion.misfit import Misfit
 from tidelog.model.errors import InputError
-from tidelog.model.instants import shown
-from tidelog.model.misfit import Misfit
-from tidelog.model.time import is_utc
+from tidelog.model.times.clock import is_utc
+from tidelog.model.times.instants import shown
 from tidelog.model.types import type_name
 
 _Conversion: TypeAlias = Callable[[pa.Array], pa.Array]

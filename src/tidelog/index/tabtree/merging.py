@@ -23,9 +23,9 @@ from tidelog.index.layout import Layout
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
-from tidelog.storage.ordered import OrderedRows
-from tidelog.storage.rowsize import RowSize
-from tidelog.storage.updates import LeafUpdate
+from tidelog.storage.rows.ordered import OrderedRows
+from tidelog.storage.rows.row_size import RowSize
+from tidelog.storage.write.updates import LeafUpdate
 
 GROWTH: Final = 4
 """How many times the rows of a full leaf one may come to have.

@@ -17,11 +17,11 @@ from tidelog.index.tabtree.flank import Flank, read_node
 from tidelog.index.tabtree.root import Root
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
-from tidelog.model.time import INT64_MAX, INT64_MIN
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.storage import ContainerReader
-from tidelog.storage.cache import Cache
 from tidelog.storage.codec import Ints
-from tidelog.storage.leafpieces import Numbers
+from tidelog.storage.read.cache import Cache
+from tidelog.storage.read.leaf_pieces import Numbers
 
 NODE_CACHE_BYTES: Final = 32 << 20
 """Default budget of a cache of nodes: some 700 of ten columns, which stand for 360 million rows."""

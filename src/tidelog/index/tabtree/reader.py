@@ -29,8 +29,8 @@ from tidelog.model.arrays import integers
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
-from tidelog.storage.source import RowTest
-from tidelog.storage.valuerange import ValueRange
+from tidelog.storage.format.value_range import ValueRange
+from tidelog.storage.read.source import RowTest
 
 
 @dataclass(frozen=True, slots=True)

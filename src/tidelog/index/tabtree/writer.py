@@ -32,8 +32,8 @@ from tidelog.model.arrays import integers
 from tidelog.model.errors import ClosedError, InputError, StorageError
 from tidelog.storage import Container
 from tidelog.storage.codec import Ints
-from tidelog.storage.numbered import NumberedRows, Rows
-from tidelog.storage.ordered import AnyRows, OrderedRows
+from tidelog.storage.rows.numbered import NumberedRows, Rows
+from tidelog.storage.rows.ordered import AnyRows, OrderedRows
 
 Place = tuple[int, int]
 """Time and sequence number of a row: its place in the order of a stream."""

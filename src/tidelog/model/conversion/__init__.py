@@ -1,0 +1,1 @@
+"""Data of users on its way into the columns of a stream."""

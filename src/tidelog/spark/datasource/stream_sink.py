@@ -1,0 +1,93 @@
+"""Streams as sinks of Structured Streaming: every batch of a query once, through failures and restarts.
+
+A batch becomes visible by one commit, which also notes its number. Spark calls ``commit`` again after a restart, and
+``abort`` even after a commit that went through: the first finds the number taken and does nothing, the second finds
+the splits in use and leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tidelog.model.errors import InputError
+from tidelog.spark.datasource.many_sink import (
+    ManyWriter,
+    Splits,
+    WrittenToMany,
+    commit_many,
+    remove_many,
+    splits_by_name,
+)
+from tidelog.spark.datasource.options import SinkOptions
+from tidelog.spark.datasource.provider import plainly
+from tidelog.spark.datasource.sink import TidelogWriter
+from tidelog.store.manifest.split_info import SplitInfo
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class WrittenForQuery(WriterCommitMessage):
+    """The splits that one task of a streaming query has written."""
+
+    splits: Splits
+    """By the names of their streams."""
+    query: str
+
+
+class TidelogStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions, brought: StructType, overwrite: bool) -> None:
+        """Creates the stream if it has to be; raises unless the columns fit it."""
+        if overwrite:
+            raise InputError(
+                "the output mode is complete, which replaces everything with each batch; expected append, or update"
+            )
+        if options.transaction is not None:
+            raise InputError("option 'transaction' is for single jobs; the batches of a query are numbered by Spark")
+        self._options = options
+        kind = TidelogWriter if options.stream_column is None else ManyWriter
+        self._tasks = kind(options, brought, overwrite=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenForQuery:
+        """Write the rows of a task into closed, durable splits of its own."""
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        if query is None:
+            raise InputError(f"Spark did not say which query this task is of ({_QUERY_ID}); use Spark 4.3 or newer")
+        written = self._tasks.write(iterator)
+        if isinstance(written, WrittenToMany):
+            return WrittenForQuery(written.splits, query)
+        return WrittenForQuery({self._options.stream: written.splits} if written.splits else {}, query)
+
+    @plainly
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Make a batch visible, unless that was done before."""
+        splits = _by_stream(messages)
+        queries = {message.query for message in messages if isinstance(message, WrittenForQuery)}
+        if not splits:
+            return  # of an empty batch there is nothing to be done twice
+        if len(queries) != 1:
+            raise InputError(f"found tasks of the queries {sorted(queries)} in one batch; expected those of one")
+        commit_many(self._options, splits, (transaction_name(queries.pop()), batchId))
+
+    @plainly
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Remove what tasks that succeeded have written, unless it was committed all the same."""
+        remove_many(self._options, _by_stream(messages))
+
+
+def _by_stream(messages: Sequence[WriterCommitMessage | None]) -> dict[str, list[SplitInfo]]:
+    return splits_by_name([WrittenToMany(each.splits) for each in messages if isinstance(each, WrittenForQuery)])
+
+
+def transaction_name(query: str) -> str:
+    """The name under which the manifest keeps the last batch of a query."""
+    return f"spark/{query}"

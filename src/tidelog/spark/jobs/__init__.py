@@ -1,0 +1,1 @@
+"""Work that is done by tasks of Spark: aggregates, compaction, rebuilding."""

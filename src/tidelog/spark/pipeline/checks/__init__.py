@@ -1,0 +1,1 @@
+"""Whether a pipeline makes sense, before Spark is started."""

@@ -1,0 +1,1 @@
+"""Pipelines as values: steps, the relations they make, sources and sinks."""

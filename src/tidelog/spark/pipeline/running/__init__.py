@@ -1,0 +1,1 @@
+"""Pipelines at work: queries, their progress, and what is done between batches."""

@@ -1,0 +1,1 @@
+"""Sessions of Spark and the Python processes it starts."""

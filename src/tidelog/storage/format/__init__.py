@@ -1,0 +1,1 @@
+"""What the bytes of a container are: units, blocks, macro blocks, address pages, commits."""

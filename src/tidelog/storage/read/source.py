@@ -1,0 +1,388 @@
+"""Reading blocks: from ids through addresses and directories to frames, columns and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog import threads
+from tidelog.model.arrays import batch_of
+from tidelog.model.errors import CorruptionError, InputError, NotFoundError, did_you_mean
+from tidelog.storage.codec import Ints, is_text
+from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.codec.text import TextOverflowError
+from tidelog.storage.format import block
+from tidelog.storage.format.commit import Commit
+from tidelog.storage.format.meter import ReadMeter
+from tidelog.storage.format.translation import Addresses
+from tidelog.storage.format.value_range import ValueRange
+from tidelog.storage.media.medium import File
+from tidelog.storage.read.cache import Cache
+from tidelog.storage.read.frame_source import FrameSource
+from tidelog.storage.read.number_source import NumberSource
+from tidelog.storage.summary import SUMMARY
+
+_TASK_BYTES = 32 << 20
+"""Decoded bytes a scan aims at in one task. Between kernel calls a task holds the interpreter lock, and with several
+threads at work every call waits for it: with tasks of 8 MiB a scan of five columns takes half as long again."""
+
+_TASK_ROWS = 5 << 19
+"""Rows of a task at the most, so that scans of few columns are many tasks too."""
+
+_TASK_STORED_BYTES = 24 << 20
+"""Stored bytes a scan copies, or decodes texts of, in one task at the most, unless a single block has more."""
+
+_SMALLEST_TASK = 8
+"""A scan of few blocks is cut into a task for each thread, but not into tasks of fewer blocks than this."""
+
+_SMALLEST_COUNT = 48
+"""Blocks that are counted by one thread at the least: handing work over takes as long as counting in a few blocks."""
+
+_EXPECTED_SHARE = 16
+"""One row in so many is expected to be found, so much room is made for them at first."""
+
+_NO_PLACES = np.empty(0, np.int64)
+
+_TEXT_BYTES = 32
+"""What a text value is taken to have."""
+
+RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
+"""Tells for each row of a batch whether it is wanted."""
+
+
+class BlockSource:
+    """Reads the blocks of one container file, given the translation of their ids.
+
+    Safe to use from several threads as far as ``addresses`` is.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        schema: pa.Schema,
+        addresses: Callable[[int, int], Addresses],
+        limit: Callable[[], int],
+        cache: Cache[pa.Array],
+        address: Callable[[int], int] | None = None,
+    ) -> None:
+        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read.
+
+        ``address`` translates a single one, if there is a quicker way.
+        """
+        self._frames = FrameSource(file, addresses, limit, address)
+        self._is_mapped = file.maps
+        self.schema = schema
+        self._cache = cache
+        self.numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
+        """Reads numbers without Arrow."""
+
+    @property
+    def meter(self) -> ReadMeter:
+        """Counts what is decoded; may be replaced by one that others use too."""
+        return self._frames.meter
+
+    @meter.setter
+    def meter(self, meter: ReadMeter) -> None:
+        self._frames.meter = meter
+
+    def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
+        """The positions of named columns in the schema; all for None."""
+        if columns is None:
+            return list(range(len(self.schema)))
+        indexes = [self.schema.get_field_index(name) for name in columns]
+        for name, index in zip(columns, indexes, strict=True):
+            if index < 0:
+                raise NotFoundError(f"no column {name!r}; {did_you_mean(name, self.schema.names)}")
+        return indexes
+
+    def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
+        """The columns of one leaf; of rows ``[rows[0], rows[1])`` only, and decoding no others, if given."""
+        indexes = self.column_indexes(columns)
+        if rows is None and indexes:
+            arrays = self._whole_columns(id, indexes)
+            return self._batch(arrays, indexes, len(arrays[0]))
+        leaf = self._open_leaf(id)
+        count = int(leaf.rows[0])
+        start, stop = rows or (0, count)
+        if not 0 <= start <= stop <= count:
+            raise InputError(f"rows {start} to {stop} were asked for, block {id} has rows 0 to {count}")
+        first = start - start % VECTOR
+        last = min(count, -(-stop // VECTOR) * VECTOR)
+        decoded = self._decode(leaf, indexes, first, last)
+        return self._batch([each.slice(start - first, stop - start) for each in decoded], indexes, stop - start)
+
+    def heads(self, ids: Ints, columns: Sequence[str], vectors: int) -> tuple[pa.RecordBatch, Ints]:
+        """The first rows of leaves, so many vectors at the most, as one batch; where each begins, and the end."""
+        indexes = self.column_indexes(columns)
+        frames = self._frames.open(ids)
+        stops = np.minimum(frames.rows, vectors * VECTOR)
+        arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), stops)
+        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops)])
+        return self._batch(arrays, indexes, int(cuts[-1])), cuts
+
+    def _whole_columns(self, id: int, indexes: list[int]) -> list[pa.Array]:
+        """Columns of a leaf from the cache; what is not there is decoded together and put there."""
+        address = self._frames.address(id)
+        found = {index: self._cache.find((address, index)) for index in indexes}
+        missing = [index for index, array in found.items() if array is None]
+        if missing:
+            leaf = self._open_leaf(id)
+            for index, array in zip(missing, self._decode(leaf, missing, 0, int(leaf.rows[0])), strict=True):
+                found[index] = array
+                self._cache.put((address, index), array, array.nbytes)
+        return [found[index] for index in indexes]
+
+    def read_leaves(self, ids: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """All columns of a few leaves, given by rising ids, as one batch; where each begins, and the end."""
+        frames = self._frames.open(ids)
+        if not frames.rows.all():
+            node = int(ids[int(np.argmin(frames.rows))])
+            raise InputError(f"block {node} is a node, not a leaf with columns; use read_node")
+        indexes = self.column_indexes(None)
+        arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), frames.rows)
+        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames.rows)])
+        return self._batch(arrays, indexes, int(cuts[-1])), cuts
+
+    def _open_leaf(self, id: int) -> block.OpenFrames:
+        leaf = self._frames.open(np.array([id]))
+        if leaf.kind(0) != block.LEAF:
+            raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
+        return leaf
+
+    def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
+        bounds = np.array([start], np.int64), np.array([stop], np.int64)
+        return block.decode_leaves(leaf, self.schema, indexes, *bounds)
+
+    def read_node(self, id: int) -> bytes:
+        """The bytes of one node."""
+        frames = self._frames.open(np.array([id]))
+        if frames.kind(0) != block.NODE:
+            raise InputError(f"block {id} is a leaf, not a node; use read")
+        return block.decode_node(frames, 0)
+
+    def blocks_per_task(self, commit: Commit, columns: Sequence[str] | None, blocks: int) -> int:
+        """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored."""
+        if not commit.next_id:
+            return 1
+        types = [self.schema.types[index] for index in self.column_indexes(columns)]
+        width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
+        rows = max(1, commit.rows // commit.next_id)
+        most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
+        if not self._is_mapped or any(map(is_text, types)):  # how long texts are, only what is stored can tell
+            most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
+        share = -(-blocks // threads.THREADS)
+        return max(1, min(most, max(share, _SMALLEST_TASK)))
+
+    def scan(
+        self, first: int, last: int, columns: Sequence[str] | None, blocks_per_task: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The leaves with ids from ``first`` to ``last`` (exclusive) as batches of several blocks, with read-ahead.
+
+        A batch has at most ``blocks_per_task`` blocks.
+        """
+        indexes = self.column_indexes(columns)
+        jobs = (
+            partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
+            for start in range(first, last, blocks_per_task)
+        )
+        for batches in threads.in_order(jobs, ahead=threads.THREADS):
+            yield from batches
+
+    def select(
+        self,
+        ids: Ints,
+        columns: Sequence[str],
+        tested: Sequence[str],
+        test: RowTest,
+        wanted: ValueRange | None,
+        blocks_per_task: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some leaves, given by ascending ids, that pass a test of the columns ``tested``; with read-ahead.
+
+        Other columns are decoded only around rows that pass. ``test`` is called on other threads. Leaves without such
+        rows leave no trace. If the test is for a range of one column's values, ``wanted`` is that, and the
+        test is asked only where it cannot be told from encoded values.
+        """
+        chosen = _Selection(self.column_indexes(columns), self.column_indexes(tested), test, wanted)
+        jobs = (
+            partial(self._select_run, ids[start : start + blocks_per_task], chosen)
+            for start in range(0, len(ids), blocks_per_task)
+        )
+        for batches in threads.in_order(jobs, ahead=threads.THREADS):
+            yield from batches
+
+    def count(self, ids: Ints, wanted: ValueRange, test: RowTest, blocks_per_task: int) -> int:
+        """How many rows of some leaves, given by ascending ids, have a value in a range.
+
+        ``test`` tells the same of rows with the one column of the range.
+        """
+        if not len(ids):
+            return 0
+        chosen = _Selection([], self.column_indexes([wanted.column]), test, wanted)
+        share = max(_SMALLEST_COUNT, -(-len(ids) // threads.THREADS))
+        jobs = [
+            partial(self._count_run, ids[start : start + share], chosen, blocks_per_task)
+            for start in range(0, len(ids), share)
+        ]
+        return sum(threads.together(jobs))
+
+    def _count_run(self, ids: Ints, chosen: _Selection, most: int) -> int:
+        assert chosen.wanted is not None
+        frames = self._frames.open(ids)
+        count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, _NO_PLACES)
+        for start in range(0, len(left), most):
+            count += int(self._mask(frames.some(left[start : start + most]), chosen)[0].sum())
+        return count
+
+    def _mask(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[npt.NDArray[np.bool_], dict[int, pa.Array]]:
+        """Which rows of leaves pass, and the columns that this was told from."""
+        starts = np.zeros(len(frames.rows), np.int64)
+        arrays = block.decode_leaves(frames, self.schema, chosen.tested, starts, frames.rows)
+        mask = chosen.test(self._batch(arrays, chosen.tested, int(frames.rows.sum())))
+        return mask, dict(zip(chosen.tested, arrays, strict=True))
+
+    def _places(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[Ints, dict[int, pa.Array]]:
+        """The rows that pass, by their places among those of all leaves, and columns that are decoded with all rows."""
+        if chosen.wanted is None:
+            mask, arrays = self._mask(frames, chosen)
+            return np.flatnonzero(mask), arrays
+        room = int(frames.rows.sum()) // _EXPECTED_SHARE
+        while True:
+            places = np.empty(room, np.int64)
+            count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, places)
+            if count <= room:
+                break
+            room = count
+        places = places[:count]
+        if len(left):
+            mask, _ = self._mask(frames.some(left), chosen)
+            rows, firsts = frames.rows[left], (np.cumsum(frames.rows) - frames.rows)[left]
+            others = np.flatnonzero(mask) + np.repeat(firsts - (np.cumsum(rows) - rows), rows)[mask]
+            places = np.sort(np.concatenate([places, others]))
+        return places, {}
+
+    def _select_run(self, ids: Ints, chosen: _Selection) -> list[pa.RecordBatch]:
+        frames = self._frames.open(ids)
+        indexes = chosen.columns
+        try:
+            places, found = self._places(frames, chosen)
+            if not len(places):
+                return []
+            taken = pa.array(places)
+            result = {index: found[index].take(taken) for index in indexes if index in found}
+            for rest in _numbers_and_texts([index for index in indexes if index not in found], self.schema):
+                around = _around(frames, places, VECTOR if is_text(self.schema.types[rest[0]]) else 0)
+                others = block.decode_leaves(
+                    around.frames, self.schema, rest, around.starts, around.stops, around.leaves
+                )
+                taken = pa.array(around.places)
+                result |= {index: array.take(taken) for index, array in zip(rest, others, strict=True)}
+        except TextOverflowError:
+            if len(ids) == 1:
+                raise
+            middle = len(ids) // 2
+            return self._select_run(ids[:middle], chosen) + self._select_run(ids[middle:], chosen)
+        return [self._batch([result[index] for index in indexes], indexes, len(places))]
+
+    def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
+        """Ids, row counts and summaries (by leaf and column) of the leaves in a range of ids; no events are decoded."""
+        ids: list[Ints] = []
+        rows: list[Ints] = []
+        tables: list[npt.NDArray[np.void]] = []
+        for start in range(first, last, 256):
+            frames = self._frames.open(np.arange(start, min(start + 256, last)))
+            leaves = np.flatnonzero(frames.rows)
+            ids.append(frames.ids[leaves])
+            rows.append(frames.rows[leaves])
+            tables.extend(frames.summaries(int(i)) for i in leaves)
+        if any(len(each) != len(self.schema) for each in tables):
+            raise CorruptionError(f"blocks {first} to {last - 1} have leaves of other columns than the file")
+        empty = np.empty(0, np.int64)
+        table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
+        return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
+
+    def stored_bytes(self, ids: Ints) -> int:
+        """Stored bytes of some blocks, given by rising ids."""
+        return int(self._frames.lengths(ids).sum())
+
+    def size_and_rows(self, id: int) -> tuple[int, int]:
+        """Stored bytes and rows of a block."""
+        return self.stored_bytes(np.array([id])), int(self._frames.open(np.array([id])).rows[0])
+
+    def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
+        """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
+        frames = self._frames.open(np.arange(first, last))
+        leaves = np.flatnonzero(frames.rows)
+        if not len(leaves):
+            return []
+        if len(leaves) < len(frames.rows):
+            frames = frames.some(leaves)
+        starts = np.zeros(len(leaves), np.int64)
+        try:
+            arrays = block.decode_leaves(frames, self.schema, indexes, starts, frames.rows)
+        except TextOverflowError:
+            middle = int(frames.ids[len(leaves) // 2])
+            if middle == first:
+                raise
+            return self._decode_run(first, middle, indexes) + self._decode_run(middle, last, indexes)
+        return [self._batch(arrays, indexes, int(frames.rows.sum()))]
+
+    def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
+        return batch_of(arrays, pa.schema([self.schema.field(index) for index in indexes]), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """What is looked for in leaves, and which columns of it are wanted; columns by their positions."""
+
+    columns: list[int]
+    tested: list[int]
+    test: RowTest
+    wanted: ValueRange | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Whole vectors of leaves around rows that are wanted: runs of them, ``leaves[i]`` being the leaf of run i."""
+
+    frames: block.OpenFrames
+    leaves: Ints
+    starts: Ints
+    stops: Ints
+    places: Ints
+    """Where the wanted rows are among those of all runs."""
+
+
+def _around(frames: block.OpenFrames, places: Ints, gap: int) -> _Around:
+    """What to decode for wanted rows, given by their rising places among the rows of all leaves.
+
+    Runs of a leaf that are up to ``gap`` vectors apart are made one.
+    """
+    ends = np.cumsum(frames.rows)
+    owners = np.searchsorted(ends, places, side="right")
+    begin = (ends - frames.rows)[owners]
+    vectors = (places - begin) // VECTOR
+    # A run begins wherever the leaf changes, or there are vectors in between without a wanted row.
+    begins = np.ones(len(places), np.bool_)
+    begins[1:] = (owners[1:] != owners[:-1]) | (vectors[1:] - vectors[:-1] > 1 + gap)
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(places)) - 1
+    of_run = owners[firsts]
+    leaves, numbers = np.unique(of_run, return_inverse=True)
+    starts = vectors[firsts] * VECTOR
+    stops = np.minimum((vectors[lasts] + 1) * VECTOR, frames.rows[of_run])
+    sizes = stops - starts
+    moved = np.cumsum(sizes) - sizes - starts - begin[firsts]
+    return _Around(frames.some(leaves), numbers, starts, stops, places + np.repeat(moved, lasts - firsts + 1))
+
+
+def _numbers_and_texts(columns: list[int], schema: pa.Schema) -> list[list[int]]:
+    """Columns of numbers, and those of text, as far as there are any."""
+    texts = [column for column in columns if is_text(schema.types[column])]
+    numbers = [column for column in columns if column not in texts]
+    return [part for part in (numbers, texts) if part]

@@ -1,0 +1,1 @@
+"""The way into a container: blocks through the encoding threads into the growing end of a file."""

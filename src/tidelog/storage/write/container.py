@@ -1,0 +1,722 @@
+"""The container's writer: a stream of blocks becomes a log that is compressed, addressable and crash-proof."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog import threads
+from tidelog.model.errors import (
+    ClosedError,
+    CorruptionError,
+    ExistsError,
+    InputError,
+    NotFoundError,
+    StorageError,
+)
+from tidelog.storage.codec import Ints
+from tidelog.storage.format import block
+from tidelog.storage.format.commit import (
+    Commit,
+    Preface,
+    all_relocations,
+    clear_slot,
+    commit_at,
+    publish,
+    read_preface,
+    write_preface,
+)
+from tidelog.storage.format.description import describe, schema_of
+from tidelog.storage.format.macro_block import DATA, MOVED
+from tidelog.storage.format.translation import FANOUT, Addresses, Translation, TranslationTree
+from tidelog.storage.format.units import NIL, STRIDE
+from tidelog.storage.media.medium import File, Lock, Medium
+from tidelog.storage.read.cache import Cache
+from tidelog.storage.read.check import Finding
+from tidelog.storage.read.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
+from tidelog.storage.read.recovery import Recovery, find_commit, recover_translation
+from tidelog.storage.read.source import BlockSource
+from tidelog.storage.rows.numbered import NumberedRows
+from tidelog.storage.rows.ordered import AnyRows
+from tidelog.storage.rows.row_size import RowSize
+from tidelog.storage.write.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
+from tidelog.storage.write.placement import Placement
+from tidelog.storage.write.updates import LeafUpdate, Leaves, PendingUpdates, changed_leaves
+
+LEAF_ROWS = 8192
+"""Rows of a leaf cut by ``extend``: eight vectors, which can be decoded one by one (docs/design/001-container.md)."""
+
+MACRO_SIZE = 1 << 20
+COMMIT_EVERY = 16 << 20
+"""Bytes written after which a commit is made in the background."""
+
+_LEAF_BYTES = 8 << 20
+"""Leaves are cut smaller than ``leaf_rows`` when their rows are so large that this would be exceeded."""
+
+_LARGEST_LEAF = block.LARGEST_FRAME - (64 << 20)
+"""Raw bytes of a leaf, so that its frame stays below the limit even if nothing compresses."""
+
+_REWRITTEN = 1 << 20
+"""Bytes written again at a time."""
+
+_LONGEST_CHAIN = 32
+"""Commits with relocations after which one carries the full table."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a container is written; only ``macro_size`` and ``fanout`` are properties of the file."""
+
+    leaf_rows: int = LEAF_ROWS
+    run_rows: int = RUN_ROWS
+    macro_size: int = MACRO_SIZE
+    fanout: int = FANOUT
+    commit_every: int = COMMIT_EVERY
+    cache_bytes: int = CACHE_BYTES
+
+    def __post_init__(self) -> None:
+        if self.macro_size < 2 * STRIDE or self.macro_size % STRIDE or self.macro_size > 1 << 30:
+            raise InputError(f"macro_size is {self.macro_size}, expected a multiple of {STRIDE} from {2 * STRIDE} on")
+        if not 2 <= self.fanout <= 1 << 20:
+            raise InputError(f"fanout is {self.fanout}, expected 2 to {1 << 20} entries of an address page")
+        for name in ("leaf_rows", "run_rows", "commit_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}, expected a positive number")
+
+
+class Container:
+    """One file of blocks with dense ids from 0 on. One writer at a time, guarded by a lock.
+
+    Data is encoded on other threads after ``append`` and ``extend`` have returned, so the buffers of a batch must not
+    be changed afterwards (Arrow data is immutable by contract; memory shared with a NumPy array is the caller's care).
+    Methods may be called from several threads; they take turns. After a failed write or sync the container
+    refuses to go on, because what is on disk is unknown: close it and open it again.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        lock: Lock,
+        preface: Preface,
+        recovery: Recovery,
+        tree: TranslationTree,
+        pages: PageLoader,
+        options: Options,
+    ) -> None:
+        """Use :meth:`create` or :meth:`open`. ``pages`` is what the tree loads pages by."""
+        commit = recovery.commit
+        self._file = file
+        self._file_lock = lock
+        self._preface = preface
+        self._options = options
+        self.recovery = recovery
+        self.schema: pa.Schema = schema_of(preface)
+        self._unnumbered = pa.schema(list(self.schema)[:-1])
+        self._row_size = RowSize(self.schema)
+        self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
+        """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
+        column. Called by a thread that appends, flushes or reads; must not use the container."""
+        self.holds_commits = False
+        """While set, commits are made by ``flush`` alone, so that no crash can leave a part of what was appended."""
+        self._mutex = threading.RLock()
+        self._closed = False
+        self._pages = pages
+        self._viewed: weakref.ref[File] | None = None
+        """The file as views have it, which go on when this is closed: it goes with the last of them."""
+        self._failure: BaseException | None = None
+        self._unseen_on: Medium | None = None
+        """Of a container that nobody is told of yet: where it is."""
+
+        self._placement = Placement(file, preface.macro_size, commit.place, tree)
+        self._line = EncodingLine(commit.next_id, options.run_rows, self._place)
+        self._rows = commit.rows
+        self._dead_bytes = commit.dead_bytes
+        self._relocations = all_relocations(file, commit)
+        self._committed_relocations = dict(self._relocations)
+        self._moved = PendingUpdates()
+        # How long the chain of tables on disk is does not matter: the next table will be a full one.
+        self._chain_length = _LONGEST_CHAIN
+        self._last_with_relocations = commit.position if commit.relocations else commit.relocations_before
+
+        self._written = commit
+        self._durable = commit
+        self._syncing: threads.Task[None] | None = None
+        self._cache: Cache[pa.Array] = Cache(options.cache_bytes)
+        self._source = BlockSource(
+            file, self.schema, self._addresses, lambda: self._placement.place.offset, self._cache
+        )
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        medium: Medium,
+        name: str,
+        schema: pa.Schema,
+        options: Options | None = None,
+        description: Mapping[str, Any] | None = None,
+        *,
+        unseen: bool = False,
+    ) -> Container:
+        """Create an empty container; it is durable, name included, when this returns.
+
+        ``description`` is kept with the schema in the preface and must be JSON. The file appears under its name
+        complete or not at all.
+
+        An ``unseen`` one is for somebody who tells nobody of it before it is complete: a crash may leave anything of
+        it, its flushes wait for no disk, and :meth:`sync_publication` makes all of it durable, name included. So it
+        takes two syncs where others take four.
+        """
+        options = options or Options()
+        text = describe(schema, description)
+        lock = medium.lock(lock_name(name))
+        try:
+            if medium.exists(name):
+                raise _exists(name)
+            draft = name + ".new"
+            if medium.exists(draft):
+                medium.remove(draft)  # left by a creation that did not finish
+            file = medium.create(draft)
+            try:
+                preface = write_preface(file, name, options.macro_size, options.fanout, text)
+                if not unseen:
+                    file.sync()
+                if not medium.link(draft, name):
+                    raise _exists(name)
+                if not unseen:
+                    medium.sync_names(_directory_of(name))
+                medium.remove(draft)
+                file.name = name
+                recovery = Recovery(Commit.empty(preface), 0, 0, 0, "")
+                pages = PageLoader(file)
+                tree = TranslationTree(options.fanout, pages)
+                container = cls(file, lock, preface, recovery, tree, pages, options)
+                if unseen:
+                    container._unseen_on = medium
+                return container
+            except BaseException:
+                file.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, medium: Medium, name: str, options: Options | None = None) -> Container:
+        """Open for writing, after a crash too: what no flush acknowledged is cut off and told in ``recovery``."""
+        return cls._open(medium, name, options or Options(), roll_back=False)
+
+    @classmethod
+    def recover(cls, medium: Medium, name: str, options: Options | None = None) -> Container:
+        """Open a file that :meth:`open` refuses as corrupt, going back to its newest intact commit.
+
+        Committed data behind that is lost; ``recovery`` tells how much.
+        """
+        return cls._open(medium, name, options or Options(), roll_back=True)
+
+    @classmethod
+    def open_at(
+        cls, medium: Medium, name: str, number: int, position: int, options: Options | None = None
+    ) -> Container:
+        """Open a container as it was at a commit, given as :meth:`next_commit` does; later commits are cut off.
+
+        Raises :class:`CorruptionError` if the commit is not there.
+        """
+        return cls._open(medium, name, options or Options(), roll_back=False, at=(number, position))
+
+    @classmethod
+    def _open(
+        cls, medium: Medium, name: str, options: Options, *, roll_back: bool, at: tuple[int, int] | None = None
+    ) -> Container:
+        lock = medium.lock(lock_name(name))
+        try:
+            file = medium.open(name, writable=True)
+            try:
+                preface = read_preface(file)
+                recovery = find_commit(file, preface, roll_back=roll_back)
+                if at is not None and at[0] < recovery.commit.number:
+                    recovery = _cut_back(file, recovery, commit_at(file, preface, *at))
+                commit = recovery.commit
+                pages = PageLoader(file)
+                tree = recover_translation(file, preface, commit, pages)
+                container = cls(file, lock, preface, recovery, tree, pages, options)
+                if commit.number == 0:  # its creator may have been killed before it made the name durable
+                    medium.sync_names(_directory_of(name))
+                if not recovery.is_clean:
+                    _repair(file, recovery)
+                return container
+            except BaseException:
+                file.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Flush and free the file and its lock. After a failure it frees them without flushing."""
+        with self._mutex:
+            try:
+                if not self._closed and self._failure is None:
+                    self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Free the file and its lock and leave the file as a crash would: what no commit has is lost.
+
+        For whoever is in the middle of a change, which must not be committed by half. Does nothing the second time, and
+        goes on where it was interrupted.
+        """
+        with self._mutex:
+            self._closed = True
+            self._line.cancel()
+            if self._syncing is not None:
+                self._syncing.wait()
+            self._file.close()
+            self._file_lock.release()
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks were appended, whether durable or not."""
+        return self._line.next_id
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file so far, without blocks that are being encoded or wait in the open macro block."""
+        return self._placement.place.offset
+
+    @property
+    def dead_bytes(self) -> int:
+        """Bytes of the file that are of images which others have replaced, or will with the next commit."""
+        return self._dead_bytes + self._moved.dead_bytes
+
+    def append(self, content: pa.RecordBatch | bytes) -> int:
+        """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
+
+        It is durable after the next ``flush``.
+        """
+        with self._mutex, self._guard():
+            if not isinstance(content, pa.RecordBatch):
+                return self._line.add_node(content)
+            self._check_leaf(content)
+            return self._line.add_leaf(content)
+
+    def extend(self, batch: AnyRows) -> range:
+        """Cut rows into leaves and append them; returns their ids. An empty batch appends nothing."""
+        return self.extend_up_to(batch, None)[0]
+
+    def extend_up_to(self, batch: AnyRows, most: int | None, breaks: Ints | None = None) -> tuple[range, int]:
+        """Cut the first rows of a batch into at most so many leaves (None: all rows) and append them.
+
+        A leaf ends at each of the ``breaks``, rising places behind the first row. Returns the ids of the leaves and how
+        many rows there are in them.
+        """
+        with self._mutex, self._guard():
+            self._check_batch(batch)
+            if not batch.num_rows:
+                return range(self.blocks, self.blocks), 0
+            size = self._row_size.of(batch)
+            rows = self._leaf_rows(batch.num_rows, size)
+            while most is not None and (fit := rows_of_leaves(batch.num_rows, rows, most, breaks)) < batch.num_rows:
+                batch = batch.slice(0, fit)
+                size = self._row_size.of(batch)
+                rows = self._leaf_rows(batch.num_rows, size)  # fewer if these rows are longer than those cut off
+            if breaks is not None:
+                breaks = breaks[breaks < batch.num_rows]
+            if size > _LARGEST_LEAF:
+                for start in range(0, batch.num_rows, rows):
+                    self._check_leaf_size(batch.slice(start, rows))
+            return self._line.add_leaves(batch, rows, size, breaks), batch.num_rows
+
+    def append_later(self, make: Callable[[], bytes]) -> int:
+        """Append a node whose bytes are not known yet; returns its id.
+
+        ``make`` is called when every block before it has been encoded and placed, by a thread that appends, flushes or
+        reads; it must not use the container.
+        """
+        with self._mutex, self._guard():
+            return self._line.add_later(make)
+
+    def leaf_rows(self, batch: AnyRows) -> int:
+        """Rows of the leaves that :meth:`extend` would cut a batch into."""
+        return self._leaf_rows(batch.num_rows, self._row_size.of(batch))
+
+    def _leaf_rows(self, rows: int, size: int) -> int:
+        average = max(1, size // max(1, rows))
+        return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
+
+    def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
+        """Replace a block: append a new image under the same id. Readers of earlier commits keep the old one.
+
+        Updates take effect together at the next ``flush``; a crash before that undoes all of them.
+        """
+        with self._mutex, self._guard():
+            if not 0 <= id < self.blocks:
+                raise NotFoundError(f"no block {id} to update: the ids are 0 to {self.blocks - 1}")
+            self._settle(id, id + 1)
+            if isinstance(content, pa.RecordBatch):
+                self._check_leaf(content)
+                frames = block.encode_leaves(content, np.array([0, content.num_rows], np.int64), id)
+            else:
+                frames = block.encode_node(content, id)
+            old_size, old_rows = self._source.size_and_rows(id)
+            (address,) = self._placement.put_run([id], frames.content, frames.bounds, MOVED, frames.digests)
+            self._relocations[id] = self._moved.addresses[id] = address
+            self._moved.dead_bytes += old_size
+            self._moved.rows += frames.rows - old_rows
+
+    def update_leaves(self, updates: Sequence[LeafUpdate]) -> list[Leaves]:
+        """Replace leaves by what is made of them, on the encoding threads; returns rows and summaries of the new ones.
+
+        Like :meth:`update` for each of them. New images are placed while others are made, and count when all are
+        placed: if a change raises :class:`InputError` nothing has happened, but for bytes in the file that are dead.
+        """
+        with self._mutex, self._guard():
+            before = self._view()  # the threads cannot ask this container, whose turn it is
+            jobs = [partial(changed_leaves, before, update) for update in updates]
+            moved, leaves, placed = PendingUpdates(), list[Leaves](), 0
+            changed = threads.in_order(jobs, ahead=threads.THREADS + RUNS_AHEAD)
+            try:
+                for update, (frames, old_rows, old_bytes) in zip(updates, changed, strict=True):
+                    ids = update.ids.tolist()
+                    addresses = self._placement.put_run(ids, frames.content, frames.bounds, MOVED, frames.digests)
+                    self._placement.settle()
+                    placed += frames.bounds[-1]
+                    moved.addresses.update(zip(ids, addresses, strict=True))
+                    moved.rows += frames.rows - old_rows
+                    moved.dead_bytes += old_bytes
+                    leaves.append((frames.leaf_rows, frames.summaries))
+            except InputError:
+                self._dead_bytes += placed
+                raise
+            self._relocations.update(moved.addresses)
+            self._moved.add(moved)
+            return leaves
+
+    def hasten(self) -> None:
+        """Begin to encode everything appended so far, for somebody who needs it soon."""
+        with self._mutex, self._guard():
+            self._line.hasten()
+
+    def settle(self) -> None:
+        """Encode and place everything appended so far."""
+        with self._mutex, self._guard():
+            self._line.drain()
+
+    def flush(self, meta: bytes | None = None) -> Commit:
+        """Make everything appended and updated so far durable and visible to readers; returns the commit.
+
+        ``meta`` is kept in the commit for the caller (None keeps that of the commit before).
+        """
+        with self._mutex, self._guard():
+            self._line.drain()
+            self._wait_for_sync()
+            meta = self._written.meta if meta is None else meta
+            moved = self._moved
+            if self._has_changed() or meta != self._written.meta or self._durable is not self._written:
+                self._moved = PendingUpdates()
+                self._rows += moved.rows
+                self._dead_bytes += moved.dead_bytes
+                self._make_durable(self._write_commit(meta, moved.addresses), waits=self._unseen_on is None)
+                self._committed_relocations = dict(self._relocations)
+            return self._durable
+
+    def sync_publication(self) -> None:
+        """Make the slot of the newest commit durable too, so that no crash leaves it damaged.
+
+        After ``flush`` alone that does no harm, as the next writer repairs it; this is for files that get no other.
+        """
+        with self._mutex, self._guard():
+            self._file.sync()
+            if self._unseen_on is not None:
+                self._unseen_on.sync_names(_directory_of(self._file.name))
+
+    def next_commit(self) -> tuple[int, int]:
+        """Number and position of the commit that ``flush`` would make or return now, if nothing is appended before it.
+
+        Encodes, places and writes everything appended so far.
+        """
+        with self._mutex, self._guard():
+            self._line.drain()
+            self._wait_for_sync()
+            self._placement.seal()
+            if not self._has_changed():
+                return self._written.number, self._written.position
+            return self._written.number + 1, self._placement.place.offset // STRIDE
+
+    def _has_changed(self) -> bool:
+        """Whether there is something to commit."""
+        return self._placement.has_grown_since(self._written) or bool(self._moved.addresses)
+
+    def _place(self, frames: block.Frames) -> None:
+        """Take the frames of a run, the next ones, into the file."""
+        ids = range(frames.first_id, frames.first_id + len(frames.digests))
+        self._placement.put_run(ids, frames.content, frames.bounds, DATA, frames.digests)
+        self._placement.settle()
+        if self.on_leaves is not None and len(frames.leaf_rows):
+            self.on_leaves(frames.first_id, frames.leaf_rows, frames.summaries)
+        self._rows += frames.rows
+        self._commit_in_background()
+
+    # -- commits --------------------------------------------------------------------------------------------------
+
+    def _write_commit(self, meta: bytes, moved: Mapping[int, int]) -> Commit:
+        """Write the record of a commit that includes the relocations ``moved``; not synced."""
+        before = self._last_with_relocations
+        if moved and self._chain_length >= _LONGEST_CHAIN:
+            moved, before, self._chain_length = self._relocations, NIL, 0
+        self._written = self._placement.commit(
+            number=self._written.number + 1,
+            rows=self._rows,
+            dead_bytes=self._dead_bytes,
+            relocations_before=before,
+            relocations=dict(moved),
+            meta=meta,
+        )
+        if moved:
+            self._last_with_relocations = self._written.position
+            self._chain_length += 1
+        return self._written
+
+    def _make_durable(self, commit: Commit, *, waits: bool = True) -> None:
+        if waits:
+            self._file.sync()
+        publish(self._file, commit)
+        self._durable = commit
+
+    def _commit_in_background(self) -> None:
+        """Commit what is placed when enough has been written, unless such a commit is still being synced.
+
+        Not while updates are pending: they belong to the next flush, and nodes appended meanwhile may speak of them.
+        """
+        if (
+            self.holds_commits
+            or self._moved.addresses
+            or self._placement.place.offset - self._written.end < self._options.commit_every
+        ):
+            return
+        if self._syncing is not None and not self._syncing.is_done:
+            return
+        self._wait_for_sync()
+        commit = self._write_commit(self._written.meta, {})
+        try:
+            self._syncing = threads.start(partial(self._make_durable, commit))
+        except RuntimeError:  # the system has no more threads
+            self._make_durable(commit)
+
+    def _wait_for_sync(self) -> None:
+        if self._syncing is not None:
+            self._syncing.wait()
+            syncing, self._syncing = self._syncing, None
+            syncing.result()
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> ContainerReader:
+        """A reader pinned to the newest durable commit, sharing this container's file and cache."""
+        with self._mutex, self._guard():
+            self._wait_for_sync()
+            return self._reader(self._file, self._durable, self._committed_relocations)
+
+    def view(self) -> ContainerReader:
+        """A reader of everything appended and updated so far, durable or not, sharing this container's file and cache.
+
+        Its commit is none that was written: it has the number of the last one and ends where the file ends now. It can
+        be used for as long as anybody likes, also when the container has been closed.
+        """
+        with self._mutex, self._guard():
+            return self._view()
+
+    def _view(self) -> ContainerReader:
+        self._line.drain()
+        self._placement.seal()
+        end = self._placement.place
+        rows = self._rows + self._moved.rows
+        now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
+        # By weak reference: what keeps this container in memory does not keep a file open that nobody reads.
+        file = None if self._viewed is None else self._viewed()
+        if file is None:
+            file = self._file.shared()
+            self._viewed = weakref.ref(file)
+        return self._reader(file, now, self._relocations)
+
+    def _reader(self, file: File, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
+        translation: Translation = self._placement.tree.freeze(self._pages.of(file))
+        return ContainerReader(file, self._preface, commit, translation, relocations, self._cache, owns_file=False)
+
+    def read(
+        self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
+    ) -> pa.RecordBatch:
+        """A leaf as appended or updated last, durable or not; see :meth:`ContainerReader.read`."""
+        self._settle_existing(id)
+        return self._source.read(id, columns, rows)
+
+    def read_node(self, id: int) -> bytes:
+        """A node as appended or updated last, durable or not."""
+        self._settle_existing(id)
+        return self._source.read_node(id)
+
+    def scan(
+        self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The leaves appended before this call, durable or not; see :meth:`ContainerReader.scan`."""
+        with self._mutex, self._guard():
+            last = self.blocks if last is None else min(last, self.blocks)
+            first = max(first, 0)
+            if first < last:
+                self._settle(first, last)
+            blocks = self._source.blocks_per_task(self._written, columns, last - first)
+            return self._source.scan(first, last, columns, blocks)
+
+    def check(self) -> list[Finding]:
+        """Walk every structure up to the newest durable commit; an empty list means that all is well."""
+        return self.snapshot().check()
+
+    def _settle_existing(self, id: int) -> None:
+        with self._mutex, self._guard():
+            if not 0 <= id < self.blocks:
+                raise NotFoundError(f"no block {id}: the ids are 0 to {self.blocks - 1}")
+            self._settle(id, id + 1)
+
+    def _settle(self, first: int, last: int) -> None:
+        """See to it that the blocks of a range of ids can be read from the file."""
+        if last > self._placement.tree.next_id:
+            self._line.drain()
+        if self._placement.holds_any(first, last):
+            self._placement.seal()
+
+    def _addresses(self, first: int, last: int) -> Addresses:
+        with self._mutex:
+            addresses = self._placement.tree.lookup(first, last)
+            known = self._relocations
+            near = known if len(known) < last - first else range(first, last)
+            moved = [id for id in near if first <= id < last and id in known]
+            if moved:
+                addresses = addresses.copy()
+                for id in moved:
+                    addresses[id - first] = self._relocations[id]
+            return addresses
+
+    # -- guarding -------------------------------------------------------------------------------------------------
+
+    def _guard(self) -> _Guard:
+        if self._closed:
+            raise ClosedError(f"{self._file.name} is closed; open it again to go on")
+        if self._failure is not None:
+            raise StorageError(
+                f"{self._file.name} had a failed write before ({self._failure}); what is on disk is unknown: "
+                "close the container and open it again"
+            ) from self._failure
+        return _Guard(self)
+
+    def _check_leaf(self, batch: pa.RecordBatch) -> None:
+        self._check_batch(batch)
+        if not batch.num_rows:
+            raise InputError("a leaf without rows was given; expected at least one row")
+        self._check_leaf_size(batch)
+
+    def _check_leaf_size(self, rows: AnyRows) -> None:
+        size = self._row_size.of(rows)
+        if size > _LARGEST_LEAF:
+            raise InputError(
+                f"a block of {rows.num_rows} rows has {size} bytes, at most {_LARGEST_LEAF} are possible; "
+                "append fewer rows at a time, or store such large values outside the stream"
+            )
+
+    def _check_batch(self, batch: AnyRows) -> None:
+        found, expected = batch.schema, self.schema
+        if isinstance(batch, NumberedRows) and len(expected) and expected.types[-1] == pa.int64():
+            expected = self._unnumbered
+        if found is not expected and not found.equals(expected):
+            raise InputError(
+                f"a batch with the columns {_columns(found)} was given, expected {_columns(expected)}; "
+                "convert it first (tidelog.model.to_batches)"
+            )
+
+
+class _Guard:
+    """Remembers an error that leaves the file in an unknown state; refused input is not one."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        refused = (InputError, NotFoundError, ClosedError, CorruptionError)
+        if error is not None and not isinstance(error, refused) and self._container._failure is None:
+            self._container._failure = error
+
+
+def _repair(file: File, recovery: Recovery) -> None:
+    """Cut off what no commit covers and publish the commit found.
+
+    Everything is synced before, since after a kill without power loss it may be readable but not yet durable. What no
+    slot vouches for is written again: if it was a failed sync that ended the writer before, the system may take its
+    bytes for written, and another sync alone would do nothing.
+    """
+    if recovery.dropped_bytes:
+        file.truncate(recovery.commit.end)
+    for offset in range(recovery.published_end, recovery.commit.end, _REWRITTEN):
+        file.write(offset, file.read(offset, min(_REWRITTEN, recovery.commit.end - offset)))
+    for slot in recovery.damaged_slots:
+        clear_slot(file, slot)
+    file.sync()
+    if recovery.commit.number:
+        publish(file, recovery.commit)
+
+
+def _cut_back(file: File, recovery: Recovery, commit: Commit) -> Recovery:
+    """Make an earlier commit the newest one.
+
+    The slots forget the later ones before these are cut off: a crash in between leaves whole commits that no slot
+    names, and then the caller cuts back once more. The earlier one has its slot first, so that whoever reads meanwhile
+    finds it, or a later one.
+    """
+    if commit.number:
+        publish(file, commit)
+        clear_slot(file, (commit.number + 1) % 2)
+    else:
+        clear_slot(file, 0)
+        clear_slot(file, 1)
+    file.sync()
+    dropped = recovery.dropped_bytes + recovery.commit.end - commit.end
+    return replace(recovery, commit=commit, published=-1, dropped_bytes=dropped, damaged_slots=())
+
+
+def _directory_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+
+
+def _exists(name: str) -> ExistsError:
+    return ExistsError(f"{name} exists already; open it, or choose another name")

@@ -1,0 +1,119 @@
+"""A part of a snapshot some of whose rows are deleted by marks: it answers as if they had never been there.
+
+Only where marks apply its events are read; of the time before, between and behind them its entries are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, Words, blank
+from tidelog.index.layout import Layout
+from tidelog.index.states import States
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.searching import Test
+from tidelog.model.arrays import integers
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.interval import Interval
+from tidelog.store.manifest.manifest import Deletion
+from tidelog.store.read.parts.base import Part, TreePart
+from tidelog.store.rows.stored import Ints
+
+
+@final
+class MaskedPart(TreePart):
+    """The rows of a part without those that marks delete; for aggregates of time ranges."""
+
+    def __init__(self, part: Part, marks: Sequence[Deletion]) -> None:
+        """``marks`` are those that may apply to rows of the part."""
+        self._part = part
+        self._marks = tuple(marks)
+        bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end)}
+        self._bounds = sorted(bound for bound in bounds if bound is not None)
+        self.base = part.base
+        self.opened = None
+        self.first, self.last, self.rows = part.first, part.last, part.rows
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the part."""
+        return self._part.layout
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The smallest and the greatest sequence number, deleted ones included."""
+        return self._part.numbers
+
+    def _pieces(self, start: int | None, end: int | None) -> Iterator[tuple[int | None, int | None, list[Deletion]]]:
+        """A time range in pieces, each with the marks that apply in it."""
+        inside = [each for each in self._bounds if (start is None or each > start) and (end is None or each < end)]
+        for low, high in pairwise((start, *inside, end)):
+            interval = Interval(low, high)
+            yield low, high, [mark for mark in self._marks if mark.interval.overlaps(interval)]
+
+    def scan(
+        self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a time range that are not deleted, in order; see :meth:`TreePart.scan`."""
+        time = self.layout.schema.time
+        names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
+        for low, high, marks in self._pieces(start, end):
+            if not marks:
+                yield from self._part.scan(low, high, columns, test, counters)
+                continue
+            for batch in self._part.scan(low, high, names, test, counters):
+                at, numbers = integers(batch.column(time)), integers(batch.column(SEQUENCE_COLUMN))
+                deleted = np.logical_or.reduce([mark.mask(at, numbers) for mark in marks])
+                yield batch.filter(pa.array(~deleted)).select(list(columns))
+
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range that are not deleted."""
+        total = Aggregate(self.layout, columns)
+        names = [self.layout.stored.names[column] for column in columns.tolist()] or [self.layout.schema.time]
+        for low, high, marks in self._pieces(start, end):
+            if not marks:
+                total.merge(self._part.aggregate(low, high, columns, counters))
+                continue
+            for batch in self.scan(low, high, names, None, counters):
+                total.merge(Aggregate.of(self.layout, batch, columns))
+        return total
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
+        found = blank(self.layout, len(starts))
+        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            if start < end:
+                found[place : place + 1] = self.aggregate(start, end, columns, counters).entry
+        return found
+
+    def newest(self, counters: ReadCounters) -> int | None:
+        """The time of the last row that is not deleted; None if all are."""
+        time, numbers = self.layout.index(self.layout.schema.time), self.numbers
+        for low, high, marks in reversed(list(self._pieces(None, None))):
+            if any(mark.numbers.covers(*numbers) for mark in marks):
+                continue  # all of it is deleted, as is known without a look at it
+            found = self.aggregate(low, high, np.array([time], np.int64), counters)
+            if found.rows:
+                return int(found.at(time).maximum())
+        return None
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range that are not deleted, as one row."""
+        total = np.zeros((1, wanted.words), np.uint64)
+        for row in self._states(start, end, wanted, counters):
+            total = wanted.merge(np.concatenate([total, row]), np.array([0, 2], np.int64))
+        return total
+
+    def _states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Iterator[Words]:
+        for low, high, marks in self._pieces(start, end):
+            if not marks:
+                yield self._part.states(low, high, wanted, counters)
+                continue
+            for batch in self.scan(low, high, wanted.columns, None, counters):
+                yield wanted.of_rows(batch, np.array([0, batch.num_rows], np.int64))

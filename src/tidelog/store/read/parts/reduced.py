@@ -1,0 +1,147 @@
+"""The part of a snapshot that a reduced split is: aggregates of whole entries, and no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from tidelog.index.aggregate import Aggregate
+from tidelog.index.entries import Entries, Words, blank
+from tidelog.index.layout import Layout
+from tidelog.index.ranges import merge_all
+from tidelog.index.states import States
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.errors import CorruptionError, GrainError
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
+from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.store.read.parts.base import SplitPart
+from tidelog.store.rows.stored import Ints
+from tidelog.store.split.context import StreamContext
+from tidelog.store.split.reduced import Reduced, read_reduced
+
+
+class ReducedPart(SplitPart):
+    """The entries of a reduced split. Whatever needs its rows raises :class:`GrainError`.
+
+    So does a range that begins or ends inside of an entry. What a range has to begin or end at is told.
+    """
+
+    def __init__(self, info: SplitInfo, read: Callable[[SplitInfo], Reduced]) -> None:
+        """``read`` gives the entries whenever they are needed."""
+        super().__init__(info, self._no_tree, None)
+        self._read = read
+
+    @property
+    def reduced(self) -> Reduced:
+        """The entries."""
+        return self._read(self.info)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the tree that the entries are from."""
+        if self._layout is None:
+            self._layout = self.reduced.layout
+        return self._layout
+
+    def shape(self) -> dict[str, int]:
+        """Rows, entries, and the level they were cut at."""
+        reduced = self.reduced
+        return {"rows": self.rows, "entries": len(reduced.entries), "level": reduced.level}
+
+    # -- what it answers ------------------------------------------------------------------------------------------
+
+    def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
+        """The aggregates of some columns of the rows of a time range, which must not cut an entry."""
+        first, last = self._between(start, end)
+        total = Aggregate(self.layout, columns)
+        total.add(self.reduced.words, first, last)
+        return total
+
+    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
+        """The aggregates of some columns of the rows of many time ranges, none of which may cut an entry."""
+        bounds = [self._between(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        firsts, lasts = np.array(bounds, np.int64).reshape(-1, 2).T
+        found = blank(self.layout, len(bounds))
+        merge_all(self.layout, columns, self.reduced.entries, firsts, lasts, found)
+        return found
+
+    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
+        """The states of user-defined aggregates of the rows of a time range, which must not cut an entry.
+
+        All that is ``wanted`` must be among those of the layout.
+        """
+        first, last = self._between(start, end)
+        reduced = self.reduced
+        table = np.ascontiguousarray(reduced.states[first:last, self.layout.states.words_of(wanted)])
+        found = wanted.merge(table, np.array([0, last - first], np.int64))
+        if wanted.is_unknown(found)[0]:  # computed by a process without their code
+            self.refuse_rows()
+        return wanted.shifted(found, self.base) if self.base else found
+
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time, which must not be inside of an entry."""
+        return int(self.reduced.before[self._place(time)])
+
+    def _between(self, start: int | None, end: int | None) -> tuple[int, int]:
+        """The entries of a time range."""
+        low = INT64_MIN if start is None else start
+        if end is not None and end <= low:
+            return 0, 0
+        first = self._place(low)
+        if end is None or end > INT64_MAX:
+            return first, len(self.reduced.entries)
+        return first, max(self._place(end), first)
+
+    def _place(self, time: int) -> int:
+        """The first entry that is not before a time."""
+        cut = self.reduced.cut_by(time)
+        if cut is not None:
+            self._refuse_cut(time, cut)
+        return int(np.searchsorted(self.reduced.lows, time))
+
+    # -- what it does not -----------------------------------------------------------------------------------------
+
+    def _refuse_cut(self, time: int, cut: int) -> NoReturn:
+        reduced, show = self.reduced, self.layout.schema.clock.format
+        low, high = int(reduced.lows[cut]), int(reduced.highs[cut])
+        raise GrainError(
+            f"found a bound at {show(time)}, inside of an entry of reduced events, which stands for "
+            f"{int(reduced.entries['rows'][cut])} of them from {show(low)} to {show(high)}; expected a bound at "
+            f"{show(low)} or before, or after {show(high)}, such as {high + 1} in ticks",
+            grain=(low, high),
+        )
+
+    def refuse_rows(self) -> NoReturn:
+        """Raise the error for those who want rows."""
+        reduced, show = self.reduced, self.layout.schema.clock.format
+        low, high = int(reduced.lows[0]), int(reduced.highs[0])
+        raise GrainError(
+            f"the events from {show(self.first)} to {show(self.last)} are reduced to {len(reduced.entries)} entries, "
+            f"the first from {show(low)} to {show(high)}: only count, sum, min, max, avg and the user-defined "
+            "aggregates that were kept can be told, of ranges that cut no entry; ask for these, or for events after "
+            f"{show(self.last)}",
+            grain=(low, high),
+        )
+
+    def _no_tree(self, _: SplitInfo) -> TreeReader:
+        self.refuse_rows()
+
+
+def reduced_split(context: StreamContext, info: SplitInfo) -> Reduced:
+    """The entries of a reduced split, under the names that its columns have now."""
+    path = context.path(info.name)
+    found = read_reduced(context.medium, path)
+    stands_for = int(found.before[-1]), int(found.lows[0]), int(found.highs[-1])
+    if stands_for != (info.rows, info.time_min, info.time_max):
+        raise CorruptionError(
+            f"{path} is another file than the one that was written: it stands for {stands_for[0]} rows of times "
+            f"{stands_for[1:]}, the manifest says {info.rows} of times {(info.time_min, info.time_max)}; restore it "
+            "from a backup, or salvage the store"
+        )
+    if context.history is None:
+        return found
+    return replace(found, layout=context.history.renamed(found.layout, info.schema))

@@ -1,0 +1,1 @@
+"""One split: its file, the tree in it, and what is known of it."""
