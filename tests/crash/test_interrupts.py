@@ -53,6 +53,7 @@ def interrupted(template: World, path: Path, name: str, error: type[BaseExceptio
     world, operation = prepared(template, path, name)
     with suppress(error, StorageError, ClosedError), Boundaries(error("injected"), at) as reached:
         operation(world)
+    reached.forget()
     try:
         world.survive(asks=at % 3 != 0, reopens=at % 2 == 0)
     except BaseException as found:

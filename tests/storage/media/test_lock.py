@@ -214,7 +214,7 @@ os.kill(os.getpid(), 9)
         run(
             self.PRELUDE
             + """
-from tidelog.storage import lock as locks
+from tidelog.storage.media import lock as locks
 with locks._registry.mutex:              # as if another thread were locking
     in_child(lambda: medium.lock("writer").release())
 """,
