@@ -45,9 +45,7 @@ def test_what_was_appended_is_stored_when_python_ends(tmp_path: Path) -> None:
     rows, done = left(
         tmp_path,
         """
-from tidelog.engine.front import Front
-front = Front(streams[2])
-front.put({"ts": list(range(100_000)), "x": list(range(100_000))})
+streams[2].append({"ts": list(range(100_000)), "x": list(range(100_000))})
 fill()
 """,
     )

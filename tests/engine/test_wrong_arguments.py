@@ -19,7 +19,6 @@ import tidelog
 from support.memory_medium import MemoryMedium
 from support.wrong_values import WRONG, failures, variants
 from tidelog import aggregates, model
-from tidelog.engine.front import Front
 from tidelog.engine.queries import Queries
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
@@ -99,7 +98,6 @@ def test_nothing_public_is_left_out() -> None:
     assert public(Stream) == {*QUERIES, *CHANGES, *INNER}
     assert public(Queries) == {*QUERIES}
     assert public(Store) == {*STORE, *STORE_ON_DISK}
-    assert public(Front) == {"put"}
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -180,27 +178,6 @@ def test_options_of_streams() -> None:
             found[f"{option} = {what}"] = wrong
         if "new" in store:
             store.drop_stream("new")
-    assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
-    closed(store)
-
-
-def test_fronts() -> None:
-    store = filled()
-    stream = store.stream(NAME)
-    found = {}
-    right = {"capacity_rows": 100, "policy": "timeout", "timeout": 1.0, "append_rows": 10}
-
-    def used(first: Any, **settings: Any) -> None:
-        with Front(first, **settings) as front:
-            front.put({"ts": 5, "x": 1.0, "s": "a"})
-
-    for what, args, others in variants((stream,), right):
-        if wrong := failures(used, *args, **others):
-            found[what] = wrong
-    with Front(stream) as front:
-        for what, args, others in variants(({"ts": 5, "x": 1.0, "s": "a"},), {}):
-            if wrong := failures(front.put, *args, **others):
-                found[f"put {what}"] = wrong
     assert not found, "\n".join(f"{what}: {wrong}" for what, wrong in found.items())
     closed(store)
 

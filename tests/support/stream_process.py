@@ -2,11 +2,13 @@
 
 ``python stream_process.py write DIRECTORY FIRST SEED`` appends and flushes batches from number ``FIRST`` on until it is
 killed, and prints the number of each when it is durable. ``python stream_process.py read DIRECTORY`` looks at the
-stream until its standard input ends, checks what every reader may rely on, and prints how many snapshots it saw.
+stream again and again until its standard input ends, and checks what every reader may rely on. For each line that it is
+sent, and at the end, it prints how many batches it sees then.
 """
 
 from __future__ import annotations
 
+import queue
 import random
 import sys
 import threading
@@ -77,28 +79,33 @@ def look(stream: Stream) -> int:
 
 
 def read(directory: str) -> None:
-    is_over = threading.Event()
+    asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
-    def wait() -> None:
-        sys.stdin.read()
-        is_over.set()
+    def listen() -> None:
+        for _ in sys.stdin:
+            asked.put(True)
+        asked.put(False)
 
-    snapshots, most = 0, 0
+    most = 0
     with Store.open(directory, read_only=True) as store:
         stream = store.stream(NAME)
         look(stream)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        threading.Thread(target=wait, daemon=True).start()
-        while True:
-            is_last = is_over.is_set()
+        say("ready")
+        threading.Thread(target=listen, daemon=True).start()
+        goes_on = True
+        while goes_on:
+            is_asked = not asked.empty()
+            if is_asked:
+                goes_on = asked.get()
             seen = look(stream)
             assert seen >= most, f"{most} batches were there, now {seen}"
             most = seen
-            snapshots += 1
-            if is_last:
-                break
-    sys.stdout.write(f"{snapshots} {most}\n")
+            if is_asked:
+                say(most)
+
+
+def say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 
 
@@ -110,8 +117,7 @@ def write(directory: str, first: int, seed: int) -> None:
         while True:
             append(stream, batch)
             stream.flush()
-            sys.stdout.write(f"{batch}\n")
-            sys.stdout.flush()
+            say(batch)
             batch += 1
             if dice.random() < 0.02:
                 stream.delete_before(batch * 30 - 1500)
