@@ -49,7 +49,7 @@ def _kernels() -> None:
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session that tests share."""
-    from support.spark import local_session  # only tests that use Spark pay for its import
+    from support.spark.session import local_session  # only tests that use Spark pay for its import
 
     with local_session(tmp_path_factory.mktemp("spark")) as started:
         yield started

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.aggregates import Binding, bind, sketches
 from tidelog.engine.store import Store
 from tidelog.index.states import States

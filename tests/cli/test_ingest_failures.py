@@ -15,7 +15,7 @@ import pytest
 
 import tidelog
 from support.commands import Cli, stored
-from support.full_disk import limit_disk, used
+from support.media.full_disk import limit_disk, used
 from tidelog.cli import ingest as module
 from tidelog.cli.interrupts import StoppedError, interrupts_held, signals_raised
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
-from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 
 ASIDE = f"{NAME}.late"

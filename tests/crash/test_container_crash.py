@@ -13,9 +13,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from support.containers import NAME, SCHEMA, TINY, Expected, History, assert_holds, assert_scans, batch, reopened
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
-from support.operations import Mark
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.media.operations import Mark
+from support.storage.containers import (
+    NAME,
+    SCHEMA,
+    TINY,
+    Expected,
+    History,
+    assert_holds,
+    assert_scans,
+    batch,
+    reopened,
+)
 from tidelog.model.errors import NotFoundError, StorageError, TidelogError
 from tidelog.storage import Container, ContainerReader, Options
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support import writing_process
-from support.writing_process import NAME, OPTIONS, SCHEMA, batch
+from support.storage import writing_process
+from support.storage.writing_process import NAME, OPTIONS, SCHEMA, batch
 from tidelog.storage import Container, ContainerReader, FileMedium
 
 

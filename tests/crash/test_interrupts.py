@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.interrupted_stream import OPERATIONS, Operation, World
 from support.interrupts import Alarm, Boundaries
+from support.streams.interrupted import OPERATIONS, Operation, World
 from tidelog.model.errors import ClosedError, StorageError
 
 # What is raised while a generator is closed, or something else is given up, reaches nobody.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.children import child
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage.journal.journal import Journal, read_journal
 from tidelog.storage.media.medium import FileMedium
@@ -212,7 +212,7 @@ class TestTheCampaignCanFail:
 
         def without_sync(cls: type[Journal], medium: RecordingMedium, name: str) -> Journal:
             with monkeypatch.context() as patch:
-                patch.setattr("support.memory_medium._MemoryFile.sync", lambda self: None)
+                patch.setattr("support.media.memory._MemoryFile.sync", lambda self: None)
                 journal: Journal = opened(cls, medium, name)
             return journal
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
-from support.manifests import SCHEMA, Hand, put_split
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.streams.manifests import SCHEMA, Hand, put_split
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.store.catalogue import Catalogue
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
@@ -207,7 +207,7 @@ class TestTheCampaignCanFail:
 
     def test_content_that_was_not_synced_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("support.memory_medium._MemoryFile.sync", lambda self: None)
+            patch.setattr("support.media.memory._MemoryFile.sync", lambda self: None)
             life = live(0, steps=5)
         with pytest.raises(Exception, match="damaged"):
             survive(power_losses(life.medium), life)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
-from support.mixed_history import KEPT, MixedHistory, Survivor, judge_all, load, table
-from support.stream_history import NAME, PRODUCER, Append, last
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.streams.history import NAME, PRODUCER, Append, last
+from support.streams.mixed_history import KEPT, MixedHistory, Survivor, judge_all, load, table
 from tidelog.engine.store import Store
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
-from support.operations import Mark as LogMark
-from support.stream_history import (
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.media.operations import Mark as LogMark
+from support.streams.history import (
     NAME,
     PRODUCER,
     SMALL,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium, kills, random_power_losses
+from support.media.crash import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
 from tidelog.model.errors import TidelogError
 from tidelog.storage.media.medium import File, Lock, Medium

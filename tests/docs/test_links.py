@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.markdown import ROOT, anchors, blocks, documents, links, name
+from support.documents.markdown import ROOT, anchors, blocks, documents, links, name
 
 
 def broken_links(document: Path) -> list[str]:

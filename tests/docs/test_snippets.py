@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from support.console import Shown, first_difference, shown_commands
-from support.markdown import ROOT, Block, blocks, documents, name
-from support.run_snippets import run_python
+from support.documents.console import Shown, first_difference, shown_commands
+from support.documents.markdown import ROOT, Block, blocks, documents, name
+from support.documents.run_snippets import run_python
 
 
 def _documents_with(*languages: str) -> list[tuple[Path, list[Block]]]:
@@ -53,7 +53,7 @@ def test_python_on_spark_runs(document: Path, chosen: list[Block], tmp_path: Pat
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    command = [sys.executable, str(ROOT / "tests/support/run_snippets.py"), str(document), "blocks.json"]
+    command = [sys.executable, str(ROOT / "tests/support/documents/run_snippets.py"), str(document), "blocks.json"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

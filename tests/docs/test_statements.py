@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from support.markdown import ROOT
+from support.documents.markdown import ROOT
 from tidelog import aggregates
 from tidelog.cli.app import app
 from tidelog.store.manifest.options import StreamOptions

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.model.errors import ExistsError, InputError, NotFoundError, SchemaError
 from tidelog.store.catalogue import Catalogue

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidelog
-from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
-from support.memory_medium import MemoryMedium
+from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
+from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support import stream_process
-from support.stream_process import NAME, OPTIONS, PRODUCER, SCHEMA, append, look, table, times_of
+from support.streams import stream_process
+from support.streams.stream_process import NAME, OPTIONS, PRODUCER, SCHEMA, append, look, table, times_of
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 

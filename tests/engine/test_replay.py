@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError

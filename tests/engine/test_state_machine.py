@@ -20,10 +20,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.crash_medium import RecordingMedium
-from support.disk_states import Disk
+from support.media.crash import RecordingMedium
+from support.media.disk_states import Disk
 from support.profiles import scaled
-from support.stream_model import (
+from support.streams.model import (
     AGGREGATES,
     CONDITIONS,
     NUMBER,

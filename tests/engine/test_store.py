@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.memory_medium import MemoryMedium
-from support.recording_medium import RecordingMedium
+from support.media.memory import MemoryMedium
+from support.media.recording import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.model.errors import (
     ClosedError,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, TidelogError, TimeError

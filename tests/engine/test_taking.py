@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 

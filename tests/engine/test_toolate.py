@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium, kills, random_power_losses
-from support.stream_history import NAME, SCHEMA, SMALL, Append, load, rows_of, table
+from support.media.crash import RecordingMedium, kills, random_power_losses
+from support.streams.history import NAME, SCHEMA, SMALL, Append, load, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError

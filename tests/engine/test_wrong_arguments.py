@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidelog
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from support.wrong_values import WRONG, failures, variants
 from tidelog import aggregates, model
 from tidelog.engine.queries import Queries

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.trees import NAME, Tree, grown
+from support.storage.trees import NAME, Tree, grown
 from tidelog.index import check_tree
 from tidelog.index.node import Node, parse
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.profiles import scaled
-from support.trees import SCHEMA, assert_aggregates, rows
+from support.storage.trees import SCHEMA, assert_aggregates, rows
 from tidelog.index import Aggregate, Layout
 from tidelog.index.entries import Entries, empty, entry_dtype, from_batch, merge
 from tidelog.index.ranges import merge_all

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from support.trees import SCHEMA
+from support.storage.trees import SCHEMA
 from tidelog.index import Layout
 from tidelog.model import Schema
 from tidelog.model.errors import CorruptionError, InputError, NewerReleaseError, NotFoundError, SchemaError

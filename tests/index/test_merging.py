@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium, kills, random_power_losses
-from support.trees import NAME, Tree, assert_aggregates, grown, in_range, rows, same
+from support.media.crash import RecordingMedium, kills, random_power_losses
+from support.storage.trees import NAME, Tree, assert_aggregates, grown, in_range, rows, same
 from tidelog.index import TreeReader, TreeWriter, check_tree
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree import merging

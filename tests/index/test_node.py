@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from support.trees import SCHEMA, rows
+from support.storage.trees import SCHEMA, rows
 from tidelog.index import Layout, Root
 from tidelog.index.entries import from_batch
 from tidelog.index.node import HEAD_SIZE, Node, parse

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from support.recording_medium import RecordingMedium
-from support.trees import NAME, Tree, assert_aggregates, grown, rows, same
+from support.media.recording import RecordingMedium
+from support.storage.trees import NAME, Tree, assert_aggregates, grown, rows, same
 from tidelog.index import Flank, Layout, TreeReader, TreeWriter, check_tree, ids
 from tidelog.index.tabtree.root import closing_levels
 from tidelog.model.errors import ClosedError, CorruptionError, InputError

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.media.recording import RecordingMedium
 from support.profiles import scaled
-from support.recording_medium import RecordingMedium
-from support.trees import NAME, SCHEMA, Tree, assert_aggregates, grown, in_range, rows, same
+from support.storage.trees import NAME, SCHEMA, Tree, assert_aggregates, grown, in_range, rows, same
 from tidelog.index import Aggregate, Layout, NodeCache, ReadCounters, Root, TreeReader, TreeWriter, check_tree
 from tidelog.index.entries import Entries
 from tidelog.model import Schema

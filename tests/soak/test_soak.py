@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support import soak_process
-from support.soak_process import GATED, GATED_OPTIONS, KEPT, NAME, OPTIONS, SCHEMA, STEP, has_all, look, rows_of
+from support.streams import soak_process
+from support.streams.soak_process import GATED, GATED_OPTIONS, KEPT, NAME, OPTIONS, SCHEMA, STEP, has_all, look, rows_of
 from tidelog.engine.store import Store
 
 MEMORY = 400 << 20

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from support import spark_round_trip
+from support.spark import round_trip
 
 TESTS = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("kind", spark_round_trip.KINDS)
+@pytest.mark.parametrize("kind", round_trip.KINDS)
 def test_a_table_there_and_back(tmp_path: Path, kind: str) -> None:
-    command = [sys.executable, spark_round_trip.__file__, str(tmp_path / "store"), str(tmp_path), kind]
+    command = [sys.executable, round_trip.__file__, str(tmp_path / "store"), str(tmp_path), kind]
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=280, check=False)

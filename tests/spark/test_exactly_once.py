@@ -1,6 +1,6 @@
 """Every row once, whatever fails: an exception at each step of a read, a write, a commit and an abort.
 
-Faults are thrown into the processes that Spark runs the steps in, see :mod:`support.faulty_spark`.
+Faults are thrown into the processes that Spark runs the steps in, see :mod:`support.spark.faulty_source`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.faulty_spark import NAME, Faults, FaultySource
+from support.spark.faulty_source import NAME, Faults, FaultySource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

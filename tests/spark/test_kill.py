@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import tidelog
-from support import spark_process
-from support.drivers import WAIT, kill
-from support.spark_process import JOB_ROWS, SCHEMA, rows_of
+from support.spark import driver_process
+from support.spark.driver_process import JOB_ROWS, SCHEMA, rows_of
+from support.spark.drivers import WAIT, kill
 
 TESTS = Path(__file__).resolve().parents[1]
 ROWS = 3_000
@@ -31,7 +31,7 @@ def create(path: Path) -> None:
 
 
 def start(path: Path, rows: int, jobs: int) -> subprocess.Popen[str]:
-    command = [sys.executable, spark_process.__file__, str(path / "store"), str(path), str(rows), str(jobs)]
+    command = [sys.executable, driver_process.__file__, str(path / "store"), str(path), str(rows), str(jobs)]
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     with (path / "log").open("a") as log:
         return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)

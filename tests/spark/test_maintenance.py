@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.tasks_here import TasksHere
+from support.spark.tasks_here import TasksHere
 from tidelog import spark as tl
 from tidelog.engine.store import Store
 from tidelog.model.errors import InputError, NotFoundError, StorageError
@@ -271,12 +271,12 @@ def test_rebuilding_passes_over_splits_that_left(here: Any, small: Path, monkeyp
 
 
 def test_tasks_need_the_code_of_aggregates(session: SparkSession, small: Path) -> None:
-    from support import spark_aggregates
+    from support.spark import aggregates
 
     try:
         with pytest.raises(NotFoundError, match="name the modules that register it"):
             tl.rebuild(session, small, "s", "evens(v)", range=(0, 200))
-        done = tl.rebuild(session, small, "s", range=(0, 200), imports=[spark_aggregates.__name__])
+        done = tl.rebuild(session, small, "s", range=(0, 200), imports=[aggregates.__name__])
         assert done.splits == 2
         answers = tl.aggregate(
             session,
@@ -285,11 +285,11 @@ def test_tasks_need_the_code_of_aggregates(session: SparkSession, small: Path) -
             [(0, 100)],
             "evens(v)",
             types={"evens(v)": pa.int64()},
-            imports=[spark_aggregates.__name__],
+            imports=[aggregates.__name__],
         )
         assert answers.first()["evens(v)"] == 50
     finally:
-        spark_aggregates.forget()
+        aggregates.forget()
 
 
 def test_what_cannot_be_done_is_refused(here: Any, small: Path, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from support.containers import NAME, TINY, Expected, History, assert_holds, assert_scans, reopened
-from support.memory_medium import MemoryMedium
-from support.recording_medium import RecordingMedium
+from support.media.memory import MemoryMedium
+from support.media.recording import RecordingMedium
+from support.storage.containers import NAME, TINY, Expected, History, assert_holds, assert_scans, reopened
 from tidelog.model.errors import CorruptionError, NewerReleaseError, TidelogError
 from tidelog.storage import Container, ContainerReader
 

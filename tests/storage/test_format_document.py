@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.containers import NAME, TINY, History
-from support.format_pieces import Seen, Type, decode
-from support.format_reader import FormatReader, Leaf, Summary, read_journal
-from support.format_samples import FLOATS, INTEGERS, NULLS, SCHEMA, TEXTS, Sample, Value, sample
-from support.format_units import DATA, MOVED, STRIDE, commit_record, macro_block
-from support.markdown import ROOT
-from support.recording_medium import RecordingMedium
+from support.documents.markdown import ROOT
+from support.format.pieces import Seen, Type, decode
+from support.format.reader import FormatReader, Leaf, Summary, read_journal
+from support.format.samples import FLOATS, INTEGERS, NULLS, SCHEMA, TEXTS, Sample, Value, sample
+from support.format.units import DATA, MOVED, STRIDE, commit_record, macro_block
+from support.media.recording import RecordingMedium
+from support.storage.containers import NAME, TINY, History
 from tidelog.storage import Container, Medium, Options
 from tidelog.storage.codec.arena import Arena
 from tidelog.storage.codec.text import encode_text
@@ -242,7 +242,7 @@ class TestJournal:
 
 
 def assert_equal(found: Leaf | bytes, block: pa.RecordBatch | bytes) -> None:
-    """A block of :class:`support.containers.History` was read as it was written."""
+    """A block of :class:`support.storage.containers.History` was read as it was written."""
     if isinstance(block, bytes):
         assert found == block
         return

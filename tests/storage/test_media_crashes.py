@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.content import PAGE, Content
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.media.content import PAGE, Content
+from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from support.profiles import scaled
 from tidelog.model.errors import StorageError
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
+from support.storage.guarded_memory import GuardedMemory
 from tidelog.storage.summary import (
     HAS_BOUNDS,
     HAS_SUM,

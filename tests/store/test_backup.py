@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support import stream_process
-from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
-from support.memory_medium import MemoryMedium
-from support.stream_history import NAME, PRODUCER, SMALL, History, load, rows_of, table
-from support.stream_process import OPTIONS, look
-from support.stream_process import append as append_batch
+from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
+from support.media.memory import MemoryMedium
+from support.streams import stream_process
+from support.streams.history import NAME, PRODUCER, SMALL, History, load, rows_of, table
+from support.streams.stream_process import OPTIONS, look
+from support.streams.stream_process import append as append_batch
 from tidelog.engine.store import Store
 from tidelog.model.errors import (
     CorruptionError,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium
-from support.disk_states import Disk
+from support.media.crash import RecordingMedium
+from support.media.disk_states import Disk
 from support.profiles import scaled
-from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
+from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ConflictError

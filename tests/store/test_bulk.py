@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import power_losses, random_power_losses
-from support.memory_medium import MemoryMedium
+from support.media.crash import power_losses, random_power_losses
+from support.media.memory import MemoryMedium
+from support.media.recording import RecordingMedium
 from support.profiles import scaled
-from support.recording_medium import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, ConflictError, InputError, NotFoundError

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
-from support.manifests import SCHEMA, WIDER, Hand, put_file
+from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
 from support.profiles import scaled
+from support.streams.manifests import SCHEMA, WIDER, Hand, put_file
 from tidelog.model.errors import (
     ConflictError,
     CorruptionError,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support import crafted_bytes
+from support.damage import crafted_bytes
 from tidelog.model.errors import SchemaError
 from tidelog.model.schema import MOST_COLUMNS
 

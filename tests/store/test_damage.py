@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.damaged_stores import Sample, contents, damages, explained, family, outcome, sample
+from support.damage.damaged_stores import Sample, contents, damages, explained, family, outcome, sample
 from tidelog.model.errors import CorruptionError, TidelogError
 from tidelog.storage import FileMedium
 

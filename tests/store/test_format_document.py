@@ -10,9 +10,9 @@ import struct
 import zlib
 from typing import Any
 
-from support.format_reader import read_journal
-from support.memory_medium import MemoryMedium
-from support.stream_history import SCHEMA, SMALL, table
+from support.format.reader import read_journal
+from support.media.memory import MemoryMedium
+from support.streams.history import SCHEMA, SMALL, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import to_batches

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.full_disk import limit_disk, used
+from support.media.full_disk import limit_disk, used
 from tidelog.model.errors import StorageError
 from tidelog.storage.media.reserve import PIECE_BYTES, RESERVE, RESERVE_BYTES
 

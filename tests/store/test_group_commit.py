@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium, power_losses
+from support.media.crash import RecordingMedium, power_losses
 from tidelog.engine.store import Store
 from tidelog.model.errors import NotStoredError, StorageError
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from support.crash_medium import RecordingMedium, kills
-from support.stream_history import NAME, History, rows_of, table
+from support.media.crash import RecordingMedium, kills
+from support.streams.history import NAME, History, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.storage.media.medium import Lock
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.damaged_stores import (
+from support.damage.damaged_stores import (
     OPTIONS,
     REDUCED,
     Files,
@@ -24,8 +24,8 @@ from support.damaged_stores import (
     medium_of,
     sample,
 )
-from support.memory_medium import MemoryMedium
-from support.stream_history import NAME, PRODUCER, History
+from support.media.memory import MemoryMedium
+from support.streams.history import NAME, PRODUCER, History
 from tidelog.engine.store import Store
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 from tidelog.storage import FileMedium

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.crash_medium import RecordingMedium, durable
-from support.stream_history import NAME, SCHEMA, rows_of, table
+from support.media.crash import RecordingMedium, durable
+from support.streams.history import NAME, SCHEMA, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError

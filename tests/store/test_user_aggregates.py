@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.crash_medium import Crash, RecordingMedium, kills, power_losses
-from support.memory_medium import MemoryMedium
+from support.media.crash import Crash, RecordingMedium, kills, power_losses
+from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.aggregates import Incremental, register, unregister
 from tidelog.engine.store import Store

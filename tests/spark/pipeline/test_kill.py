@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support import pipeline_process
-from support.drivers import WAIT, kill
+from support.spark import pipeline_process
+from support.spark.drivers import WAIT, kill
 
 TESTS = Path(__file__).resolve().parents[2]
 DEMO = Path(dropping.__file__).with_name("pipeline.toml")

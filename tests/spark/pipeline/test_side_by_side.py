@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidelog
-from support import reading_process
+from support.streams import reading_process
 
 SECONDS = float(os.environ.get("TIDELOG_SOAK_SECONDS", "600"))
 START = 1_767_225_600_000_000

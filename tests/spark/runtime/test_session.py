@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from support.spark import path_without_java
+from support.spark.session import path_without_java
 from tidelog.model.errors import InputError
 from tidelog.spark.runtime.java import find_java
 
@@ -138,7 +138,7 @@ def test_workers_without_tidelog_are_told_of(tmp_path: Path) -> None:
     venv.create(bare, with_pip=False)
     script = (
         "import sys; from pyspark.sql import SparkSession; from tidelog import spark as ts\n"
-        "from support.spark import SHORT_LIVED\n"
+        "from support.spark.session import SHORT_LIVED\n"
         "from tidelog.spark.runtime.session import LOCAL_SETTINGS; from tidelog.spark.jobs.tasks import in_tasks\n"
         "builder = SparkSession.builder.master('local[1]').config('spark.log.level', 'OFF')\n"
         "for key, value in LOCAL_SETTINGS.items(): builder = builder.config(key, value)\n"
@@ -173,7 +173,7 @@ def test_session_runs_on_the_supplied_java(tmp_path: Path) -> None:
     assert shutil.which("java", path=path) is None
     script = (
         "import sys; from pathlib import Path\n"
-        "from support.spark import local_session; from tidelog.spark.runtime.java import find_java\n"
+        "from support.spark.session import local_session; from tidelog.spark.runtime.java import find_java\n"
         "origin = find_java().origin\n"
         "with local_session(Path(sys.argv[1])) as session:\n"
         "    java = session.sparkContext._jvm.java.lang.System.getProperty('java.home')\n"

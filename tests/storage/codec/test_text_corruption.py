@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.guarded_memory import GuardedMemory
 from support.profiles import scaled
+from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
 from tidelog.storage.codec.numeric import encode_integers

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.format_pieces import Seen, Type
-from support.format_pieces import decode as decode_by_the_book
-from support.guarded_memory import GuardedMemory
+from support.format.pieces import Seen, Type
+from support.format.pieces import decode as decode_by_the_book
 from support.profiles import scaled
+from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Pieces
 from tidelog.storage.codec.numeric import encode_integers

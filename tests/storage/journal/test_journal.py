@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from support.crash_medium import RecordingMedium, kills, power_losses, random_power_losses
-from support.operations import Sync
+from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
+from support.media.operations import Sync
 from support.profiles import scaled
 from tidelog.model.errors import (
     ClosedError,

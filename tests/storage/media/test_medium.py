@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.children import run
-from support.crash_medium import RecordingMedium
-from support.medium_contract import MediumContract
+from support.media.contract import MediumContract
+from support.media.crash import RecordingMedium
 from tidelog.model.errors import ClosedError, ExistsError, NotFoundError, StorageError
 from tidelog.storage.media import directories, files
 from tidelog.storage.media.medium import FileMedium, Medium

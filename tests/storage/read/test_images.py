@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.containers import NAME, SCHEMA, TINY, History, batch
+from support.media.recording import RecordingMedium
 from support.profiles import scaled
-from support.recording_medium import RecordingMedium
+from support.storage.containers import NAME, SCHEMA, TINY, History, batch
 from tidelog.model.errors import CorruptionError, NotFoundError, TidelogError
 from tidelog.storage import Container, ContainerReader, Options
 from tidelog.storage.format.meter import ReadMeter

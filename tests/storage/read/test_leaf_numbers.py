@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.model.errors import CorruptionError
 from tidelog.storage import Container, ContainerReader, FileMedium, Options
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN

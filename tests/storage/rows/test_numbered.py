@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from tidelog.model.errors import InputError
 from tidelog.storage import Container
 from tidelog.storage.rows.numbered import NumberedRows

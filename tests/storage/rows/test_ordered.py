@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.storage import Container, Options
 from tidelog.storage.rows.numbered import NumberedRows, Rows

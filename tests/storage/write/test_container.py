@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.containers import NAME, SCHEMA, TINY, History, assert_holds, reopened
+from support.media.recording import RecordingMedium
 from support.profiles import scaled
-from support.recording_medium import RecordingMedium
+from support.storage.containers import NAME, SCHEMA, TINY, History, assert_holds, reopened
 from tidelog import threads
 from tidelog.model.errors import (
     ClosedError,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium
+from support.media.crash import RecordingMedium
 from support.profiles import scaled
 from tidelog.storage.format.kernels import hash64
 from tidelog.storage.format.macro_block import DATA, MOVED

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from support.crash_medium import RecordingMedium
-from support.manifests import Hand
+from support.media.crash import RecordingMedium
+from support.streams.manifests import Hand
 from tidelog.model.errors import (
     ConflictError,
     CorruptionError,

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.crash_medium import RecordingMedium
-from support.manifests import SCHEMA, WIDER, Hand, put_split
+from support.media.crash import RecordingMedium
 from support.profiles import scaled
+from support.streams.manifests import SCHEMA, WIDER, Hand, put_split
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import (
     ConflictError,

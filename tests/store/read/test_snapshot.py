@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from support.crash_medium import RecordingMedium
-from support.disk_states import Disk
-from support.stream_history import NAME, SCHEMA, SMALL, rows_of, table
+from support.media.crash import RecordingMedium
+from support.media.disk_states import Disk
+from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.storage import FileMedium

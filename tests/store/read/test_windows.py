@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidelog
-from support.memory_medium import MemoryMedium
+from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium
-from support.manifests import SCHEMA, Hand, put_file, put_split
+from support.media.crash import RecordingMedium
+from support.streams.manifests import SCHEMA, Hand, put_file, put_split
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import ConflictError, NotFoundError
 from tidelog.model.times.clock import INT64_MIN

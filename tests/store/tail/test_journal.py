@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium
+from support.media.crash import RecordingMedium
 from tidelog.model.errors import CorruptionError, NewerReleaseError
 from tidelog.storage.journal.journal import Journal
 from tidelog.store.tail.journal import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.crash_medium import RecordingMedium, kills, power_losses
+from support.media.crash import RecordingMedium, kills, power_losses
 from tidelog.model.errors import StorageError
 from tidelog.store.tail.record import Publications, Publisher, TailRecord
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium, kills, random_power_losses
+from support.media.crash import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.index.entries import without_states

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium, durable
+from support.media.crash import RecordingMedium, durable
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import Schema

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium
-from support.manifests import Hand
+from support.media.crash import RecordingMedium
+from support.streams.manifests import Hand
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import Schema

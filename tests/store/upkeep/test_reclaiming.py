@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.crash_medium import RecordingMedium, kills, power_losses
+from support.media.crash import RecordingMedium, kills, power_losses
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store.bulk import BulkWriter, commit_bulk

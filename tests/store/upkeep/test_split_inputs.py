@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.crash_medium import RecordingMedium
+from support.media.crash import RecordingMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream

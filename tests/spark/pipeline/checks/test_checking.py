@@ -16,7 +16,7 @@ from tidelog.spark import pipeline as pl
 from tidelog.spark.pipeline.description.relations import type_text
 from tidelog.spark.pipeline.running.explaining import explain
 
-from .conftest import Broken
+from ..conftest import Broken
 
 
 def test_a_good_pipeline_is_understood(good: pl.Pipeline, folder: Path) -> None:

@@ -13,8 +13,8 @@ Use::
 
 * :func:`power_losses` enumerates, deterministically, the extreme states at every position;
   :func:`random_power_losses` samples any state, from a seed. What may be lost is described in
-  :mod:`support.disk_states`; in short: whatever was not synced, in any combination, in part, and with the file longer
-  or shorter than the data; and every name whose directory was not synced.
+  :mod:`support.media.disk_states`; in short: whatever was not synced, in any combination, in part, and with the file
+  longer or shorter than the data; and every name whose directory was not synced.
 * :func:`kills` are ends of the process alone (kill -9): nothing done is lost, only a last write may be torn. The
   system lives on, so what was not synced is *still* pending on the medium of such a crash: recover on it, and ask
   it for its power losses, to find recoveries that trust bytes which are not durable.
@@ -35,9 +35,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from support.disk_states import Choice, Disk, DiskView, extreme_choices, random_choice, torn_outcomes
-from support.operations import Mark, Operation, Write
-from support.recording_medium import Fault, RecordingMedium
+from support.media.disk_states import Choice, Disk, DiskView, extreme_choices, random_choice, torn_outcomes
+from support.media.operations import Mark, Operation, Write
+from support.media.recording import Fault, RecordingMedium
 
 __all__ = [
     "Crash",

@@ -16,7 +16,7 @@ class Evens(Incremental):
     """How many values are even."""
 
     name = "evens"
-    id = "support.spark_aggregates:evens"
+    id = "support.spark.aggregates:evens"
     state = np.dtype("<i8")
 
     def init(self, columns: Sequence[Any], cuts: Any) -> Any:

@@ -30,7 +30,7 @@ def local_session(scratch: Path) -> Iterator[SparkSession]:
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # Workers can import what tests define for them.
-        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[2]),
     }
     started = session(master="local[2]", app_name="tidelog tests", config=SETTINGS | places)
     try:

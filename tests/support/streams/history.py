@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from support.recording_medium import RecordingMedium
+from support.media.recording import RecordingMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.storage.media.medium import Medium

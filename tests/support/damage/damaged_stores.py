@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from support.memory_medium import MemoryMedium
-from support.stream_history import SCHEMA
+from support.media.memory import MemoryMedium
+from support.streams.history import SCHEMA
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model import to_batches

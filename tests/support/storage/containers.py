@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from support.recording_medium import RecordingMedium
+from support.media.recording import RecordingMedium
 from tidelog.storage import Commit, Container, ContainerReader, Medium, Options
 
 NAME = "events.tl"

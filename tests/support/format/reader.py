@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from support.format_pieces import Cursor, Seen, Type, Value, Violation, aligned, decode, demand, inflate, zeros
-from support.format_units import (
+from support.format.pieces import Cursor, Seen, Type, Value, Violation, aligned, decode, demand, inflate, zeros
+from support.format.units import (
     CONTINUATION,
     DATA,
     MOVED,

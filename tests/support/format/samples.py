@@ -1,6 +1,6 @@
 """Columns of every stored type in many shapes, each with the values that a reader of the bytes must find.
 
-Values are as :mod:`support.format_pieces` gives them: floats are bit patterns, so that every NaN and zero counts.
+Values are as :mod:`support.format.pieces` gives them: floats are bit patterns, so that every NaN and zero counts.
 """
 
 from __future__ import annotations

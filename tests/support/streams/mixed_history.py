@@ -1,9 +1,9 @@
 """Streams with a history of everything that can be done to them, for tests of what survives a crash in its middle.
 
-Like :mod:`support.stream_history`, whose appends and marks it shares, but besides rows are merged, deleted by retention
-too, reduced to aggregates, and the schema and the aggregates that are kept change. So less can be read of some rows,
-and what was not acknowledged may have come to pass or not: :func:`judge_all` takes from the survivor itself how far it
-came, and holds everything else against it.
+Like :mod:`support.streams.history`, whose appends and marks it shares, but besides rows are merged, deleted by
+retention too, reduced to aggregates, and the schema and the aggregates that are kept change. So less can be read of
+some rows, and what was not acknowledged may have come to pass or not: :func:`judge_all` takes from the survivor itself
+how far it came, and holds everything else against it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.recording_medium import RecordingMedium
-from support.stream_history import NAME, PRODUCER, SMALL, Append, Mark, Row, last
+from support.media.recording import RecordingMedium
+from support.streams.history import NAME, PRODUCER, SMALL, Append, Mark, Row, last
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import GrainError

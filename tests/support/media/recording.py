@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.memory_medium import Failure, MemoryMedium, Snapshot
-from support.operations import Mark, Operation
+from support.media.memory import Failure, MemoryMedium, Snapshot
+from support.media.operations import Mark, Operation
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Fault:
 
 
 class RecordingMedium(MemoryMedium):
-    """See :mod:`support.crash_medium` for how to use it."""
+    """See :mod:`support.media.crash` for how to use it."""
 
     def __init__(self, start: Snapshot | None = None) -> None:
         super().__init__(start)

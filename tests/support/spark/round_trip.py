@@ -1,4 +1,4 @@
-"""A table there and back, and a few rows as a stream: ``python spark_round_trip.py STORE FOLDER KIND``.
+"""A table there and back, and a few rows as a stream: ``python round_trip.py STORE FOLDER KIND``.
 
 ``KIND`` is ``cluster``, executors in processes of their own, or ``connect``, a client of a Spark Connect server. A
 session of either kind needs a process of its own.
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import tidelog
-from support.spark import SETTINGS
+from support.spark.session import SETTINGS
 from tidelog import spark as ts
 from tidelog.spark import pipeline as pl
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from support.content import Content, Image
-from support.memory_medium import Snapshot
-from support.operations import (
+from support.media.content import Content, Image
+from support.media.memory import Snapshot
+from support.media.operations import (
     Create,
     FailedSync,
     Link,

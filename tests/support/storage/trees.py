@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.recording_medium import RecordingMedium
+from support.media.recording import RecordingMedium
 from tidelog.index import Aggregate, Layout, Root, TreeReader, TreeWriter
 from tidelog.model import Schema
 from tidelog.storage import Container, ContainerReader, Medium, Options

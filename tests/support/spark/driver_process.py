@@ -1,4 +1,4 @@
-"""A driver of Spark that copies and writes until it is killed: ``python spark_process.py STORE FOLDER ROWS JOBS``.
+"""A driver of Spark that copies and writes until it is killed: ``python driver_process.py STORE FOLDER ROWS JOBS``.
 
 One query copies the stream ``in`` to ``out``, ``ROWS`` rows a batch. Meanwhile numbered jobs write into ``jobs``, one
 after the other, ``JOBS`` of them in all; each is noted in ``FOLDER/done`` when it has returned. The process prints
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from support.spark import local_session
+from support.spark.session import local_session
 from tidelog import spark as ts
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64())])

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from support.damaged_stores import AGGREGATES, Files, medium_of, sample, table
+from support.damage.damaged_stores import AGGREGATES, Files, medium_of, sample, table
 from tidelog.engine.store import Store
 from tidelog.model.errors import TidelogError
 from tidelog.storage.format import kernels

@@ -6,8 +6,8 @@ import os
 import threading
 from dataclasses import dataclass, field
 
-from support.content import Content, Image
-from support.operations import (
+from support.media.content import Content, Image
+from support.media.operations import (
     Create,
     FailedSync,
     Link,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.stream_history import NAME, SCHEMA, SMALL
+from support.streams.history import NAME, SCHEMA, SMALL
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import ClosedError, NotStoredError, StorageError

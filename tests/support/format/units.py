@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.format_pieces import WORD, Cursor, aligned, demand, zeros
+from support.format.pieces import WORD, Cursor, aligned, demand, zeros
 
 STRIDE = 4096
 NIL = (1 << 64) - 1
