@@ -13,8 +13,8 @@ import pytest
 from tidelog.aggregates import Binding, Incremental, Needs, Virtual, bind, find, named, register, unregister
 from tidelog.aggregates.binding import closure, instance
 from tidelog.expr import ExpressionError, parse_binding
-from tidelog.expr.accumulators import ACCUMULATORS
-from tidelog.expr.usercalls import ALIASES
+from tidelog.expr.aggregates.accumulators import ACCUMULATORS
+from tidelog.expr.aggregates.usercalls import ALIASES
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tidelog.expr.aggregates import AggregateCall, parse_aggregate
-from tidelog.expr.conditions import ColumnRange
+from tidelog.expr.aggregates.calls import AggregateCall, parse_aggregate
+from tidelog.expr.aggregates.usercalls import UserCall, parse_binding
+from tidelog.expr.conditions.condition import ColumnRange
+from tidelog.expr.conditions.intervals import Interval
+from tidelog.expr.conditions.predicate import Predicate, predicate
+from tidelog.expr.conditions.ranges import column_ranges
 from tidelog.expr.errors import EvaluationError, ExpressionError, UnsupportedError
-from tidelog.expr.intervals import Interval
-from tidelog.expr.parse import parse
-from tidelog.expr.predicate import Predicate, predicate
-from tidelog.expr.ranges import column_ranges
-from tidelog.expr.tree import Expression
-from tidelog.expr.usercalls import UserCall, parse_binding
+from tidelog.expr.expression import Expression, parse
 
 __all__ = [
     "AggregateCall",

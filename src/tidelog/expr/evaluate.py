@@ -8,20 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.expr.bounds import BATCH_BYTES, RESULT_BYTES, TooMuch, too_long
-from tidelog.expr.casts import cast
-from tidelog.expr.comparison import COMPARISONS, chosen
 from tidelog.expr.errors import EvaluationError, ExpressionError, too_deep
-from tidelog.expr.library import FUNCTIONS
-from tidelog.expr.members import constants
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members, Value
-from tidelog.expr.types import INTERVAL, NULL, sql_name, sql_type
-from tidelog.expr.vectors import Mask, as_array, is_scalar, numbers
+from tidelog.expr.functions.comparison import COMPARISONS, chosen
+from tidelog.expr.functions.library import FUNCTIONS
+from tidelog.expr.functions.members import constants
+from tidelog.expr.parsing.render import render
+from tidelog.expr.tree import Call, Case, Cast, Column, Literal, Members, Node, Value
+from tidelog.expr.values.bounds import BATCH_BYTES, RESULT_BYTES, TooMuch, too_long
+from tidelog.expr.values.casts import cast
+from tidelog.expr.values.types import INTERVAL, NULL, sql_name, sql_type
+from tidelog.expr.values.vectors import Mask, as_array, is_scalar, numbers
 from tidelog.model.errors import did_you_mean
 
 
-def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
-    """See :meth:`Expression.evaluate`."""
+def evaluate(expression: Node, batch: pa.RecordBatch) -> pa.Array:
+    """See :meth:`tidelog.expr.Expression.evaluate`."""
     found = [values for _, values in evaluated(expression, batch)]
     if len(found) == 1:
         return found[0]
@@ -34,7 +35,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     return pa.concat_arrays(found)
 
 
-def evaluated(expression: Expression, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+def evaluated(expression: Node, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
     """The value for each row, in order, of as many rows at a time as what is made in between has room in memory for."""
     waiting = [batch]
     while waiting:
@@ -53,11 +54,11 @@ def evaluated(expression: Expression, batch: pa.RecordBatch) -> Iterator[tuple[p
         yield part, values
 
 
-def _evaluated(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+def _evaluated(expression: Node, batch: pa.RecordBatch) -> pa.Array:
     return as_array(value_of(expression, batch), batch.num_rows)
 
 
-def constant_value(expression: Expression) -> pa.Scalar:
+def constant_value(expression: Node) -> pa.Scalar:
     """The value of an expression without columns. Raises :class:`EvaluationError` as evaluation would."""
     value = value_of(expression, _NO_COLUMNS)
     return value if is_scalar(value) else value[0]
@@ -66,17 +67,17 @@ def constant_value(expression: Expression) -> pa.Scalar:
 _NO_COLUMNS = pa.RecordBatch.from_arrays([pa.nulls(1)], ["_"])
 
 
-def value_of(node: Expression, batch: pa.RecordBatch) -> Value:
+def value_of(node: Node, batch: pa.RecordBatch) -> Value:
     """The value of a node for each row: an array, or a scalar where it is the same for all."""
     try:
         return _value(node, batch)
     except ExpressionError:
         raise
     except (pa.ArrowException, OverflowError) as error:
-        raise EvaluationError(f"{node} cannot be evaluated: {error}", text=str(node)) from error
+        raise EvaluationError(f"{render(node)} cannot be evaluated: {error}", text=render(node)) from error
 
 
-def _value(node: Expression, batch: pa.RecordBatch) -> Value:
+def _value(node: Node, batch: pa.RecordBatch) -> Value:
     if isinstance(node, Column):
         return column_values(node, batch)
     if isinstance(node, Literal):
@@ -136,7 +137,7 @@ def _call(node: Call, batch: pa.RecordBatch) -> Value:
     except EvaluationError as error:
         if error.text:
             raise
-        raise EvaluationError(str(error), text=str(node)) from error
+        raise EvaluationError(str(error), text=render(node)) from error
 
 
 def _in_list(node: Call, members: Members, batch: pa.RecordBatch) -> Value:
@@ -152,7 +153,7 @@ def _in_list(node: Call, members: Members, batch: pa.RecordBatch) -> Value:
     return found
 
 
-def _always_null(node: Expression) -> bool:
+def _always_null(node: Node) -> bool:
     """Whether a node is NULL for every row because a NULL was written into it."""
     if isinstance(node, Literal):
         return node.value is None
@@ -174,14 +175,14 @@ def _cast(node: Cast, batch: pa.RecordBatch) -> Value:
     except EvaluationError as error:
         if error.text:
             raise
-        raise EvaluationError(str(error), text=str(node)) from error
+        raise EvaluationError(str(error), text=render(node)) from error
 
 
 def _case(node: Case, batch: pa.RecordBatch) -> Value:
     if batch.num_rows == 0:
         return pa.array([], node.type) if node.type != INTERVAL else as_array(pa.scalar(None, INTERVAL), 0)
     left = np.ones(batch.num_rows, np.bool_)
-    choices: list[tuple[pa.Array, Expression]] = []
+    choices: list[tuple[pa.Array, Node]] = []
     for condition, value in node.branches:
         taken = _rows(condition, batch, left) & left
         choices.append((pa.array(taken), value))
@@ -192,13 +193,13 @@ def _case(node: Case, batch: pa.RecordBatch) -> Value:
     return result
 
 
-def _rows(condition: Expression, batch: pa.RecordBatch, among: Mask) -> Mask:
+def _rows(condition: Node, batch: pa.RecordBatch, among: Mask) -> Mask:
     """Where a condition is true, looked at only among some rows."""
     found = _where(condition, batch, pa.array(among), condition.type)
     return numbers(found.fill_null(False))
 
 
-def _where(node: Expression, batch: pa.RecordBatch, mask: pa.Array, type_: pa.DataType) -> pa.Array:
+def _where(node: Node, batch: pa.RecordBatch, mask: pa.Array, type_: pa.DataType) -> pa.Array:
     """The values of a node in the rows of a mask, anything elsewhere. Other rows cannot make it raise."""
     wanted = mask.true_count
     if wanted == 0:
@@ -224,7 +225,7 @@ def _coalesce(node: Call, batch: pa.RecordBatch) -> Value:
     return result
 
 
-def never_raises(node: Expression) -> bool:
+def never_raises(node: Node) -> bool:
     """Whether no values of columns can make the evaluation of a node raise."""
     for each in node.walk():
         if isinstance(each, Cast) and not each.lenient:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.expr.library import FUNCTIONS
-from tidelog.expr.tree import Call, Case, Cast, Column, Expression, Literal, Members
+from tidelog.expr.functions.library import FUNCTIONS
+from tidelog.expr.tree import Call, Case, Cast, Column, Literal, Members, Node
 
 _NEVER_NULL = frozenset(
     (
@@ -13,7 +13,7 @@ _NEVER_NULL = frozenset(
 )
 
 
-def may_be_null(node: Expression) -> bool:
+def may_be_null(node: Node) -> bool:
     """Whether the result of a node may be NULL for some batch."""
     if isinstance(node, Column):
         return node.nullable_column

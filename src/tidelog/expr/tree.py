@@ -18,20 +18,20 @@ _HUGEINT = pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
-    """A value for every row of a batch. ``str()`` gives SQL text that parses back to an equal expression."""
+class Node:
+    """A value for every row of a batch."""
 
     type: pa.DataType
     """The Arrow type of the result; what DuckDB would export the result's SQL type as."""
 
     @property
     @abstractmethod
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The nodes right below this one."""
 
-    def walk(self) -> Iterator[Expression]:
+    def walk(self) -> Iterator[Node]:
         """This node and all below it, each before its operands."""
-        waiting: list[Expression] = [self]
+        waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             yield node
@@ -48,31 +48,9 @@ class Expression:
         """Whether no column is used, so that the value is the same for every row."""
         return not any(isinstance(node, Column) for node in self.walk())
 
-    @property
-    def nullable(self) -> bool:
-        """Whether the result may be NULL; true when that is not known."""
-        from tidelog.expr.nullability import may_be_null
-
-        return may_be_null(self)
-
-    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
-        """The value for each row of ``batch``, an array of :attr:`type` and of the batch's length.
-
-        The batch has the columns used, in any order, of the types in the schema. Raises
-        :class:`EvaluationError` where DuckDB raises: on overflow, on casts that fail, on integer division by zero.
-        """
-        from tidelog.expr.evaluate import evaluate
-
-        return evaluate(self, batch)
-
-    def __str__(self) -> str:
-        from tidelog.expr.render import render
-
-        return render(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Column(Expression):
+class Column(Node):
     """A column, by the name it has in the schema."""
 
     name: str
@@ -81,15 +59,13 @@ class Column(Expression):
     nullable_column: bool = True
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """None."""
         return ()
 
-    __str__ = Expression.__str__
-
 
 @dataclass(frozen=True, slots=True)
-class Literal(Expression):
+class Literal(Node):
     """A constant as written: NULL, a boolean, an integer, a decimal, a double or a string.
 
     Integers (but not decimals) and strings are *loose*: next to other types they take on the type needed, the
@@ -99,7 +75,7 @@ class Literal(Expression):
     value: bool | int | float | str | Decimal | None
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """None."""
         return ()
 
@@ -113,11 +89,9 @@ class Literal(Expression):
         """Whether this is a string, which may be read as a value of any type."""
         return isinstance(self.value, str)
 
-    __str__ = Expression.__str__
-
 
 @dataclass(frozen=True, slots=True)
-class Members(Expression):
+class Members(Node):
     """The literals of a list behind IN, all of them, which become values of ``type`` there.
 
     ``literals`` has those of each type together, so that many of them take no more than a few arrays.
@@ -128,7 +102,7 @@ class Members(Expression):
     """What was made of them, once somebody has asked."""
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """None."""
         return ()
 
@@ -146,58 +120,50 @@ class Members(Expression):
             for value in part.to_pylist()
         ]
 
-    __str__ = Expression.__str__
-
 
 @dataclass(frozen=True, slots=True)
-class Cast(Expression):
+class Cast(Node):
     """A conversion of ``operand`` to ``type``; where it fails, an error, or NULL if ``lenient`` (TRY_CAST)."""
 
-    operand: Expression
+    operand: Node
     lenient: bool = False
     implicit: bool = False
     """Whether nobody wrote it: it is not shown, and parsing inserts it again."""
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """What is converted."""
         return (self.operand,)
 
-    __str__ = Expression.__str__
-
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Call(Node):
     """An operator or a function by its one name in the registry, applied to operands of the types it works on."""
 
     name: str
-    arguments: tuple[Expression, ...]
+    arguments: tuple[Node, ...]
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The arguments."""
         return self.arguments
 
-    __str__ = Expression.__str__
-
 
 @dataclass(frozen=True, slots=True)
-class Case(Expression):
+class Case(Node):
     """The value of the first branch whose condition is true, else ``otherwise``.
 
     A branch is evaluated only for the rows that take it, so an error in it does not hurt the others.
     """
 
-    branches: tuple[tuple[Expression, Expression], ...]
-    otherwise: Expression
+    branches: tuple[tuple[Node, Node], ...]
+    otherwise: Node
 
     @property
-    def operands(self) -> tuple[Expression, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """Conditions and values in turn, and the last value."""
         flat = [node for branch in self.branches for node in branch]
         return (*flat, self.otherwise)
-
-    __str__ = Expression.__str__
 
 
 Value = Any

@@ -48,8 +48,8 @@ class EntryQuestion:
             if isinstance(call, AggregateCall) and call.function in _FUNCTIONS and call.where is None:
                 if call.argument is None:
                     self._counts.append(position)
-                elif isinstance(call.argument, Column):
-                    column = layout.index(call.argument.name)
+                elif isinstance(call.argument.node, Column):
+                    column = layout.index(call.argument.node.name)
                     self._calls.setdefault(column, []).append((position, call.function, call.type))
         self._columns: Ints = np.array(list(self._calls), np.int64)
         self._doubles = {index for index in self._calls if pa.types.is_float64(layout.types[index])}

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates import Binding
-from tidelog.expr import AggregateCall, UserCall
-from tidelog.expr.tree import Cast, Column, Expression
-from tidelog.expr.usercalls import ready_made
+from tidelog.expr import AggregateCall, Expression, UserCall
+from tidelog.expr.aggregates.usercalls import ready_made
+from tidelog.expr.tree import Cast, Column
 from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
@@ -135,9 +135,10 @@ def _plain_column(argument: Expression | None) -> str | None:
 
     Functions that take doubles have other numbers cast; aggregates with states do the same.
     """
-    if isinstance(argument, Cast) and argument.implicit and argument.type == pa.float64():
-        argument = argument.operand
-    return argument.name if isinstance(argument, Column) else None
+    node = None if argument is None else argument.node
+    if isinstance(node, Cast) and node.implicit and node.type == pa.float64():
+        node = node.operand
+    return node.name if isinstance(node, Column) else None
 
 
 _KNOWN_SHARES: Final = 256

@@ -7,8 +7,8 @@ import math
 import pyarrow as pa
 
 from tidelog.expr import Predicate
-from tidelog.expr.intervals import Interval
-from tidelog.expr.pruning import as_stored
+from tidelog.expr.conditions.intervals import Interval
+from tidelog.expr.conditions.pruning import as_stored
 from tidelog.storage.format.value_range import ValueRange, can_have_range
 
 _SIGNED = -(2**63), 2**63 - 1

@@ -1,0 +1,241 @@
+"""Boolean expressions as filters: masks of the rows that satisfy them, and what blocks need reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.expr.conditions.atoms import monotone, point_of
+from tidelog.expr.conditions.condition import NEVER, ColumnRange, Condition, Goal, condition
+from tidelog.expr.conditions.pruning import Summaries, may_hold
+from tidelog.expr.conditions.ranges import column_ranges, exact_range
+from tidelog.expr.errors import ExpressionError
+from tidelog.expr.evaluate import column_values, constant_value, evaluate
+from tidelog.expr.expression import Expression
+from tidelog.expr.functions.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats_with
+from tidelog.expr.parsing.binder import Binder, not_too_deep
+from tidelog.expr.tree import Call, Column, Node
+from tidelog.expr.values.types import BLOB, BOOLEAN, VARCHAR, is_float
+from tidelog.expr.values.vectors import Mask, has_numbers, numbers, valid_rows
+from tidelog.model.schema import Schema
+
+Masker = Callable[[pa.RecordBatch], Mask]
+"""Gives a new mask of the rows of a batch that satisfy something."""
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A boolean expression used as a filter: a row satisfies it if it is true, not if it is false or NULL."""
+
+    expression: Expression
+    schema: pa.Schema
+    _masker: Masker = field(repr=False, compare=False)
+    _possible: Condition = field(repr=False, compare=False)
+    _uncertain: Condition = field(repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns used, in the order of the schema."""
+        return self.expression.columns
+
+    @property
+    def ranges(self) -> dict[str, ColumnRange]:
+        """See :func:`tidelog.expr.conditions.ranges.column_ranges`."""
+        return column_ranges(self.expression)
+
+    @cached_property
+    def exact_range(self) -> ColumnRange | None:
+        """The values of one column for which the predicate is true, and for no others; None if it is not that simple.
+
+        NULL is not among them.
+        """
+        return exact_range(self._possible, self._uncertain)
+
+    @property
+    def is_always(self) -> bool:
+        """Whether the predicate is known to be true for every row, whatever its values."""
+        return self._uncertain == NEVER
+
+    def mask(self, batch: pa.RecordBatch) -> Mask:
+        """Which rows of ``batch`` satisfy the predicate. Raises :class:`EvaluationError` as evaluation does.
+
+        Once no row is left, the rest of a conjunction is not looked at.
+        """
+        return self._masker(batch)
+
+    def may_match(self, summaries: Mapping[str, Summaries], rows: npt.NDArray[np.integer[Any]]) -> Mask:
+        """For each block whether some of its rows may satisfy the predicate; false only if certainly none does.
+
+        ``summaries`` has an array of :data:`~tidelog.storage.summary.SUMMARY` records for each column that is known
+        (others exclude nothing), ``rows`` the number of rows of each block.
+        """
+        return may_hold(self._possible, summaries, rows, self.schema)
+
+    def must_match(self, summaries: Mapping[str, Summaries], rows: npt.NDArray[np.integer[Any]]) -> Mask:
+        """For each block whether all of its rows certainly satisfy the predicate; see :meth:`may_match`."""
+        return ~may_hold(self._uncertain, summaries, rows, self.schema)
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+
+def predicate(text: str, schema: Schema | pa.Schema) -> Predicate:
+    """The predicate that ``text`` says. Numbers count as booleans, as in DuckDB's WHERE.
+
+    Raises :class:`ExpressionError` as :func:`tidelog.expr.parse` does, and for what is no condition.
+    """
+    from tidelog.expr.parsing.grammar import translate
+    from tidelog.expr.parsing.syntax import read
+
+    with not_too_deep(text):
+        source = read(text)
+        binder = Binder(source, schema)
+        node = binder.fitted(translate(binder, source.node), BOOLEAN, source.node)
+        arrow = schema.arrow if isinstance(schema, Schema) else schema
+        return Predicate(
+            Expression(node), arrow, masker(node), condition(node, Goal.TRUE), condition(node, Goal.NOT_TRUE)
+        )
+
+
+def masker(node: Node) -> Masker:
+    """What finds the rows of a batch for which a boolean expression is true."""
+    return _compiled(node, True)
+
+
+def _compiled(node: Node, wanted: bool) -> Masker:
+    """What finds the rows for which a node is true, or those for which it is false."""
+    if isinstance(node, Call):
+        if node.name in ("and", "or"):
+            parts = [_compiled(part, wanted) for part in node.arguments]
+            return partial(_all if (node.name == "and") == wanted else _any, parts)
+        if node.name == "not":
+            return _compiled(node.arguments[0], not wanted)
+        if node.name in COMPARISONS:
+            return _comparison(node.name, node.arguments[0], node.arguments[1], wanted) or partial(
+                _general, node, wanted
+            )
+        if node.name == "between":
+            value, low, high = node.arguments
+            both = [_comparison(">=", value, low, wanted), _comparison("<=", value, high, wanted)]
+            maskers = [each for each in both if each is not None]
+            if len(maskers) == 2:
+                return partial(_all if wanted else _any, maskers)
+        if node.name in ("is null", "is not null") and isinstance(node.arguments[0], Column):
+            return partial(_validity, node.arguments[0], (node.name == "is not null") == wanted)
+    return partial(_general, node, wanted)
+
+
+def _all(parts: list[Masker], batch: pa.RecordBatch) -> Mask:
+    result = parts[0](batch)
+    for part in parts[1:]:
+        if not result.any():
+            break
+        np.logical_and(result, part(batch), out=result)
+    return result
+
+
+def _any(parts: list[Masker], batch: pa.RecordBatch) -> Mask:
+    result = parts[0](batch)
+    for part in parts[1:]:
+        np.logical_or(result, part(batch), out=result)
+    return result
+
+
+def _general(node: Node, wanted: bool, batch: pa.RecordBatch) -> Mask:
+    return _true_rows(evaluate(node, batch), wanted)
+
+
+def _true_rows(found: pa.Array, wanted: bool) -> Mask:
+    result = numbers(found).copy()
+    if not wanted:
+        np.logical_not(result, out=result)
+    valid = valid_rows(found)
+    return result if valid is None else np.logical_and(result, valid, out=result)
+
+
+def _validity(column: Column, wanted: bool, batch: pa.RecordBatch) -> Mask:
+    valid = valid_rows(column_values(column, batch))
+    if valid is None:
+        return np.full(batch.num_rows, wanted)
+    return valid.copy() if wanted else ~valid
+
+
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+def _comparison(operator: str, left: Node, right: Node, wanted: bool) -> Masker | None:
+    """A comparison of a column with a constant, straight on the column's memory; None if it is none."""
+    if left.is_constant:
+        operator, left, right = MIRRORED[operator], right, left
+    found = monotone(left) if right.is_constant else None
+    if (
+        found is None
+        or not found.direct
+        or (not has_numbers(found.column.type) and found.column.type not in (VARCHAR, BLOB))
+    ):
+        return None
+    try:
+        constant = constant_value(right)
+    except ExpressionError:
+        return None  # raised again when rows are there to raise it for
+    if not constant.is_valid:
+        return lambda batch: np.zeros(batch.num_rows, np.bool_)
+    if not wanted:
+        operator = NEGATED[operator]
+    column = found.column
+    if isinstance(left, Column):
+        if is_float(column.type):
+            return partial(_floats, column, operator, numbers(constant)[0])
+        if column.type in (VARCHAR, BLOB):
+            return partial(_texts, column, operator, constant)
+        return partial(_numbers, column, operator, numbers(constant)[0])
+    values = found.back(operator, point_of(constant))
+    if values is None or is_float(column.type) or len(values.intervals) > 1:
+        return None
+    if not values.intervals:
+        return lambda batch: np.zeros(batch.num_rows, np.bool_)
+    interval = values.intervals[0]  # of integers, so its bounds are part of it
+    if interval.low is None and interval.high is None:
+        return partial(_validity, column, True)
+    if interval.high is None:
+        return partial(_numbers, column, ">=", interval.low)
+    if interval.low is None:
+        return partial(_numbers, column, "<=", interval.high)
+    if interval.low == interval.high:
+        return partial(_numbers, column, "=", interval.low)
+    both: list[Masker] = [partial(_numbers, column, ">=", interval.low), partial(_numbers, column, "<=", interval.high)]
+    return partial(_all, both)
+
+
+def _floats(column: Column, operator: str, constant: Any, batch: pa.RecordBatch) -> Mask:
+    array = column_values(column, batch)
+    return _only_valid(compare_floats_with(operator, numbers(array), constant), array)
+
+
+def _numbers(column: Column, operator: str, constant: Any, batch: pa.RecordBatch) -> Mask:
+    array = column_values(column, batch)
+    return _only_valid(_FUNCTIONS[operator](numbers(array), constant), array)
+
+
+def _texts(column: Column, operator: str, constant: pa.Scalar, batch: pa.RecordBatch) -> Mask:
+    kernels = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+    return _true_rows(pc.call_function(kernels[operator], [column_values(column, batch), constant]), True)
+
+
+def _only_valid(found: Mask, array: pa.Array) -> Mask:
+    valid = valid_rows(array)
+    return found if valid is None else np.logical_and(found, valid, out=found)

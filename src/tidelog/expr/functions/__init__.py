@@ -1,0 +1,1 @@
+"""Functions and operators of single values, and the registry that finds the one a call means."""

@@ -1,0 +1,266 @@
+"""Comparisons under DuckDB's order: NaN equals itself and is above everything, text compares by bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.expr.errors import ExpressionError
+from tidelog.expr.functions.signatures import register
+from tidelog.expr.tree import Literal, Node, Value
+from tidelog.expr.values import durations
+from tidelog.expr.values.types import (
+    BOOLEAN,
+    INTERVAL,
+    NULL,
+    VARCHAR,
+    common_type,
+    integer_fits,
+    is_float,
+    is_integer,
+    sql_name,
+)
+from tidelog.expr.values.vectors import (
+    Mask,
+    all_valid,
+    as_array,
+    broadcast,
+    is_scalar,
+    length_of,
+    made,
+    numbers,
+    valid_rows,
+)
+
+_KERNELS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+COMPARISONS = tuple(_KERNELS)
+
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The comparison that holds for swapped operands."""
+
+NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The comparison that holds, for operands that are not NULL, where this one does not."""
+
+
+def meeting_type(arguments: Sequence[Node], what: str) -> pa.DataType:
+    """The type in which the arguments of a comparison, CASE or the like meet.
+
+    Loose literals adapt: strings to whatever the others are, integers to a type they fit. Raises
+    :class:`ExpressionError`, without a place, if there is none.
+    """
+    strings = [a for a in arguments if isinstance(a, Literal) and a.is_loose_string]
+    integers = [a for a in arguments if isinstance(a, Literal) and a.is_loose_integer]
+    met: pa.DataType = NULL
+    for argument in arguments:
+        if not (isinstance(argument, Literal) and (argument.is_loose_string or argument.is_loose_integer)):
+            met = _both(met, argument.type, what)
+    for literal in integers:
+        if not (is_integer(met) and integer_fits(int(literal.value), met)):  # type: ignore[arg-type]
+            met = _both(met, literal.type, what)
+    return VARCHAR if met == NULL and strings else met
+
+
+def _both(left: pa.DataType, right: pa.DataType, what: str) -> pa.DataType:
+    found = common_type(left, right)
+    if found is None:
+        raise ExpressionError(
+            f"{sql_name(left)} and {sql_name(right)} do not meet in {what}; add a cast, e.g. "
+            f"CAST(... AS {sql_name(left)})"
+        )
+    return found
+
+
+def _shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType]:
+    type_ = meeting_type(arguments, "a comparison")
+    return [type_] * len(arguments), BOOLEAN
+
+
+def compare(operator: str, left: Value, right: Value) -> Value:
+    """``left operator right`` for values of one type, of which one is an array; NULL where one is."""
+    if is_float(left.type):
+        valid = all_valid([left, right])
+        return made(compare_floats(operator, numbers(left), numbers(right)), valid, BOOLEAN)
+    if left.type == INTERVAL:
+        return _compare_intervals(operator, left, right)
+    if left.type == NULL:
+        return pa.nulls(length_of([left, right]), BOOLEAN)
+    return pc.call_function(_KERNELS[operator], [left, right])
+
+
+def compare_floats(operator: str, left: Any, right: Any) -> Mask:
+    """Comparison of NumPy floats, where ``right`` may be of length one."""
+    if len(right) == 1 and len(left) != 1:
+        return compare_floats_with(operator, left, right[0])
+    if len(left) == 1 and len(right) != 1:
+        return compare_floats_with(MIRRORED[operator], right, left[0])
+    result: Mask
+    if operator in (">", ">=", "<>"):
+        result = compare_floats(NEGATED[operator], left, right)
+        return np.logical_not(result, out=result)
+    nan = np.isnan(right)
+    if operator == "=":
+        result = (left == right) | (nan & np.isnan(left))
+    elif operator == "<":
+        result = (left < right) | (nan & ~np.isnan(left))
+    else:
+        result = (left <= right) | nan
+    return result
+
+
+def compare_floats_with(operator: str, values: Any, constant: Any) -> Mask:
+    """Comparison of NumPy floats with one number, in a pass or two over the values."""
+    result: Mask
+    if np.isnan(constant):
+        nan = np.isnan(values)
+        results = {"=": nan, ">=": nan, "<>": ~nan, "<": ~nan, "<=": np.ones_like(nan), ">": np.zeros_like(nan)}
+        result = results[operator]
+        return result
+    if operator in (">", ">="):  # not <=, not <: so NaN is above
+        result = np.less_equal(values, constant) if operator == ">" else np.less(values, constant)
+        return np.logical_not(result, out=result)
+    function = {"=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal}[operator]
+    result = function(values, constant)
+    return result
+
+
+def _compare_intervals(operator: str, left: Value, right: Value) -> pa.Array:
+    (months, rest), (other_months, other_rest) = durations.order_keys(left), durations.order_keys(right)
+    same = months == other_months
+    less = (months < other_months) | (same & (rest < other_rest))
+    equal = same & (rest == other_rest)
+    results = {"=": equal, "<>": ~equal, "<": less, "<=": less | equal, ">": ~(less | equal), ">=": ~less}
+    return made(broadcast(results[operator], length_of([left, right])), all_valid([left, right]), BOOLEAN)
+
+
+def _register_comparison(operator: str) -> None:
+    @register(operator, "operator", shape=_shape, total=True)
+    def run(values: Sequence[Value], _result: pa.DataType) -> Value:
+        return compare(operator, *values)
+
+
+for _operator in _KERNELS:
+    _register_comparison(_operator)
+
+
+def _distinct(values: Sequence[Value]) -> Mask:
+    """Where two values differ, NULL being a value like others."""
+    left, right = values
+    length = length_of(values)
+    different = made(np.zeros(length, np.bool_), np.zeros(length, np.bool_), BOOLEAN)
+    if left.type != NULL:
+        different = compare("<>", left, right)
+    masks = [valid_rows(value) for value in values]
+    there = [np.ones(1, np.bool_) if mask is None else mask for mask in masks]
+    only_one = broadcast(there[0] != there[1], length)
+    return only_one | numbers(different.fill_null(False))
+
+
+@register("is distinct from", "operator", shape=_shape, strict=False, total=True)
+def _is_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
+    return made(_distinct(values), None, result)
+
+
+@register("is not distinct from", "operator", shape=_shape, strict=False, total=True)
+def _is_not_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
+    return made(~_distinct(values), None, result)
+
+
+@register("between", "operator", shape=_shape, strict=False, total=True)
+def _between(values: Sequence[Value], _result: pa.DataType) -> Value:
+    value, low, high = values
+    length = length_of(values)
+    above, below = (
+        compare(operator, as_array(value, length), as_array(bound, length) if bound.type == NULL else bound)
+        for operator, bound in ((">=", low), ("<=", high))
+    )
+    return pc.and_kleene(above, below)
+
+
+@register("in", "operator", shape=_shape, strict=False, total=True)
+def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
+    value, *members = values
+    length = length_of(values)
+    value = as_array(value, length)
+    if value.type == NULL:
+        return pa.nulls(length, BOOLEAN)
+    constants = [member for member in members if is_scalar(member)]
+    found: Value = None
+    if len(constants) > 2 and value.type != INTERVAL and not is_float(value.type):
+        present = [member for member in constants if member.is_valid]
+        members = [member for member in members if not is_scalar(member)]
+        # Not by way of Python's values: of nanoseconds it has none.
+        known = pa.concat_arrays([as_array(member, 1) for member in present]).cast(value.type) if present else None
+        hits = None if known is None else pc.is_in(value, known)
+        missing = pa.scalar(None if len(present) < len(constants) else False, BOOLEAN)
+        found = pa.repeat(missing, length) if hits is None else pc.if_else(hits, True, missing)
+        found = pc.if_else(pc.is_valid(value), found, pa.scalar(None, BOOLEAN))
+    for member in members:
+        equal = compare("=", value, member)
+        found = equal if found is None else pc.or_kleene(found, equal)
+    return found
+
+
+def _same_shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType]:
+    if not arguments:
+        raise ExpressionError("found no arguments, expected at least one")
+    type_ = meeting_type(arguments, "one list of arguments")
+    return [type_] * len(arguments), type_
+
+
+def _extreme(values: Sequence[Value], result: pa.DataType, operator: str) -> Value:
+    """The greatest or least argument, leaving out NULL."""
+    length = length_of(values)
+    best = as_array(values[0], length)
+    for value in values[1:]:
+        other = as_array(value, length)
+        if result == NULL:
+            continue
+        take = pc.or_kleene(pc.is_null(best), compare(operator, other, best).fill_null(False))
+        take = pc.and_(take, pc.is_valid(other))
+        best = chosen(take, other, best)
+    return best
+
+
+def chosen(mask: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
+    """Rows of ``yes`` where the mask holds, of ``no`` elsewhere; for every type, intervals too."""
+    if yes.type == INTERVAL:
+        which = numbers(mask)
+        valid = np.where(
+            which, *(np.ones(len(which), np.bool_) if (v := valid_rows(a)) is None else v for a in (yes, no))
+        )
+        return made(np.where(which, numbers(yes), numbers(no)), valid, INTERVAL)
+    return pc.if_else(mask, yes, no)
+
+
+@register("greatest", "condition", shape=_same_shape, strict=False, total=True)
+def _greatest(values: Sequence[Value], result: pa.DataType) -> Value:
+    return _extreme(values, result, ">")
+
+
+@register("least", "condition", shape=_same_shape, strict=False, total=True)
+def _least(values: Sequence[Value], result: pa.DataType) -> Value:
+    return _extreme(values, result, "<")
+
+
+@register("coalesce", "condition", shape=_same_shape, strict=False, total=True, aliases=("ifnull",))
+def _coalesce(values: Sequence[Value], result: pa.DataType) -> Value:
+    """Only for arguments that cannot raise; :mod:`tidelog.expr.evaluate` evaluates the others row by row group."""
+    length = length_of(values)
+    best = as_array(values[0], length)
+    for value in values[1:]:
+        if best.null_count == 0 or result == NULL:
+            break
+        best = chosen(pc.is_valid(best), best, as_array(value, length))
+    return best

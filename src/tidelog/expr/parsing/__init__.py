@@ -1,0 +1,1 @@
+"""SQL text to typed trees, and back."""

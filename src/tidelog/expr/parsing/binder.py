@@ -1,0 +1,234 @@
+"""Nodes of a typed tree: names are looked up, types worked out, and every conversion that DuckDB would make unasked is
+written into the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidelog.expr.errors import ExpressionError, UnsupportedError, too_deep
+from tidelog.expr.functions.comparison import meeting_type
+from tidelog.expr.functions.library import ALIASES, FUNCTIONS, choose, function_named
+from tidelog.expr.functions.members import fitted, representatives
+from tidelog.expr.functions.signatures import Function
+from tidelog.expr.parsing.lists import Literals
+from tidelog.expr.tree import Call, Case, Cast, Column, Literal, Members, Node
+from tidelog.expr.values.casts import cast, is_castable
+from tidelog.expr.values.types import BOOLEAN, INTERVAL, NULL, VARCHAR, sql_name, sql_type
+from tidelog.model.errors import did_you_mean
+from tidelog.model.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from tidelog.expr.parsing.syntax import Source
+
+_LONGEST_NAME = 1000
+"""Characters of a name that an error tells."""
+
+_MOST_INTERVALS = 1000
+"""Values of the type INTERVAL in one list: they are compared one by one."""
+
+AGGREGATES = frozenset(
+    (
+        *("count", "sum", "min", "max", "avg", "mean", "var_samp", "var_pop", "variance", "stddev", "stddev_samp"),
+        *("stddev_pop", "first", "last", "median", "mode", "quantile", "quantile_cont", "string_agg", "list"),
+        *("array_agg", "any_value", "arg_min", "arg_max", "bool_and", "bool_or", "product"),
+    )
+)
+"""Aggregate functions of DuckDB, to tell them from unknown names; only some can be computed."""
+
+
+@contextmanager
+def not_too_deep(text: str) -> Iterator[None]:
+    """Raise :class:`ExpressionError` where Python finds that calls are nested too deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(text) from None
+
+
+class Binder:
+    """Turns what sqlglot has read of one text into a typed tree."""
+
+    def __init__(self, source: Source | str, schema: Schema | pa.Schema) -> None:
+        """Of a text alone, names can be looked up, and what is wrong has no place in it."""
+        self._source = None if isinstance(source, str) else source
+        self.text = source if isinstance(source, str) else source.text
+        self._schema = schema.arrow if isinstance(schema, Schema) else schema
+        self._positions = {name: index for index, name in enumerate(self._schema.names)}
+        self._lower: dict[str, list[str]] = {}
+        for name in self._schema.names:
+            self._lower.setdefault(name.lower(), []).append(name)
+
+    def error(self, message: str, node: exp.Expression | None = None, *, column: str | None = None) -> ExpressionError:
+        """An error at the place of a node."""
+        place = self._place(node)
+        return ExpressionError(message, text=self.text, position=place, column=column)
+
+    def unsupported(self, what: str, node: exp.Expression | None) -> UnsupportedError:
+        """An error about something that DuckDB would understand."""
+        message = (
+            f"{what} is not supported in expressions: these compute a value of the columns of one event, with the "
+            "operators of SQL, CASE, CAST, IN, BETWEEN, LIKE and functions of single values"
+        )
+        return UnsupportedError(message, text=self.text, position=self._place(node))
+
+    @property
+    def source(self) -> Source:
+        """What sqlglot has read of the text."""
+        assert self._source is not None
+        return self._source
+
+    def _place(self, node: exp.Expression | None) -> int | None:
+        return None if node is None or self._source is None else self._source.place(node)
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column is called exactly that."""
+        return name in self._positions
+
+    def column(self, name: str, node: exp.Expression | None) -> Column:
+        """A column by name; as in DuckDB, case does not matter, unless it tells two columns apart."""
+        if name in self._positions:
+            found = name
+        else:
+            candidates = self._lower.get(name.lower(), [])
+            if len(candidates) > 1:
+                raise self.error(f"{name!r} may be any of {', '.join(map(repr, candidates))}; write it as it is", node)
+            if not candidates:
+                name = name[:_LONGEST_NAME]
+                hint = did_you_mean(name, self._schema.names)
+                raise self.error(f"there is no column {name!r}; {hint}", node, column=name)
+            found = candidates[0]
+        field = self._schema.field(self._positions[found])
+        type_ = sql_type(field.type)
+        if type_ is None:
+            raise self.error(
+                f"column {found!r} is of type {field.type}, which expressions cannot use; cast it before it is stored",
+                node,
+                column=found,
+            )
+        return Column(type_, found, self._positions[found], field.nullable)
+
+    def call(self, name: str, arguments: Sequence[Node], node: exp.Expression) -> Node:
+        """An operator or a function applied to arguments, converted to what it takes."""
+        lowered = name.lower()
+        special = _SPECIAL.get(lowered)
+        if special is not None:
+            return special(self, list(arguments), node)
+        function = function_named(lowered)
+        if function is None:
+            if lowered in AGGREGATES:
+                raise self.error(f"{name} is an aggregate; expected an expression of a single row", node)
+            name = name[:_LONGEST_NAME]
+            raise self.error(f"there is no function {name!r}; {did_you_mean(name, _known_names())}", node)
+        for index in function.constants:
+            if index < len(arguments) and not arguments[index].is_constant:
+                raise self.unsupported(f"argument {index + 1} of {lowered} that depends on columns", node)
+        casts, result = self._chosen(function, arguments, node)
+        fitted = [
+            argument if type_ is None else self.fitted(argument, type_, node)
+            for argument, type_ in zip(arguments, casts, strict=True)
+        ]
+        return Call(result, function.name, tuple(fitted))
+
+    def _chosen(
+        self, function: Function, arguments: Sequence[Node], node: exp.Expression
+    ) -> tuple[list[pa.DataType | None], pa.DataType]:
+        try:
+            return choose(function, arguments)
+        except UnsupportedError as error:
+            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+
+    def contained(self, value: Node, literals: Literals, others: Sequence[Node], node: exp.Expression) -> Node:
+        """Whether a value is among literals, any number of them, or equals one of other expressions."""
+        function = function_named("in")
+        assert function is not None
+        casts, result = self._chosen(function, [value, *others, *representatives(literals)], node)
+        type_ = casts[0]
+        assert type_ is not None
+        if type_ == INTERVAL and sum(map(len, literals)) <= _MOST_INTERVALS:
+            singly = Members(type_, literals).singly()
+            return Call(result, "in", tuple(self.fitted(each, type_, node) for each in (value, *singly, *others)))
+        try:
+            members = fitted(literals, type_)
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+        rest = [self.fitted(each, type_, node) for each in others]
+        return Call(result, "in", (self.fitted(value, type_, node), members, *rest))
+
+    def fitted(self, argument: Node, type_: pa.DataType, node: exp.Expression | None) -> Node:
+        """An argument converted to a type, without anybody having asked for it."""
+        if argument.type == type_:
+            return argument
+        if not is_castable(argument.type, type_):
+            raise self.error(
+                f"{sql_name(argument.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}", node
+            )
+        if isinstance(argument, Literal) and argument.is_loose_string:
+            try:  # better now, with a place, than at every evaluation
+                cast(pa.array([argument.value], VARCHAR), type_)
+            except ExpressionError:
+                raise self.error(f"'{argument.value}' cannot be read as {sql_name(type_)}", node) from None
+        return Cast(type_, argument, implicit=True)
+
+    def cast(self, argument: Node, type_: pa.DataType, node: exp.Expression, *, lenient: bool) -> Node:
+        """A conversion that was asked for."""
+        if not is_castable(argument.type, type_):
+            raise self.error(f"there is no cast from {sql_name(argument.type)} to {sql_name(type_)}", node)
+        return Cast(type_, argument, lenient)
+
+    def case(self, branches: Sequence[tuple[Node, Node]], otherwise: Node, node: exp.Expression) -> Node:
+        """CASE: conditions become booleans, values meet in one type."""
+        values = [otherwise, *(value for _, value in branches)]
+        try:
+            type_ = meeting_type(values, "CASE")
+        except ExpressionError as error:
+            raise self.error(str(error), node) from None
+        fitted = tuple(
+            (self.fitted(condition, BOOLEAN, node), self.fitted(value, type_, node)) for condition, value in branches
+        )
+        return Case(type_, fitted, self.fitted(otherwise, type_, node))
+
+
+def _nullif(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
+    if len(arguments) != 2:
+        raise binder.error(f"nullif takes two arguments, found {len(arguments)}", node)
+    first, second = arguments
+    return binder.case([(binder.call("=", [first, second], node), Literal(NULL, None))], first, node)
+
+
+def _if(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
+    if len(arguments) not in (2, 3):
+        raise binder.error(f"if takes two or three arguments, found {len(arguments)}", node)
+    otherwise = arguments[2] if len(arguments) == 3 else Literal(NULL, None)
+    return binder.case([(arguments[0], arguments[1])], otherwise, node)
+
+
+def _date_add(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
+    if len(arguments) != 2:
+        raise binder.error(f"date_add takes a date and an interval, found {len(arguments)} arguments", node)
+    return binder.call("+", arguments, node)
+
+
+def _fdiv(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
+    return binder.call("floor", [binder.call("/", arguments, node)], node)
+
+
+def _fmod(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
+    whole = _fdiv(binder, arguments, node)
+    return binder.call("-", [arguments[0], binder.call("*", [arguments[1], whole], node)], node)
+
+
+_SPECIAL = {"nullif": _nullif, "if": _if, "date_add": _date_add, "fdiv": _fdiv, "fmod": _fmod}
+"""Functions that are another form of something else."""
+
+
+def _known_names() -> list[str]:
+    return [name for name in (*FUNCTIONS, *ALIASES, *_SPECIAL) if name[0].isalpha() and " " not in name]
