@@ -27,7 +27,6 @@ from tidelog.store.manifest.manifest import MANIFESTS, SPLITS, Change, Manifest,
 from tidelog.store.manifest.schemas import SchemaHistory
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.marker import begin_copy, end_copy
-from tidelog.store.read.parts.base import TreePart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.split.context import StreamContext
@@ -260,7 +259,7 @@ class _StreamCopy:
 
     def _write_tail(self) -> list[SplitInfo]:
         """Closed splits of what the tail had flushed, and a journal of what else it must not forget."""
-        parts = [part for part in self._snapshot.parts if not (isinstance(part, TreePart) and part.info)]
+        parts = [part for part in self._snapshot.parts if part.info is None]
         infos = split_rows(self._context(), self._snapshot.manifest, parts)
         head = self._snapshot.head
         if head is not None:

@@ -17,8 +17,7 @@ from tidelog.model.errors import TidelogError
 from tidelog.storage import ContainerReader
 from tidelog.storage.read.check import Finding
 from tidelog.store.manifest.manifest import ManifestLog, SplitInfo
-from tidelog.store.read.parts.base import Part
-from tidelog.store.read.parts.reduced import ReducedPart
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.rows.stored import Ints, seqs
 from tidelog.store.split.context import StreamContext
@@ -122,9 +121,7 @@ def _check_numbers(context: StreamContext, manifests: ManifestLog) -> list[Findi
 
     Numbers are reserved in large blocks, few of which are used up: what no row has is passed over.
     """
-    parts = [
-        part for part in Snapshots(context, manifests).newest().parts if not isinstance(part.original, ReducedPart)
-    ]
+    parts = [part for part in Snapshots(context, manifests).newest().parts if part.has_rows]
     start = min((part.numbers[0] for part in parts), default=None)
     while start is not None:
         windows = [_Window(part, start, start + _NUMBERS_AT_ONCE) for part in parts]

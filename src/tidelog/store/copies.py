@@ -18,7 +18,7 @@ from tidelog.storage.media.medium import Medium
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.sequence_set import Span
 from tidelog.store.manifest.split_info import SplitInfo, SplitKind
-from tidelog.store.read.parts.base import Part
+from tidelog.store.read.parts.part import Part
 from tidelog.store.rows.memory import MemoryRows
 from tidelog.store.rows.merge import chained
 from tidelog.store.rows.stored import times

@@ -31,7 +31,7 @@ from tidelog.store.log.file_names import born_at, join
 from tidelog.store.manifest.manifest import MANIFESTS, SPLITS, Change, Manifest, ManifestLog, SplitInfo, split_path
 from tidelog.store.manifest.schemas import SchemaHistory, presented, version_in
 from tidelog.store.marker import begin_copy, end_copy
-from tidelog.store.read.parts.base import MemoryPart
+from tidelog.store.read.parts.memory import MemoryPart
 from tidelog.store.rows.stored import Ints, seqs, shifted, sorted_rows
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_split import closed_tree

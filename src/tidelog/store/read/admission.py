@@ -16,10 +16,9 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.base import Part, TreePart, may_delete
-from tidelog.store.read.parts.reduced import ReducedPart
+from tidelog.store.read.parts.part import Part, may_delete
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.rows.stored import Ints, seqs, times
+from tidelog.store.rows.stored import Ints
 
 _WHOLE: Final = -1
 """The level of a part as a whole, above all of its nodes."""
@@ -42,7 +41,7 @@ def first_rows(
     times and numbers are read, only if their numbers are not dense, or if their rows do not count all alike.
     """
     start, parts = snapshot.in_range(start, end)
-    wanted = [part for part in parts if numbers.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart)]
+    wanted = [part for part in parts if part.has_rows and numbers.overlaps(*part.numbers)]
     if sum(part.rows for part in wanted) <= most:
         return numbers
     counting = _Counting(numbers, most + 1, Interval(start, end), counters or ReadCounters())
@@ -61,7 +60,7 @@ def about_rows(snapshot: Snapshot, numbers: SeqSet) -> int:
     """
     counters = ReadCounters()
 
-    def below(part: TreePart, node: int | None) -> int:
+    def below(part: Part, node: int | None) -> int:
         found = part.numbered(node, counters)
         count = 0
         for child in np.flatnonzero(numbers.overlap_each(found.lows, found.highs)).tolist():
@@ -78,9 +77,7 @@ def about_rows(snapshot: Snapshot, numbers: SeqSet) -> int:
     for part in snapshot.parts:
         if numbers.covers(*part.numbers):
             total += part.rows
-        elif not isinstance(part, TreePart):
-            total += part.between(None, None, numbers).num_rows
-        elif numbers.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart):
+        elif part.has_rows and numbers.overlaps(*part.numbers):
             total += below(part, None)
     return total
 
@@ -158,9 +155,6 @@ class _Counting:
         if is_dense and is_inside and not any(mark.touches(subtree.first, subtree.last, low, high) for mark in marks):
             chosen = (self._numbers & SeqSet([(low, high + 1)])).spans
             return np.array([run[0] for run in chosen], np.int64), np.array([run[1] for run in chosen], np.int64)
-        if not isinstance(part, TreePart):
-            rows = part.between(None, None)
-            return self._runs(times(rows, part.layout.schema), seqs(rows), marks)
         if subtree.level == 0:
             return self._runs(*part.numbers_of_leaf(subtree.id, self._counters), marks)
         below = part.numbered(None if subtree.level == _WHOLE else subtree.id, self._counters)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.expr import Predicate
@@ -22,6 +24,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import InputError
+from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.storage import ContainerReader
 from tidelog.storage.media.medium import Medium
@@ -29,12 +32,14 @@ from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.schemas import SchemaHistory
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.manifest.values import Removed
-from tidelog.store.read.parts.base import MemoryPart, Opened, Part, TreePart
 from tidelog.store.read.parts.evolved import under
+from tidelog.store.read.parts.memory import MemoryPart
+from tidelog.store.read.parts.part import Opened, Part, RowChoice
 from tidelog.store.read.parts.split_trees import SplitTrees
+from tidelog.store.read.parts.tree import TreePart
 from tidelog.store.read.scan import pruning, readable, scan
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.rows.stored import Ints, times
+from tidelog.store.rows.stored import Ints, concatenated, seqs
 from tidelog.store.split.context import StreamContext
 
 ROWS_PER_PIECE: Final = 1 << 20
@@ -123,24 +128,16 @@ class _Work:
         self.highs: Ints = np.empty(0, np.int64)
         self.rows: Ints = np.empty(0, np.int64)
         self._range = start, end
-        self._numbers = numbers
-        self._test = pruning(part.layout, where, numbers, part.base)
+        test = pruning(part.layout, where, numbers, part.base)
+        self._choice = RowChoice([SEQUENCE_COLUMN], partial(_has_one_of, numbers), test)
 
     def divide(self, most_rows: int, counters: ReadCounters) -> int:
         """Divide it into subtrees of so many rows at most; returns how many rows they have."""
         start, end = self._range
-        if isinstance(self.part, TreePart):
-            if self._numbers is not None and not self._numbers.overlaps(*self.part.numbers):
-                return 0
-            found = self.part.subtrees(most_rows, start, end, self._test, counters)
-            self.lows, self.highs, self.rows = np.array(found, np.int64).reshape(-1, 3).T
-            if start is not None:
-                self.lows = np.maximum(self.lows, start)
-        else:
-            at = times(self.part.between(start, end, self._numbers), self.part.layout.schema)
-            firsts = np.arange(0, len(at), most_rows)
-            lasts = np.minimum(firsts + most_rows, len(at))
-            self.lows, self.highs, self.rows = at[firsts], at[lasts - 1], lasts - firsts
+        found = self.part.subtrees(most_rows, start, end, self._choice, counters)
+        self.lows, self.highs, self.rows = np.array(found, np.int64).reshape(-1, 3).T
+        if start is not None:
+            self.lows = np.maximum(self.lows, start)
         return int(self.rows.sum())
 
     def reached(self, cuts: Sequence[int]) -> set[int]:
@@ -159,6 +156,11 @@ class _Work:
         lasts = ends if interval.end is None else np.minimum(ends, interval.end)
         shares = np.maximum(lasts - firsts, 0) / np.maximum(ends - lows, 1)
         return float((self.rows * shares).sum())
+
+
+def _has_one_of(numbers: SeqSet | None, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows, of which the column of sequence numbers is given, have one of some numbers, as all have for None."""
+    return np.ones(rows.num_rows, np.bool_) if numbers is None else numbers.contains(seqs(rows))
 
 
 def _divided(work: Sequence[_Work], pieces: int | None, rows_per_piece: int | None, counters: ReadCounters) -> int:
@@ -225,15 +227,16 @@ def _of_parts(
     snapshot: Snapshot, interval: Interval, parts: Sequence[Part], rows: int, numbers: SeqSet | None
 ) -> Piece:
     start, end = interval.start, interval.end
-    trees = [part for part in parts if isinstance(part, TreePart)]
     memory = b""
     for part in parts:
-        if isinstance(part, MemoryPart):  # only its writer has a snapshot with several of them
-            left = part.between(start, end, numbers)
+        if part.in_memory:  # only its writer has a snapshot with several of them
+            stored = part.layout.stored
+            rows_left = concatenated(list(part.scan(start, end, stored.names, None, ReadCounters())), stored)
+            left = rows_left.filter(pa.array(_has_one_of(numbers, rows_left)))
             memory = left.serialize().to_pybytes() if left.num_rows else b""
     manifest = replace(
         snapshot.manifest,
-        splits={part.info.name: part.info for part in trees if part.info is not None},
+        splits={part.info.name: part.info for part in parts if part.info is not None},
         deletions=tuple(snapshot.deletions(start, end)),
         deleted_seen=EMPTY,
         gone=EMPTY,
@@ -244,7 +247,7 @@ def _of_parts(
         interval=interval,
         rows=rows,
         manifest=manifest,
-        opened=tuple(part.opened for part in trees if part.opened is not None),
+        opened=tuple(part.opened for part in parts if part.opened is not None),
         memory=memory,
         numbers=numbers,
         version=snapshot.version,

@@ -10,7 +10,6 @@ import pyarrow as pa
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
 from tidelog.model.times.clock import INT64_MAX
-from tidelog.store.read.parts.reduced import ReducedPart
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
 
@@ -44,11 +43,11 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
     if not 0 <= place < rows:
         raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
     low, high = min(part.first for part in parts), last
-    reduced = [part.original for part in parts if isinstance(part.original, ReducedPart)]
+    reduced = [part for part in parts if not part.has_rows]
     if reduced:  # ranks are known between their entries alone
         low = max(part.last for part in reduced) + 1
         if place < rank(snapshot, low, counters):
-            reduced[0].refuse_rows()
+            reduced[0].require_rows()
     while low < high:  # the greatest time with at most ``place`` rows before it
         middle = (low + high + 1) // 2
         if rank(snapshot, middle, counters) <= place:

@@ -21,8 +21,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.base import Part, RowChoice, TreePart, may_delete
-from tidelog.store.read.parts.reduced import ReducedPart
+from tidelog.store.read.parts.part import Part, RowChoice, may_delete
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.value_ranges import value_range
 from tidelog.store.rows.merge import chained
@@ -82,8 +81,8 @@ def readable(
     if numbers is not None:
         parts = [part for part in parts if numbers.overlaps(*part.numbers)]
     for part in parts:
-        if isinstance(part.original, ReducedPart):
-            part.original.refuse_rows()
+        if not part.has_rows:
+            part.require_rows()
     return start, parts
 
 
@@ -156,19 +155,10 @@ def _read(
     """The rows of a part that count, under the names and types of the snapshot."""
     choice = None if choice is None else choice.of(part)
     if choice is None:
-        tested: list[str] = []
-        test = None
-    else:
-        tested = choice.columns
-        test = pruning(part.layout, choice.where, choice.numbers, part.base)
-        if isinstance(part, TreePart):
-            rows_wanted = RowChoice(tested, choice.mask, test, choice.value_range(layout.stored, part.base))
-            yield from part.select(start, end, names, rows_wanted, counters)
-            return
-    wanted = list(dict.fromkeys((*names, *tested)))
-    for batch in part.scan(start, end, wanted, test, counters):
-        rows = batch if choice is None else batch.filter(pa.array(choice.mask(batch)))
-        yield rows.select(names) if tested else rows
+        return part.scan(start, end, names, None, counters)
+    test = pruning(part.layout, choice.where, choice.numbers, part.base)
+    wanted = RowChoice(choice.columns, choice.mask, test, choice.value_range(layout.stored, part.base))
+    return part.select(start, end, names, wanted, counters)
 
 
 def pruning(layout: Layout, where: Predicate | None, numbers: SeqSet | None, base: int = 0) -> Test | None:
@@ -229,13 +219,8 @@ def count(
     for part in parts:
         may_hold = pruning(part.layout, where, None)
         assert may_hold is not None
-        if isinstance(part, TreePart):
-            holds_all = certainty(part.layout, where)
-            choice = RowChoice([wanted.column], where.mask, may_hold, wanted)
-            total += part.count(start, end, choice, holds_all, counters)
-        else:
-            rows = part.scan(start, end, [wanted.column], may_hold, counters)
-            total += sum(int(where.mask(batch).sum()) for batch in rows)
+        choice = RowChoice([wanted.column], where.mask, may_hold, wanted)
+        total += part.count(start, end, choice, certainty(part.layout, where), counters)
     return total
 
 

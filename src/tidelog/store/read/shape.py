@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidelog.index.entries import empty
 from tidelog.index.node import HEAD_SIZE
 from tidelog.model.times.clock import Clock
-from tidelog.store.read.parts.base import MemoryPart, SplitPart, TreePart
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.tail_files import TailFiles
 from tidelog.store.split.context import StreamContext
@@ -34,8 +34,8 @@ def describe(
         }
         for info in snapshot.manifest.splits.values()
     ]
-    trees = [part.shape() for part in snapshot.parts if isinstance(part, TreePart)]
-    memory = sum(part.rows for part in snapshot.parts if isinstance(part, MemoryPart))
+    trees = [shape for part in snapshot.parts if (shape := part.shape()) is not None]
+    memory = sum(part.rows for part in snapshot.parts if part.in_memory)
     bounds = [(part.first, part.last) for part in snapshot.parts]
     closed = sum(info.bytes for info in snapshot.manifest.splits.values())
     return {
@@ -59,22 +59,22 @@ def describe(
         "splits": splits,
         "trees": trees,
         "late": late,
-        "statistics": [each for part in snapshot.parts if isinstance(part, TreePart) for each in _statistics(part)],
+        "statistics": [each for part in snapshot.parts for each in _statistics(part.original)],
         "nodes_cached": context.nodes.statistics().entries,
         "blocks_read": context.meter.blocks,
         "bytes_read": context.meter.bytes,
     }
 
 
-def _statistics(part: TreePart) -> list[dict[str, Any]]:
+def _statistics(part: Part) -> list[dict[str, Any]]:
     """What the manifest knows of each column of a closed split, under the names that columns have now."""
-    own = part.original
-    if not isinstance(own, SplitPart):
+    info = part.info
+    if info is None:
         return []
-    whole, measured = own.whole(), own.info.statistics
+    whole, measured = part.known_aggregate(), info.statistics
     found = []
-    for index, name in enumerate(own.layout.schema.names):
-        values: dict[str, Any] = {"split": own.info.name, "column": name}
+    for index, name in enumerate(part.layout.schema.names):
+        values: dict[str, Any] = {"split": info.name, "column": name}
         if whole is not None:
             known = whole.at(index)
             low, high = (known.minimum(), known.maximum()) if known.knows_bounds else (None, None)

@@ -13,10 +13,9 @@ from tidelog.model.arrays import integers
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Deletion, Manifest
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet, Span
-from tidelog.store.read.parts.base import Part, TreePart, may_delete
-from tidelog.store.read.parts.index import PartIndex
 from tidelog.store.read.parts.masked import MaskedPart
-from tidelog.store.read.parts.reduced import ReducedPart
+from tidelog.store.read.parts.part import Part, may_delete
+from tidelog.store.read.parts.part_index import PartIndex
 from tidelog.store.rows.stored import Ints
 from tidelog.store.split.entry_tests import with_numbers
 from tidelog.store.tail.journal import Head
@@ -74,7 +73,7 @@ class Snapshot:
     @property
     def unlisted(self) -> SeqSet:
         """Sequence numbers that rows outside of the manifest's splits have, or may come to have: those of the tail."""
-        open_parts = [part.numbers for part in self.parts if not (isinstance(part, TreePart) and part.info)]
+        open_parts = [part.numbers for part in self.parts if part.info is None]
         return SeqSet([*self.unseen, *self.journaled, *((low, high + 1) for low, high in open_parts)])
 
     def lost(self, numbers: SeqSet) -> SeqSet:
@@ -90,14 +89,10 @@ class Snapshot:
             return EMPTY
         result = numbers & self.manifest.gone
         for part in self.parts:
-            if result.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart):
+            if part.has_rows and result.overlaps(*part.numbers):
                 result -= _set_of(numbers_in(part, None, result))
         seen = numbers & self.manifest.deleted_seen
-        cut = [
-            part
-            for part in self.parts
-            if part.first < bound and seen.overlaps(*part.numbers) and not isinstance(part.original, ReducedPart)
-        ]
+        cut = [part for part in self.parts if part.has_rows and part.first < bound and seen.overlaps(*part.numbers)]
         for part in cut:
             result |= _set_of(numbers_in(part, bound, seen, self.manifest.deletions))
         return result

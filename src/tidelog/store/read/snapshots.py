@@ -15,9 +15,11 @@ from tidelog.storage import ContainerReader
 from tidelog.store.manifest.deletions import is_deleted
 from tidelog.store.manifest.manifest import Manifest, ManifestLog, SplitInfo
 from tidelog.store.manifest.sequence_set import Span
-from tidelog.store.read.parts.base import MemoryPart, Opened, Part, TreePart
 from tidelog.store.read.parts.evolved import under
+from tidelog.store.read.parts.memory import MemoryPart
+from tidelog.store.read.parts.part import Opened, Part
 from tidelog.store.read.parts.split_trees import SplitParts, SplitTrees
+from tidelog.store.read.parts.tree import TreePart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.rows.stored import seqs, sorted_rows, times
 from tidelog.store.split.context import StreamContext
@@ -258,7 +260,7 @@ class Snapshots:
         self,
         context: StreamContext,
         manifest: Manifest,
-        open_parts: Sequence[TreePart],
+        open_parts: Sequence[Part],
         rows: Sequence[pa.RecordBatch],
         next_seq: int,
         unseen: tuple[Span, ...],
@@ -269,7 +271,7 @@ class Snapshots:
             open_parts = [under(part, layout) for part in open_parts]
         self._trees.give_up(lambda name: is_closed(name, manifest))
         self._parts = self._trees.parts(context, manifest, self._parts)
-        closed: Collection[TreePart] = self._parts.parts.values()
+        closed: Collection[Part] = self._parts.parts.values()
         if manifest.deletions:
             # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
             closed = [part for part in closed if not _is_hidden(manifest, part.info)]

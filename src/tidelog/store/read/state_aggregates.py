@@ -23,7 +23,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import InputError
-from tidelog.store.read.parts.base import MemoryPart, Part, TreePart
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshot import Snapshot
 
 FROM_INDEX: Final = "the index"
@@ -89,7 +89,7 @@ class StateQuestion:
         Functions of SQL are left out as long as no split in the range keeps their states.
         """
         start, parts = snapshot.in_range(start, end)
-        trees = Counter(part.layout.states for part in parts if isinstance(part, TreePart))
+        trees = Counter(part.layout.states for part in parts if not part.in_memory)
         asks = [ask for ask in self._asks if not ask.is_usual or any(kept.has_all(ask.needs) for kept in trees)]
         if not asks:
             return {}
@@ -107,14 +107,12 @@ class StateQuestion:
 
     def _row(self, part: Part, start: int | None, end: int | None, plan: States, counters: ReadCounters) -> Words:
         """The states of a part's rows in a time range, as a table of one row."""
-        if isinstance(part, MemoryPart):
-            return part.states(start, end, plan, counters)
         kept, rest = self._shared(plan, part.layout.states)
         row = np.zeros((1, plan.words), np.uint64)
         if kept is not None:
             row[:, plan.words_of(kept)] = part.states(start, end, kept, counters)
         if rest is not None:
-            row[:, plan.words_of(rest)] = _of_events(part, start, end, rest, counters)
+            row[:, plan.words_of(rest)] = part.states_of_rows(start, end, rest, counters)
         return row
 
     def _shared(self, plan: States, kept: States) -> tuple[States | None, States | None]:
@@ -151,12 +149,3 @@ def _source(trees: Mapping[States, int], needs: States) -> str:
     if not lacking:
         return FROM_INDEX
     return FROM_EVENTS if lacking == total else f"{FROM_INDEX}, and the events of {lacking} of {total} trees"
-
-
-def _of_events(part: TreePart, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
-    """The states of a part's rows in a time range, computed from the rows."""
-    row = np.zeros((1, wanted.words), np.uint64)
-    for batch in part.scan(start, end, wanted.columns, None, counters):
-        more = wanted.of_rows(batch, np.array([0, batch.num_rows], np.int64))
-        row = wanted.merge(np.concatenate([row, more]), np.array([0, 2], np.int64))
-    return row

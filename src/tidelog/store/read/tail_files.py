@@ -9,7 +9,6 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.store.manifest.manifest import Manifest
-from tidelog.store.read.parts.base import MemoryPart, TreePart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.merge_policy import MergePolicy
@@ -62,19 +61,19 @@ def _size(context: StreamContext, name: str) -> int:
 def queued_rows(snapshot: Snapshot) -> int:
     """How many rows of a snapshot that are in no split are older than what is sealed: late ones that wait."""
     closed = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "regular"]
-    being_written = [part.last for part in snapshot.parts if isinstance(part, TreePart) and part.info is None]
+    being_written = [part.last for part in snapshot.parts if part.info is None and not part.in_memory]
     sealed = max((*closed, *being_written), default=None)
     if sealed is None:
         return 0
-    return sum(part.rank(sealed, ReadCounters()) for part in snapshot.parts if isinstance(part, MemoryPart))
+    return sum(part.rank(sealed, ReadCounters()) for part in snapshot.parts if part.in_memory)
 
 
 def is_unsettled(context: StreamContext, snapshot: Snapshot, policy: MergePolicy) -> bool:
     """Whether there is something to do for the writer of a tail, by a policy: see :meth:`Tail.settle`."""
-    waiting = sum(part.rows for part in snapshot.parts if isinstance(part, MemoryPart))
+    waiting = sum(part.rows for part in snapshot.parts if part.in_memory)
     if waiting >= context.options.leaf_rows or queued_rows(snapshot):
         return True
-    written = [part for part in snapshot.parts if isinstance(part, TreePart) and part.info is None]
+    written = [part for part in snapshot.parts if part.info is None and not part.in_memory]
     if not written:
         return False
     files = tail_files(context, snapshot.manifest)

@@ -21,7 +21,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integer_column
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.base import Part
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.scan import readable, scan
 from tidelog.store.read.snapshot import Snapshot
 

@@ -19,7 +19,6 @@ from tidelog.store.log.file_names import new_file_name
 from tidelog.store.manifest.manifest import Change, Deletion, Manifest, ManifestLog
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.manifest.split_info import SplitInfo
-from tidelog.store.read.parts.base import TreePart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_split import closed_tree
@@ -137,9 +136,7 @@ def coarsen(
     # of all those in the manifest; asked before it, rows of a split that was closed in between would be missed.
     snapshot = look()
     open_splits = [
-        (part.first, part.last, part.rows)
-        for part in snapshot.parts
-        if isinstance(part, TreePart) and part.info is None
+        (part.first, part.last, part.rows) for part in snapshot.parts if part.info is None and not part.in_memory
     ]
     for split in to_coarsen(manifest, before, SeqSet(snapshot.journaled), open_splits):
         if not (may_go_on() and is_wanted(manifests.load())):

@@ -19,7 +19,6 @@ from tidelog.store.manifest.deletions import drop_deleted, is_deleted, is_spent,
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import EMPTY
-from tidelog.store.read.parts.masked import MaskedPart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.split.context import StreamContext
@@ -140,7 +139,7 @@ def bounds_of(snapshot: Snapshot) -> tuple[int, int] | None:
     for part in sorted(parts, key=lambda part: part.last, reverse=True):
         if newest is not None and part.last <= newest:
             break
-        last = part.newest(ReadCounters()) if isinstance(part, MaskedPart) else part.last
+        last = part.newest(ReadCounters())
         if last is not None:
             newest = last if newest is None else max(newest, last)
     return None if newest is None else (min(part.first for part in parts), newest)

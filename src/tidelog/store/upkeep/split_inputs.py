@@ -27,8 +27,9 @@ from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.read.images import Images, Wanted
 from tidelog.store.manifest.schemas import version_in
 from tidelog.store.manifest.split_info import SplitInfo
-from tidelog.store.read.parts.base import RowChoice, SplitPart, TreePart
 from tidelog.store.read.parts.evolved import under
+from tidelog.store.read.parts.part import Part
+from tidelog.store.read.parts.tree import SplitPart
 from tidelog.store.rows.merge import chained, in_order
 from tidelog.store.rows.stored import concatenated
 from tidelog.store.split.context import StreamContext
@@ -57,12 +58,12 @@ _SHORT_LEAF: Final = 4
 """Leaves of that kind have this part of a full one's rows, or fewer, on average."""
 
 
-def inputs_of(context: StreamContext, infos: Sequence[SplitInfo]) -> list[TreePart]:
+def inputs_of(context: StreamContext, infos: Sequence[SplitInfo]) -> list[Part]:
     """Splits as parts under the schema of a context, in no particular order; opens no file.
 
     What is read together takes no more memory than what is open at once anyway.
     """
-    found: list[TreePart] = []
+    found: list[Part] = []
     width = _width(context.layout)
     most = min(_TOGETHER_BYTES, READING_BYTES // max(_overlapping(infos), 1))
     group: list[SplitInfo] = []
@@ -162,10 +163,8 @@ class SplitInput(SplitPart):
 
 
 @final
-class SmallSplits(TreePart):
+class SmallSplits(Part):
     """The rows of several small splits of one version of the schema. Knows only how to read them, all at once."""
-
-    opened = None
 
     def __init__(self, context: StreamContext, infos: Sequence[SplitInfo]) -> None:
         self._context = context
@@ -205,15 +204,6 @@ class SmallSplits(TreePart):
         last = len(at) if end is None else int(np.searchsorted(at, end))
         if first < last:
             yield rows.slice(first, last - first).select(list(columns))
-
-    def select(
-        self, start: int | None, end: int | None, columns: Sequence[str], choice: RowChoice, counters: ReadCounters
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range that are wanted, in order."""
-        names = list(dict.fromkeys((*columns, *choice.tested)))
-        for batch in self.scan(start, end, names, choice.may_hold, counters):
-            kept = choice.keeps(batch.select(list(choice.tested)))
-            yield batch.filter(pa.array(kept)).select(list(columns))
 
     def _together(self, infos: Sequence[SplitInfo]) -> pa.RecordBatch | None:
         """All rows of splits, in order; None if they take much more memory than was expected."""

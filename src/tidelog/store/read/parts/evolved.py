@@ -8,6 +8,7 @@ out by bounds that do not compare, and aggregates of these columns are computed 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -18,15 +19,15 @@ from tidelog.index.entries import Entries, Words, empty, entry_dtype
 from tidelog.index.layout import Layout
 from tidelog.index.states import States, still_holds
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.numbering import Numbered
 from tidelog.index.tabtree.searching import Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.store.manifest.schemas import presented
-from tidelog.store.read.parts.base import RowChoice, SplitPart, TreePart
+from tidelog.store.read.parts.part import Part, RowChoice
 from tidelog.store.rows.stored import Ints
 
 
-def under(part: TreePart, layout: Layout) -> TreePart:
+def under(part: Part, layout: Layout) -> Part:
     """A part as one of a snapshot with a layout: itself if it has that schema."""
     return part if part.layout.schema == layout.schema else EvolvedPart(part, layout)
 
@@ -89,38 +90,20 @@ class _Translation:
 
 
 @final
-class EvolvedPart(TreePart):
-    """The rows of a tree under the columns of another version of the schema."""
+class EvolvedPart(Part):
+    """The rows of a part under the columns of another version of the schema."""
 
-    def __init__(self, part: TreePart, layout: Layout) -> None:
-        """``part`` has the layout of its tree, with the names of ``layout``."""
+    def __init__(self, part: Part, layout: Layout) -> None:
+        """``part`` has the layout it was written with, with the names of ``layout``."""
         self._part = part
         self._plain = layout.with_states(())
         self._translation = _Translation(part.layout, self._plain)
         stored = part.layout.stored
         kept = [each for each in part.layout.states.kept if still_holds(each, stored, layout.stored)]
         self._layout = self._plain.with_states(kept) if kept else self._plain
-        self.info = part.info
-        self.base = part.base
-        self.opened = part.opened
+        self.base, self.info, self.opened = part.base, part.info, part.opened
+        self.has_rows, self.in_memory = part.has_rows, part.in_memory
         self.first, self.last, self.rows = part.first, part.last, part.rows
-
-    @property
-    def original(self) -> TreePart:
-        """The part as it was written, but for the names of its columns."""
-        return self._part
-
-    @property
-    def _tree(self) -> TreeReader:
-        return self._part._tree
-
-    def shape(self) -> dict[str, int]:
-        """What its tree consists of."""
-        return self._part.shape()
-
-    def rank(self, time: int, counters: ReadCounters) -> int:
-        """How many rows are before a time."""
-        return self._part.rank(time, counters)
 
     @property
     def layout(self) -> Layout:
@@ -132,48 +115,65 @@ class EvolvedPart(TreePart):
         """The smallest and the greatest sequence number."""
         return self._part.numbers
 
+    @property
+    def original(self) -> Part:
+        """The part as it was written, but for the names of its columns."""
+        return self._part.original
+
+    def require_rows(self) -> None:
+        """Raise :class:`GrainError` if its rows are not there to be read."""
+        self._part.require_rows()
+
+    def shape(self) -> dict[str, int] | None:
+        """What its file consists of."""
+        return self._part.shape()
+
+    def known_states(self, wanted: States) -> Words | None:
+        """The states of all rows, if the manifest knows them and they still hold."""
+        return self._part.known_states(wanted) if self._layout.states.has_all(wanted) else None
+
     def _test(self, test: Test | None) -> Test | None:
         return None if test is None else lambda entries: test(self._translation(entries))
 
     def scan(
         self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range, in order; see :meth:`TreePart.scan`."""
+        """The rows of a time range, in order, cast to the types they have now."""
         stored = self._part.layout.stored.names
         known = [name for name in columns if name in stored]
         target = pa.schema([self._layout.stored.field(name) for name in columns])
         for batch in self._part.scan(start, end, known, self._test(test), counters):
             yield presented(batch, target)
 
-    def select(
-        self, start: int | None, end: int | None, columns: Sequence[str], choice: RowChoice, counters: ReadCounters
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range that are wanted, in order."""
-        tested = list(choice.tested)
-        names = list(dict.fromkeys((*columns, *tested)))
-        for batch in self.scan(start, end, names, choice.may_hold, counters):
-            kept = choice.keeps(batch.select(tested) if tested != names else batch)
-            yield batch.filter(pa.array(kept)).select(list(columns))
+    def rank(self, time: int, counters: ReadCounters) -> int:
+        """How many rows are before a time."""
+        return self._part.rank(time, counters)
 
-    def count(
-        self, start: int | None, end: int | None, choice: RowChoice, holds_all: Test, counters: ReadCounters
-    ) -> int:
-        """How many rows of a time range are wanted."""
-        batches = self.scan(start, end, choice.tested, choice.may_hold, counters)
-        return sum(int(choice.keeps(batch).sum()) for batch in batches)
+    def times_near(self, index: int, counters: ReadCounters) -> tuple[int, int]:
+        """Times around that of row number ``index``."""
+        return self._part.times_near(index, counters)
 
     def subtrees(
-        self, most_rows: int, start: int | None, end: int | None, test: Test | None, counters: ReadCounters
+        self, most_rows: int, start: int | None, end: int | None, choice: RowChoice, counters: ReadCounters
     ) -> list[Subtree]:
         """What a time range consists of."""
-        return self._part.subtrees(most_rows, start, end, self._test(test), counters)
+        own = replace(choice, may_hold=self._test(choice.may_hold))
+        return self._part.subtrees(most_rows, start, end, own, counters)
+
+    def numbered(self, node: int | None, counters: ReadCounters) -> Numbered:
+        """The children of an inner node, with the sequence numbers of each."""
+        return self._part.numbered(node, counters)
+
+    def numbers_of_leaf(self, id: int, counters: ReadCounters) -> tuple[Ints, Ints]:
+        """The times and the sequence numbers of the rows of a leaf."""
+        return self._part.numbers_of_leaf(id, counters)
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range, from events where entries do not tell."""
         if not self._translation.answers(columns):
-            return self._from_events(start, end, columns, counters)
-        if self._is_whole(start, end) and isinstance(self._part, SplitPart):
-            known = self._translation.of_bytes(self._part.info.entry)
+            return super().aggregate(start, end, columns, counters)
+        if self._is_whole(start, end):
+            known = self._translation.of_bytes(self._part.manifest_entry)
             if known is not None:
                 return Aggregate(self._plain, columns, known)
         found = self._part.aggregate(start, end, self._translation.columns(columns), counters)
@@ -182,25 +182,13 @@ class EvolvedPart(TreePart):
     def _is_whole(self, start: int | None, end: int | None) -> bool:
         return (start is None or start <= self.first) and (end is None or end > self.last)
 
-    def _from_events(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
-        names = [self._plain.stored.names[index] for index in columns.tolist()]
-        total = Aggregate(self._plain, columns)
-        for batch in self.scan(start, end, names, None, counters):
-            total.merge(Aggregate.of(self._plain, batch, columns))
-        return total
-
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
         """The aggregates of some columns of the rows of many time ranges, an entry for each."""
-        if self._translation.answers(columns):
-            return self._translation(self._part.aggregates(starts, ends, self._translation.columns(columns), counters))
-        ranges = zip(starts.tolist(), ends.tolist(), strict=True)
-        found = [self._from_events(start, max(start, end), columns, counters).entry for start, end in ranges]
-        return np.concatenate(found) if found else empty(self._plain, 0)
+        if not self._translation.answers(columns):
+            return super().aggregates(starts, ends, columns, counters)
+        return self._translation(self._part.aggregates(starts, ends, self._translation.columns(columns), counters))
 
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range, a table of one row."""
-        if self._is_whole(start, end) and isinstance(self._part, SplitPart):
-            known = self._part.manifest_states(wanted)
-            if known is not None:
-                return known
-        return self._part.states(start, end, wanted, counters)
+        known = self._part.known_states(wanted) if self._is_whole(start, end) else None
+        return self._part.states(start, end, wanted, counters) if known is None else known

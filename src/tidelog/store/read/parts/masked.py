@@ -13,22 +13,23 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, blank
+from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Deletion
-from tidelog.store.read.parts.base import Part, TreePart
+from tidelog.store.read.parts.part import Part, RowChoice
 from tidelog.store.rows.stored import Ints
 
 
 @final
-class MaskedPart(TreePart):
-    """The rows of a part without those that marks delete; for aggregates of time ranges."""
+class MaskedPart(Part):
+    """The rows of a part without those that marks delete."""
 
     def __init__(self, part: Part, marks: Sequence[Deletion]) -> None:
         """``marks`` are those that may apply to rows of the part."""
@@ -36,8 +37,8 @@ class MaskedPart(TreePart):
         self._marks = tuple(marks)
         bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end)}
         self._bounds = sorted(bound for bound in bounds if bound is not None)
-        self.base = part.base
-        self.opened = None
+        self.base, self.info, self.opened = part.base, part.info, part.opened
+        self.has_rows, self.in_memory = part.has_rows, part.in_memory
         self.first, self.last, self.rows = part.first, part.last, part.rows
 
     @property
@@ -50,6 +51,19 @@ class MaskedPart(TreePart):
         """The smallest and the greatest sequence number, deleted ones included."""
         return self._part.numbers
 
+    @property
+    def original(self) -> Part:
+        """The part as it was written, deleted rows included."""
+        return self._part.original
+
+    def require_rows(self) -> None:
+        """Raise :class:`GrainError` if its rows are not there to be read."""
+        self._part.require_rows()
+
+    def shape(self) -> dict[str, int] | None:
+        """What the file of the part consists of."""
+        return self._part.shape()
+
     def _pieces(self, start: int | None, end: int | None) -> Iterator[tuple[int | None, int | None, list[Deletion]]]:
         """A time range in pieces, each with the marks that apply in it."""
         inside = [each for each in self._bounds if (start is None or each > start) and (end is None or each < end)]
@@ -60,7 +74,7 @@ class MaskedPart(TreePart):
     def scan(
         self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a time range that are not deleted, in order; see :meth:`TreePart.scan`."""
+        """The rows of a time range that are not deleted, in order."""
         time = self.layout.schema.time
         names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
         for low, high, marks in self._pieces(start, end):
@@ -72,25 +86,18 @@ class MaskedPart(TreePart):
                 deleted = np.logical_or.reduce([mark.mask(at, numbers) for mark in marks])
                 yield batch.filter(pa.array(~deleted)).select(list(columns))
 
+    def subtrees(
+        self, most_rows: int, start: int | None, end: int | None, choice: RowChoice, counters: ReadCounters
+    ) -> list[Subtree]:
+        """What the rows of a time range are in, as if none were deleted."""
+        return self._part.subtrees(most_rows, start, end, choice, counters)
+
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range that are not deleted."""
-        total = Aggregate(self.layout, columns)
-        names = [self.layout.stored.names[column] for column in columns.tolist()] or [self.layout.schema.time]
+        total, of_rows = Aggregate(self.layout, columns), super().aggregate
         for low, high, marks in self._pieces(start, end):
-            if not marks:
-                total.merge(self._part.aggregate(low, high, columns, counters))
-                continue
-            for batch in self.scan(low, high, names, None, counters):
-                total.merge(Aggregate.of(self.layout, batch, columns))
+            total.merge((of_rows if marks else self._part.aggregate)(low, high, columns, counters))
         return total
-
-    def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
-        """The aggregates of some columns of the rows of many time ranges, an entry for each."""
-        found = blank(self.layout, len(starts))
-        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            if start < end:
-                found[place : place + 1] = self.aggregate(start, end, columns, counters).entry
-        return found
 
     def newest(self, counters: ReadCounters) -> int | None:
         """The time of the last row that is not deleted; None if all are."""
@@ -106,14 +113,7 @@ class MaskedPart(TreePart):
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range that are not deleted, as one row."""
         total = np.zeros((1, wanted.words), np.uint64)
-        for row in self._states(start, end, wanted, counters):
+        for low, high, marks in self._pieces(start, end):
+            row = (self.states_of_rows if marks else self._part.states)(low, high, wanted, counters)
             total = wanted.merge(np.concatenate([total, row]), np.array([0, 2], np.int64))
         return total
-
-    def _states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Iterator[Words]:
-        for low, high, marks in self._pieces(start, end):
-            if not marks:
-                yield self._part.states(low, high, wanted, counters)
-                continue
-            for batch in self.scan(low, high, wanted.columns, None, counters):
-                yield wanted.of_rows(batch, np.array([0, batch.num_rows], np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, final
 
 import numpy as np
 
@@ -18,17 +18,20 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, GrainError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.store.manifest.split_info import SplitInfo
-from tidelog.store.read.parts.base import SplitPart
+from tidelog.store.read.parts.tree import SplitPart
 from tidelog.store.rows.stored import Ints
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.reduced import Reduced, read_reduced
 
 
+@final
 class ReducedPart(SplitPart):
     """The entries of a reduced split. Whatever needs its rows raises :class:`GrainError`.
 
     So does a range that begins or ends inside of an entry. What a range has to begin or end at is told.
     """
+
+    has_rows = False
 
     def __init__(self, info: SplitInfo, read: Callable[[SplitInfo], Reduced]) -> None:
         """``read`` gives the entries whenever they are needed."""
@@ -47,7 +50,7 @@ class ReducedPart(SplitPart):
             self._layout = self.reduced.layout
         return self._layout
 
-    def shape(self) -> dict[str, int]:
+    def shape(self) -> dict[str, int] | None:
         """Rows, entries, and the level they were cut at."""
         reduced = self.reduced
         return {"rows": self.rows, "entries": len(reduced.entries), "level": reduced.level}
@@ -79,7 +82,7 @@ class ReducedPart(SplitPart):
         table = np.ascontiguousarray(reduced.states[first:last, self.layout.states.words_of(wanted)])
         found = wanted.merge(table, np.array([0, last - first], np.int64))
         if wanted.is_unknown(found)[0]:  # computed by a process without their code
-            self.refuse_rows()
+            self.require_rows()
         return wanted.shifted(found, self.base) if self.base else found
 
     def rank(self, time: int, counters: ReadCounters) -> int:
@@ -115,7 +118,7 @@ class ReducedPart(SplitPart):
             grain=(low, high),
         )
 
-    def refuse_rows(self) -> NoReturn:
+    def require_rows(self) -> NoReturn:
         """Raise the error for those who want rows."""
         reduced, show = self.reduced, self.layout.schema.clock.format
         low, high = int(reduced.lows[0]), int(reduced.highs[0])
@@ -128,7 +131,7 @@ class ReducedPart(SplitPart):
         )
 
     def _no_tree(self, _: SplitInfo) -> TreeReader:
-        self.refuse_rows()
+        self.require_rows()
 
 
 def reduced_split(context: StreamContext, info: SplitInfo) -> Reduced:

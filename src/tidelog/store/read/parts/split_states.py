@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tidelog.index.entries import Words
 from tidelog.index.states import States
-from tidelog.store.read.parts.base import Part, SplitPart
+from tidelog.store.read.parts.part import Part
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,10 +30,9 @@ class SplitStates:
         self._plan = plan
         rows = plan.unknown(len(parts))
         for place, part in enumerate(parts):
-            if isinstance(part, SplitPart):
-                found = part.manifest_states(plan)
-                if found is not None:
-                    rows[place] = found[0]
+            found = part.known_states(plan)
+            if found is not None:
+                rows[place] = found[0]
         self._rows = rows
         self.known: Mask = ~plan.is_unknown(rows)
         """Of which parts the states of all rows are known."""

@@ -14,9 +14,10 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.store.manifest.manifest import Manifest, ManifestLog, SplitInfo
-from tidelog.store.read.parts.base import SplitPart, TreePart
 from tidelog.store.read.parts.evolved import under
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.parts.reduced import ReducedPart, reduced_split
+from tidelog.store.read.parts.tree import SplitPart
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_files import FILES
 from tidelog.store.split.open_split import closed_tree
@@ -35,7 +36,7 @@ class SplitParts(NamedTuple):
     context: StreamContext
     splits: Mapping[str, SplitInfo]
     """Of the manifest."""
-    parts: Mapping[str, TreePart]
+    parts: Mapping[str, Part]
     """By name."""
 
 
@@ -60,7 +61,7 @@ class SplitTrees:
         Most are those of the ``last`` call: a commit changes few of thousands. They are not kept here, because they
         refer to this: whoever asks keeps them, and files are closed as soon as nobody does.
         """
-        known: Mapping[str, TreePart] = {}
+        known: Mapping[str, Part] = {}
         if last is not None and last.context is context:
             if last.splits is manifest.splits:
                 return last
@@ -75,8 +76,8 @@ class SplitTrees:
             parts[name] = part if part is not None and part.info is info else self._part(context, manifest, info)
         return SplitParts(context, manifest.splits, parts)
 
-    def _part(self, context: StreamContext, manifest: Manifest, info: SplitInfo) -> TreePart:
-        part: TreePart
+    def _part(self, context: StreamContext, manifest: Manifest, info: SplitInfo) -> Part:
+        part: Part
         if info.kind == "reduced":
             part = ReducedPart(info, partial(self._reduced, context))
         else:

@@ -14,7 +14,7 @@ from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store.read.parts import split_trees
-from tidelog.store.read.parts.index import PartIndex
+from tidelog.store.read.parts.part_index import PartIndex
 from tidelog.store.split.open_files import OpenFiles
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64()), ("text", pa.string())])

@@ -22,7 +22,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.states import States, StoredState
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.store.read.parts.base import Part, SplitPart
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.parts.split_states import SplitStates
 from tidelog.store.rows.stored import Ints
 
@@ -165,12 +165,12 @@ class PartIndex:
 
     def _known(self) -> npt.NDArray[np.bool_]:
         """Which parts are splits whose aggregates the manifest knows."""
-        return np.array([isinstance(part, SplitPart) and len(part.info.entry) >= self._size for part in self._parts])
+        return np.array([len(part.manifest_entry) >= self._size for part in self._parts])
 
     def _is_whole(self, place: int, start: int | None, end: int | None) -> bool:
         part = self._parts[place]
         inside = (start is None or part.first >= start) and (end is None or part.last < end)
-        return inside and isinstance(part, SplitPart) and len(part.info.entry) >= self._size
+        return inside and len(part.manifest_entry) >= self._size
 
     def _merge(self, first: int, last: int, total: Aggregate) -> None:
         """Take in the splits from one place to another (exclusive)."""
@@ -193,7 +193,7 @@ class PartIndex:
         """The entries of all parts, zeros for those that have none, and those of groups, level by level."""
         if self._levels is None:
             nothing = bytes(self._size)
-            entries = (part.info.entry if isinstance(part, SplitPart) else b"" for part in self._parts)
+            entries = (part.manifest_entry for part in self._parts)
             whole = b"".join(entry[: self._size] if len(entry) >= self._size else nothing for entry in entries)
             levels: list[Words] = [np.frombuffer(whole, np.uint64).reshape(len(self._parts), self._size // 8)]
             while len(levels[-1]) > _GROUP:
