@@ -23,6 +23,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import ALL_TIME, Interval
@@ -39,7 +40,7 @@ from tidelog.store.read.parts.split_trees import SplitTrees
 from tidelog.store.read.parts.tree import TreePart
 from tidelog.store.read.scan import pruning, readable, scan
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.rows.stored import Ints, concatenated, seqs
+from tidelog.store.rows.stored import Ints, concatenated
 from tidelog.store.split.context import StreamContext
 
 ROWS_PER_PIECE: Final = 1 << 20
@@ -159,8 +160,10 @@ class _Work:
 
 
 def _has_one_of(numbers: SeqSet | None, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which rows, of which the column of sequence numbers is given, have one of some numbers, as all have for None."""
-    return np.ones(rows.num_rows, np.bool_) if numbers is None else numbers.contains(seqs(rows))
+    """Which rows have one of some sequence numbers, as all have for None."""
+    if numbers is None:
+        return np.ones(rows.num_rows, np.bool_)
+    return numbers.contains(integers(rows.column(SEQUENCE_COLUMN)))
 
 
 def _divided(work: Sequence[_Work], pieces: int | None, rows_per_piece: int | None, counters: ReadCounters) -> int:

@@ -36,7 +36,7 @@ class RowChoice:
     tested: Sequence[str]
     """The columns that decide."""
     keeps: RowTest
-    """Tells of a batch of these columns which rows are."""
+    """Tells of a batch that has these columns which rows are."""
     may_hold: Test | None
     """Tells by entries, with sequence numbers as they are in the tree, where such rows may be; None: anywhere."""
     values: ValueRange | None = None
