@@ -1,0 +1,96 @@
+"""What one mention of a stream in a query reads: columns, times, a condition, one end of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tidelog.expr import Predicate, column_ranges, predicate
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.interval import Interval
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.scan import readable, scan
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.windows import scan_end
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """So many rows of one end of a stream."""
+
+    rows: int
+    newest_first: bool
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reading of a stream: what was asked, and what it took."""
+
+    columns: Sequence[str]
+    where: str | None
+    interval: Interval
+    end: End | None
+    counters: ReadCounters = field(default_factory=ReadCounters)
+    rows: int = 0
+    """Rows that came out."""
+
+
+def read(
+    snapshot: Snapshot,
+    numbers: SeqSet | None,
+    columns: Sequence[str],
+    where: str | None,
+    end: End | None = None,
+) -> tuple[Reading, Iterator[pa.RecordBatch]]:
+    """Begin to read the rows of a snapshot that satisfy a condition, with some stored columns."""
+    stored = snapshot.layout.stored
+    condition = None if where is None else predicate(where, stored)
+    if condition is not None and condition.is_always:
+        condition = None
+    interval = _interval(snapshot, condition)
+    reading = Reading(columns, where, interval, end)
+    readable(snapshot, interval.start, interval.end, numbers)
+    if end is None:
+        batches = scan(snapshot, interval.start, interval.end, columns, condition, numbers, reading.counters)
+    else:
+        batches = scan_end(
+            snapshot,
+            interval.start,
+            interval.end,
+            columns,
+            condition,
+            numbers,
+            limit=end.rows,
+            newest_first=end.newest_first,
+        )
+    return reading, _counted(reading, batches)
+
+
+def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        reading.rows += batch.num_rows
+        yield batch
+
+
+def _interval(snapshot: Snapshot, condition: Predicate | None) -> Interval:
+    """The times that a condition confines rows to."""
+    if condition is None:
+        return Interval()
+    ranges = column_ranges(condition.expression)
+    time = snapshot.layout.schema.time
+    if any(each.is_empty for each in ranges.values()):
+        return Interval(0, 0)
+    if time not in ranges or ranges[time].type != snapshot.layout.stored.field(time).type:
+        return Interval()
+    high = ranges[time].high
+    return Interval(ranges[time].low, None if high is None else high + 1)
+
+
+def relation_schema(snapshot: Snapshot, *, seq: bool) -> pa.Schema:
+    """The columns of a stream as a relation, with ``_seq`` at the end if that is wanted."""
+    layout = snapshot.layout
+    names = [*layout.schema.names, *([SEQUENCE_COLUMN] if seq else [])]
+    return pa.schema([layout.stored.field(name) for name in names])

@@ -1,0 +1,288 @@
+"""A statement that selects: what it mentions, found and put in its place, ready to be run any number of times."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidelog.model.errors import NotFoundError, did_you_mean
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.plan.reading import relation_schema
+from tidelog.sql.database import REFUSED_FUNCTIONS, TABLE_FUNCTIONS, Database
+from tidelog.sql.dataset import Relation
+from tidelog.sql.errors import SqlError, of_engine
+from tidelog.sql.literals import parameters
+from tidelog.sql.sources import StreamAt, Streams
+from tidelog.sql.tree import Node, nodes, place
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NOW: Final = ("now", "current_timestamp", "get_current_timestamp", "transaction_timestamp")
+_TODAY: Final = ("today", "current_date")
+_LONGEST: Final = 1 << 20
+"""Characters of a statement."""
+_DEEPEST: Final = 400
+"""Parentheses inside of each other."""
+
+
+@dataclass(slots=True)
+class Sources:
+    """What statements of one call read, and how; a stream that is mentioned twice is looked at once."""
+
+    streams: Streams
+    tables: Mapping[str, Any]
+    as_of: int | None
+    now: datetime.datetime
+    timezone: str
+    _known: dict[tuple[str, int | None], StreamAt] = field(default_factory=dict)
+    _names: dict[str, list[str]] | None = None
+
+    def stream(self, name: str, version: int | None) -> StreamAt:
+        """A stream at the moment of the call."""
+        key = name, self.as_of if version is None else version
+        if key not in self._known:
+            self._known[key] = self.streams.at(*key)
+        return self._known[key]
+
+    def find_stream(self, name: str) -> str | None:
+        """The stream that a name means: one that is spelled so, or the only one that is but for upper case."""
+        if self._names is None:
+            self._names = {}
+            for each in self.streams.names():
+                self._names.setdefault(each.lower(), []).append(each)
+        similar = self._names.get(name.lower(), [])
+        return name if name in similar else similar[0] if len(similar) == 1 else None
+
+    def find_table(self, name: str) -> str | None:
+        """The given table that a name means."""
+        if name in self.tables:
+            return name
+        similar = [each for each in self.tables if each.lower() == name.lower()]
+        return similar[0] if len(similar) == 1 else None
+
+    def suggestion(self, name: str) -> str:
+        """What to do about a name that is none."""
+        return did_you_mean(name, [*self.streams.names(), *self.tables])
+
+    def forget_names(self) -> None:
+        """After a statement that has changed streams."""
+        self._names = None
+        self._known.clear()
+
+
+class Query:
+    """A statement that selects. Raises :class:`SqlError` for what cannot be, at the place in its text."""
+
+    def __init__(self, text: str, params: Any, sources: Sources, database: Database) -> None:
+        refuse_monstrous(text)
+        self.text = text
+        self.database = database
+        self._sources = sources
+        self.relations: dict[str, Relation] = {}
+        """Mentions of streams by the names that stand in their place."""
+        self._tables: dict[str, Any] = {}
+        with database.mutex:
+            tree = database.parser.parse(text)
+            self._has_seq = any(
+                node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == SEQUENCE_COLUMN
+                for node in nodes(tree)
+            )
+            self._put_values(tree, params)
+            statement = tree["statements"][0]
+            self._resolve(statement["node"], {})
+            self.tree = tree
+            self.printed = database.parser.print(tree)
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    def _put_values(self, tree: Node, params: Any) -> None:
+        """Constants in the place of parameters and of the time."""
+        parser = self.database.parser
+        statement = tree["statements"][0]
+        names = [each["key"] for each in statement["named_param_map"]]
+        values = {name: parser.expression(text) for name, text in parameters(params, names).items()}
+        statement["named_param_map"] = []
+        now = self._sources.now
+        moment = parser.expression(f"TIMESTAMPTZ '{now.isoformat(' ')}'")
+        for node in list(nodes(tree)):
+            kind = node.get("class")
+            if kind == "PARAMETER":
+                _replace(node, values[node["identifier"]])
+            elif kind == "FUNCTION":
+                name = node["function_name"].lower()
+                if name in REFUSED_FUNCTIONS:
+                    raise self._error(f"function {name} is not allowed: it tells of the process, or changes it", node)
+                if name in _NOW and not node["arguments"]:
+                    _replace(node, moment)
+                elif name in _TODAY and not node["arguments"]:
+                    _replace(node, parser.expression(f"CAST(TIMESTAMPTZ '{now.isoformat(' ')}' AS DATE)"))
+            elif kind == "COLUMN_REF" and len(node["column_names"]) == 1:
+                name = node["column_names"][0].lower()
+                if name == "current_timestamp":
+                    _replace(node, moment)
+                elif name == "current_date":
+                    _replace(node, parser.expression(f"CAST(TIMESTAMPTZ '{now.isoformat(' ')}' AS DATE)"))
+
+    def _resolve(self, node: Any, known: Mapping[str, None]) -> None:
+        """Put relations in the place of the names of streams and tables, below a node that sees some names of CTEs."""
+        if isinstance(node, list):
+            for each in node:
+                self._resolve(each, known)
+            return
+        if not isinstance(node, dict):
+            return
+        kind = node.get("type")
+        if kind == "BASE_TABLE":
+            self._resolve_table(node, known)
+            return
+        if kind == "TABLE_FUNCTION":
+            self._check_table_function(node)
+        if kind == "RECURSIVE_CTE_NODE":
+            known = {**known, node["cte_name"].lower(): None}
+        ctes = node.get("cte_map")
+        if isinstance(ctes, dict):
+            for each in ctes.get("map", []):
+                # A name counts for those behind it, and for itself where it is recursive.
+                self._resolve(each["value"], known)
+                known = {**known, each["key"].lower(): None}
+        for name, value in node.items():
+            if name != "cte_map" and isinstance(value, dict | list):
+                self._resolve(value, known)
+        if kind == "SELECT_NODE" and self._has_seq:
+            _hide_sequence(node, self.relations)
+
+    def _resolve_table(self, node: Node, known: Mapping[str, None]) -> None:
+        name = node["table_name"]
+        if node["schema_name"] or node["catalog_name"]:
+            raise self._error(f"found {node['schema_name'] or node['catalog_name']}.{name}; there are no schemas", node)
+        if name.lower() in known:
+            return
+        table = self._sources.find_table(name)
+        version = node["at_clause"]
+        if table is not None:
+            if version is not None:
+                raise self._error(f"found AT for table {name!r}; only streams have a past", node)
+            node.update(_named(node, f"#{table}"))
+            self._tables[f"#{table}"] = self._sources.tables[table]
+            return
+        stream = self._sources.find_stream(name)
+        if stream is None:
+            raise self._error(f"no stream or table {name!r}; {self._sources.suggestion(name)}", node)
+        at = self._sources.stream(stream, None if version is None else self._version(version, node))
+        own = f"#{len(self.relations)} {name}"
+        schema = relation_schema(at.snapshot, seq=self._has_seq)
+        self.relations[own] = Relation(at, schema)
+        node.update(_named(node, own))
+        node["at_clause"] = None
+
+    def _version(self, clause: Node, node: Node) -> int:
+        value = clause["expr"].get("literal", {})
+        if clause["unit"].upper() != "VERSION" or value.get("kind") != "INTEGER":
+            raise self._error("expected AT (VERSION => n) with a sequence number n", node)
+        return int(value["text"])
+
+    def _check_table_function(self, node: Node) -> None:
+        name = node["function"]["function_name"].lower()
+        if name not in TABLE_FUNCTIONS:
+            raise self._error(f"table function {name} is not allowed; {did_you_mean(name, TABLE_FUNCTIONS)}", node)
+
+    def _error(self, message: str, node: Node) -> SqlError:
+        return SqlError(message, text=self.text, position=place(node, self.text))
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def opened(self) -> Iterator[duckdb.DuckDBPyRelation]:
+        """The result, not computed yet. Errors inside are those of the statement."""
+        cursor = self.cursor()
+        try:
+            with self.told():
+                yield cursor.sql(self.printed)
+        finally:
+            cursor.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection that knows what the statement mentions."""
+        cursor = self.database.cursor()
+        try:
+            for name, relation in self.relations.items():
+                relation.readings.clear()
+                relation.failure = None
+                cursor.register(name, relation.dataset())
+            for name, table in self._tables.items():
+                cursor.register(name, table)
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Makes of DuckDB's errors those of tidelog."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+            for relation in self.relations.values():
+                if relation.failure is not None:
+                    raise relation.failure from None
+            raise self._of_engine(error) from None
+
+    def _of_engine(self, error: BaseException) -> SqlError:
+        return of_engine(error, self.text)
+
+
+def refuse_monstrous(text: str) -> None:
+    """Raise for texts that would only keep the parser busy."""
+    if len(text) > _LONGEST:
+        raise SqlError(f"found a statement of {len(text):,} characters; at most {_LONGEST:,} are read: use parameters")
+    depth = deepest = 0
+    for each in re.finditer(r"[([{]|[)\]}]", text):
+        depth += 1 if each[0] in "([{" else -1
+        deepest = max(deepest, depth)
+    if deepest > _DEEPEST:
+        raise SqlError(f"found parentheses {deepest:,} deep; at most {_DEEPEST} are read")
+
+
+def _replace(node: Node, other: Node) -> None:
+    alias = node.get("alias", "")
+    node.clear()
+    node.update(copy.deepcopy(other))
+    node["alias"] = alias
+
+
+def _named(node: Node, name: str) -> Node:
+    return {"table_name": name, "qualified_name": {"path": [name]}, "alias": node["alias"] or node["table_name"]}
+
+
+def _hide_sequence(select: Node, relations: Mapping[str, Relation]) -> None:
+    """Leave ``_seq`` out of what ``*`` stands for, as if it was not there unless it is named."""
+    aliases = [table["alias"] for table in _tables(select["from_table"]) if table["table_name"] in relations]
+    if not aliases:
+        return
+    for star in select["select_list"]:
+        if star.get("class") == "STAR":
+            own = [each for each in aliases if star["relation_name"].lower() in ("", each.lower())]
+            hidden = [{"catalog": "", "schema": "", "table": each, "column": SEQUENCE_COLUMN} for each in own]
+            star["qualified_exclude_list"] += hidden
+
+
+def _tables(node: Node) -> Iterator[Node]:
+    """The tables that a FROM clause names itself."""
+    if node["type"] == "BASE_TABLE":
+        yield node
+    elif node["type"] == "JOIN":
+        yield from _tables(node["left"])
+        yield from _tables(node["right"])
+
+
+__all__ = ["NotFoundError", "Query", "Sources", "refuse_monstrous"]

@@ -1,0 +1,101 @@
+"""What a statement gives: fetched as often as wanted, in whatever form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidelog.sql.query import Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+_BATCH_ROWS: Final = 65_536
+_SHOWN_ROWS: Final = 40
+
+
+class Result:
+    """The rows of a statement. A ``SELECT`` is run whenever it is fetched, always of the moment of the call."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._schema: pa.Schema | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        if self._schema is None:
+            with self._query.opened() as relation:
+                self._schema = relation.limit(0).to_arrow_table().schema
+        return self._schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    def arrow(self) -> pa.Table:
+        """All rows, as an Arrow table."""
+        with self._query.opened() as relation:
+            return relation.to_arrow_table()
+
+    def reader(self, batch_rows: int = _BATCH_ROWS) -> pa.RecordBatchReader:
+        """All rows, in batches, with bounded memory."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(batch_rows))
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        with self._query.opened() as relation:
+            yield from relation.to_arrow_reader(rows)
+
+    def df(self) -> pd.DataFrame:
+        """All rows, as a frame of pandas."""
+        with self._query.opened() as relation:
+            return relation.df()
+
+    def pl(self) -> pl.DataFrame:
+        """All rows, as a frame of Polars."""
+        import polars
+
+        return polars.from_arrow(self.arrow())  # type: ignore[return-value]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows, as tuples."""
+        with self._query.opened() as relation:
+            return relation.fetchall()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, as a tuple; None if there is none."""
+        with self._query.opened() as relation:
+            rows = relation.limit(1).fetchall()
+            return rows[0] if rows else None
+
+    def show(self) -> None:
+        """Print the first rows as a table."""
+        print(self)
+
+    def __str__(self) -> str:
+        with self._query.opened() as relation:
+            return str(relation.limit(_SHOWN_ROWS))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """A table in notebooks."""
+        from html import escape
+
+        with self._query.opened() as relation:
+            rows = relation.limit(_SHOWN_ROWS).fetchall()
+        heads = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join("<tr>" + "".join(f"<td>{escape(str(each))}</td>" for each in row) + "</tr>" for row in rows)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows as a stream of Arrow's C interface."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns, for those who ask by Arrow's C interface."""
+        return self.schema.__arrow_c_schema__()

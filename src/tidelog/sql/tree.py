@@ -1,0 +1,103 @@
+"""DuckDB's own parse trees: read from a text, looked through, changed, and printed by DuckDB again.
+
+A tree is what ``json_serialize_sql`` gives: nodes are dicts, most with the place of their text in it. Nobody knows the
+dialect better than the parser that will read the statement next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tidelog.sql.errors import SqlError
+
+if TYPE_CHECKING:
+    import duckdb
+
+Node: TypeAlias = dict[str, Any]
+
+_NOWHERE: Final = (1 << 64) - 1
+"""The place of a node that has none."""
+
+_LOCATIONS: Final = ("query_location", "query_location_length")
+
+
+class Parser:
+    """Reads and prints statements by a connection of its own, which knows no tables."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def parse(self, text: str) -> Node:
+        """The tree of one statement that selects. Raises :class:`SqlError` for what is none."""
+        read = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
+        assert read is not None
+        tree = json.loads(read[0])
+        if tree["error"]:
+            position = tree.get("position")
+            message = tree["error_message"]
+            if message.startswith("Only SELECT"):
+                message = (
+                    "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW "
+                    "STREAMS, CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
+                )
+            raise SqlError(message, text=text, position=None if position is None else characters(text, int(position)))
+        if len(tree["statements"]) != 1:
+            raise SqlError(f"found {len(tree['statements'])} statements; expected one", text=text)
+        return tree  # type: ignore[no-any-return]
+
+    def print(self, tree: Node) -> str:
+        """A tree as a statement."""
+        printed = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchone()
+        assert printed is not None
+        return str(printed[0])
+
+    def expression(self, text: str) -> Node:
+        """The node of an expression."""
+        node: Node = self.parse(f"SELECT {text}")["statements"][0]["node"]["select_list"][0]
+        return node
+
+
+def nodes(tree: Any) -> Iterator[Node]:
+    """All nodes of a tree that are of some class or type, each before those inside of it."""
+    if isinstance(tree, dict):
+        if "type" in tree:
+            yield tree
+        for value in tree.values():
+            if isinstance(value, dict | list):
+                yield from nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from nodes(value)
+
+
+def place(node: Node, text: str) -> int | None:
+    """Where the text of a node begins, in characters; None if it has no place."""
+    location = node.get("query_location", _NOWHERE)
+    return None if location == _NOWHERE else characters(text, location)
+
+
+def extent(node: Node, text: str) -> str:
+    """The text of a node whose place is known as a whole: a function call, a column, a constant."""
+    content = text.encode()
+    start = node["query_location"]
+    return content[start : start + node["query_location_length"]].decode(errors="replace")
+
+
+def characters(text: str, offset: int) -> int:
+    """An offset in bytes, as DuckDB counts them, in characters."""
+    return len(text.encode()[:offset].decode(errors="replace"))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two nodes say the same, wherever they stand."""
+    return bool(_without_places(one) == _without_places(other))
+
+
+def _without_places(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_places(each) for name, each in value.items() if name not in (*_LOCATIONS, "alias")}
+    if isinstance(value, list):
+        return [_without_places(each) for each in value]
+    return value
