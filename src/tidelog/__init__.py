@@ -26,7 +26,11 @@ from tidelog.model.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from tidelog.engine.store import Store
+    from tidelog.sql.result import Result
     from tidelog.store.backup import BackupReport, Progress
     from tidelog.store.salvage import SalvageReport
 
@@ -51,6 +55,7 @@ __all__ = [
     "open",
     "restore",
     "salvage",
+    "sql",
 ]
 
 lazy.install()
@@ -92,3 +97,13 @@ def salvage(damaged: Path | str, target: Path | str) -> SalvageReport:
     from tidelog.engine.store import salvage
 
     return salvage(damaged, target)
+
+
+def sql(text: str, params: Any = None, *, tables: Mapping[str, Any] | None = None, timezone: str = "UTC") -> Result:
+    """The result of SQL over tables in memory, without a store; see ``Store.sql`` for what it may say.
+
+    ``tables`` are Arrow, pandas or Polars tables by name, or anything with ``__arrow_c_stream__``.
+    """
+    from tidelog.sql.statements import run_on_tables
+
+    return run_on_tables(text, params, tables, timezone)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -51,6 +51,10 @@ from tidelog.store.tail.state import read_split_names
 from tidelog.store.upkeep.maintenance import Maintained
 from tidelog.threads import at_once
 
+if TYPE_CHECKING:
+    from tidelog.engine.sql import StoreSql
+    from tidelog.sql.result import Result
+
 
 class Store:
     """Streams in a directory. May be used from several threads; close it, or use it as a context manager.
@@ -71,6 +75,7 @@ class Store:
         self._losses: list[Exception] = []
         """What is to be told of rows that are not stored, when the store is closed."""
         self._closed = False
+        self._sql: StoreSql | None = None
         self._maintainer = Maintainer(self._written) if maintenance == "auto" and not read_only else None
         self._process = os.getpid()
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
@@ -270,6 +275,33 @@ class Store:
         """
         return replay([self.stream(name) for name in listed_names("names", names)], start, end, where)
 
+    def sql(
+        self,
+        text: str,
+        params: Any = None,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        as_of: int | None = None,
+        timezone: str = "UTC",
+    ) -> Result:
+        """Run SQL, in DuckDB's dialect, over the streams of the store and over tables; see docs/sql.md.
+
+        Streams are named as they are called, quoted where that is no plain name: ``FROM "sensors/1"``. ``tables`` are
+        Arrow, pandas or Polars tables by name, or anything with ``__arrow_c_stream__``; ``params`` a list for ``?`` or
+        a dict for ``$name``. ``as_of`` is a sequence number: only events with smaller ones count.
+
+        What selects is run whenever its result is fetched, always of the streams as they are now; other statements are
+        run at once. Of several statements the last one's result is returned. Raises
+        :class:`tidelog.sql.errors.SqlError`.
+        """
+        self._check_open()
+        with self._mutex:
+            if self._sql is None:
+                from tidelog.engine.sql import StoreSql  # with DuckDB's part, which most do not need
+
+                self._sql = StoreSql(self)
+        return self._sql.run(text, params, tables, as_of, timezone)
+
     def flush(self) -> None:
         """Flush all streams that were appended to, several at a time: it is the disk that takes most of it."""
         self._check_open()
@@ -419,6 +451,8 @@ class Store:
             self._maintainer.stop()
         with self._mutex:
             self._closed = True
+            if self._sql is not None:
+                self._sql.close()
             streams = list(self._streams.values())
             at_once(Stream.shut, streams)
             self._losses += [stream.untold_loss for stream in streams if stream.untold_loss is not None]

@@ -22,7 +22,9 @@ from tidelog.sql.tree import Parser
 if TYPE_CHECKING:
     import duckdb
 
-TABLE_FUNCTIONS: Final = frozenset({"range", "generate_series", "unnest", "repeat", "repeat_row", "generate_subscripts"})
+TABLE_FUNCTIONS: Final = frozenset(
+    {"range", "generate_series", "unnest", "repeat", "repeat_row", "generate_subscripts"}
+)
 """Functions that make tables of their arguments, and of nothing else."""
 
 REFUSED_FUNCTIONS: Final = frozenset(
@@ -112,7 +114,9 @@ class Database:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._closed:
-            raise ClosedError("this result belongs to a store that was closed; fetch results before the store is closed")
+            raise ClosedError(
+                "this result belongs to a store that was closed; fetch results before the store is closed"
+            )
         if self._connection is None:
             import duckdb
 
@@ -121,12 +125,13 @@ class Database:
             self._closing = weakref.finalize(self, _close, connection, directory)
             try:
                 connection.execute(f"SET memory_limit = '{self._memory}'")
-                connection.execute("SET asof_loop_join_threshold = 0")  # every relation counts as one row for it
-                connection.execute("SET enable_progress_bar = false")
+                connection.execute("SET GLOBAL asof_loop_join_threshold = 0")  # every relation counts as one row for it
                 try:
-                    connection.execute("SET TimeZone = '" + self._timezone.replace("'", "''") + "'")
+                    connection.execute("SET GLOBAL TimeZone = '" + self._timezone.replace("'", "''") + "'")
                 except duckdb.Error as error:
-                    raise InputError(f"found timezone {self._timezone!r}; expected one such as 'Europe/Berlin'") from error
+                    raise InputError(
+                        f"found timezone {self._timezone!r}; expected one such as 'Europe/Berlin'"
+                    ) from error
                 connection.execute("SET lock_configuration = true")
             except BaseException:
                 self._closing()

@@ -17,12 +17,13 @@ from tidelog.sql.sources import StreamAt
 class Relation:
     """One mention of a stream in a statement: what of it may be read, and what was."""
 
-    def __init__(self, stream: StreamAt, schema: pa.Schema, *, where: str | None = None, end: End | None = None) -> None:
+    def __init__(self, stream: StreamAt, schema: pa.Schema) -> None:
         self.stream = stream
         self.schema = schema
-        self.where = where
+        self.where: str | None = None
         """A condition that the statement has as well, so that applying it here changes nothing."""
-        self.end = end
+        self.end: End | None = None
+        """The rows of one end are enough."""
         self.readings: list[Reading] = []
         self.failure: BaseException | None = None
         """What reading has raised: DuckDB tells its text alone."""
@@ -60,7 +61,7 @@ class Relation:
             raise
 
 
-class _Dataset(ds.InMemoryDataset):
+class _Dataset(ds.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
     """What DuckDB takes for a dataset of Arrow, which it may ask for columns and filters.
 
     A class of its own cannot be made, but one that derives from a dataset in memory, here an empty one, can.

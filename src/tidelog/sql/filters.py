@@ -106,7 +106,7 @@ def _constant(value: pa.Scalar) -> str:
     if pa.types.is_decimal(kind):
         return f"CAST('{value.as_py()}' AS DECIMAL({kind.precision}, {kind.scale}))"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        text = value.as_py()
+        text = str(value.as_py())
         if "\x00" in text:
             raise _Unreadable
         return "'" + text.replace("'", "''") + "'"
@@ -120,7 +120,7 @@ def _constant(value: pa.Scalar) -> str:
 def _timestamp(value: pa.Scalar) -> str:
     kind = value.type
     plain = pa.scalar(value.cast(pa.int64()).as_py(), pa.timestamp(kind.unit))
-    text = pc.strftime(plain, format="%Y-%m-%d %H:%M:%S").as_py()
+    text = str(pc.strftime(plain, format="%Y-%m-%d %H:%M:%S").as_py())
     if text.startswith("-") or len(text.split("-")[0]) > 4:  # years that texts are not written for
         raise _Unreadable
     if kind.tz is not None:

@@ -14,6 +14,7 @@ from tidelog.model.arguments import found
 from tidelog.model.errors import InputError
 from tidelog.model.scalars import python_value
 
+
 def literal(value: Any) -> str:
     """A value as a constant. Raises :class:`InputError` for what has none."""
     if value is None:
@@ -90,4 +91,3 @@ def parameters(params: Any, names: Sequence[str]) -> dict[str, str]:
 
 def _shown(name: str) -> str:
     return f"${name}" if not re.fullmatch(r"\d+", name) else f"number {name}"
-

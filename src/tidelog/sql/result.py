@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tidelog.sql.query import Query
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
 
 _BATCH_ROWS: Final = 65_536
 _SHOWN_ROWS: Final = 40
@@ -29,7 +26,9 @@ class Result:
         """The columns."""
         if self._schema is None:
             with self._query.opened() as relation:
-                self._schema = relation.limit(0).to_arrow_table().schema
+                found = relation.limit(0).to_arrow_table().schema  # which numbers names that come twice
+                fields = [field.with_name(name) for field, name in zip(found, relation.columns, strict=True)]
+                self._schema = pa.schema(fields)
         return self._schema
 
     @property
@@ -50,16 +49,15 @@ class Result:
         with self._query.opened() as relation:
             yield from relation.to_arrow_reader(rows)
 
-    def df(self) -> pd.DataFrame:
+    def df(self) -> Any:
         """All rows, as a frame of pandas."""
         with self._query.opened() as relation:
             return relation.df()
 
-    def pl(self) -> pl.DataFrame:
+    def pl(self) -> Any:
         """All rows, as a frame of Polars."""
-        import polars
-
-        return polars.from_arrow(self.arrow())  # type: ignore[return-value]
+        with self._query.opened() as relation:
+            return relation.pl()
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows, as tuples."""
@@ -74,7 +72,7 @@ class Result:
 
     def show(self) -> None:
         """Print the first rows as a table."""
-        print(self)
+        sys.stdout.write(f"{self}\n")
 
     def __str__(self) -> str:
         with self._query.opened() as relation:
