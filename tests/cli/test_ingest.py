@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import tidelog
 from support.commands import TRADES, Cli, stored
 from support.profiles import scaled
-from tidelog.cli import ingest as module
-from tidelog.cli.ingest import IngestOptions, IngestResult, ingest, rebatched
+from tidelog.cli import ingestion as module
+from tidelog.cli.ingestion import IngestOptions, IngestResult, ingest_files, rebatched
 from tidelog.cli.interrupts import interrupts_held
 from tidelog.cli.progress import IngestProgress
 from tidelog.model.errors import InputError
@@ -282,7 +282,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("tidelog.engine.stream.Stream.append", measured)
     options = IngestOptions(stream="trades", time="t", batch_rows=1000, progress=False)
-    result = ingest(tmp_path / "events", [str(path)], options)
+    result = ingest_files(tmp_path / "events", [str(path)], options)
     assert result.rows == 200_000
     assert max(peaks[100:]) < 2 * max(peaks[:50]) + (4 << 20)
 

@@ -16,7 +16,7 @@ import pytest
 import tidelog
 from support.commands import Cli, stored
 from support.media.full_disk import limit_disk, used
-from tidelog.cli import ingest as module
+from tidelog.cli import ingestion as module
 from tidelog.cli.interrupts import StoppedError, interrupts_held, signals_raised
 
 TO = ["--store", "events", "--stream", "trades"]

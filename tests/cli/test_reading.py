@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import tidelog
 from support.commands import Cli, stored
 from support.profiles import scaled
-from tidelog.cli.reading import delimited, jsonlines
+from tidelog.cli.reading import delimited, json_lines
 from tidelog.cli.reading.detect import Input
-from tidelog.cli.reading.jsonarrays import ArrayLines
+from tidelog.cli.reading.json_arrays import ArrayLines
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.quotes import QuoteWatch
 from tidelog.cli.reading.source import BadRowError
@@ -50,7 +50,7 @@ def read(path: Path, schema: Schema, **options: Any) -> tuple[list[dict[str, Any
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(jsonlines, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 512)
 
 
 # Quotes. ----------------------------------------------------------------------------------------------
@@ -329,12 +329,12 @@ def test_an_array_is_read_in_blocks(name: str, indent: int | None, tmp_path: Pat
 
 
 def test_memory_does_not_grow_with_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 1 << 16)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.json")
         path.write_text(json.dumps([{"t": i, "s": "x" * 50} for i in range(50_000)], indent=1))
         with Input(str(path)) as content:
-            source = jsonlines.JsonLinesSource(content)
+            source = json_lines.JsonLinesSource(content)
             longest = max(len(block) for block in source._read())
     assert longest < 4 << 16
 

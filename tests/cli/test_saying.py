@@ -11,7 +11,7 @@ from rich.console import Console
 
 import tidelog
 from support.commands import Cli
-from tidelog.cli.pipelineview import PipelineView
+from tidelog.cli.pipeline_view import PipelineView
 from tidelog.cli.progress import CopyProgress, IngestProgress
 from tidelog.cli.saying import printable
 

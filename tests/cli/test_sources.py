@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.profiles import scaled
-from tidelog.cli.reading import delimited, jsonlines
-from tidelog.cli.reading.detect import Format, Input
+from tidelog.cli.formats import Format
+from tidelog.cli.reading import delimited, json_lines
+from tidelog.cli.reading.detect import Input
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.source import BadRowError
 from tidelog.model import Schema
@@ -92,7 +93,7 @@ ROWS = st.lists(
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs of a few kilobytes are made of several blocks."""
     monkeypatch.setattr(delimited, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(jsonlines, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 512)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -204,13 +205,13 @@ def test_integer_times_are_parsed_by_blocks(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"t": {i}}}\n' for i in range(1000)))
     slow: list[int] = []
-    original = jsonlines.JsonLinesSource._line_by_line
+    original = json_lines.JsonLinesSource._line_by_line
 
     def counted(self: Any, block: bytes, schema: Schema, first_row: int) -> Any:
         slow.append(first_row)
         return original(self, block, schema, first_row)
 
-    monkeypatch.setattr(jsonlines.JsonLinesSource, "_line_by_line", counted)
+    monkeypatch.setattr(json_lines.JsonLinesSource, "_line_by_line", counted)
     found, error = read(path, schema)
     assert (len(found), error, slow) == (1000, None, [])
 

@@ -16,6 +16,10 @@ StorePath: TypeAlias = Annotated[
 StreamName: TypeAlias = Annotated[
     str, typer.Option("--stream", "-n", metavar="NAME", help="The stream.", show_default=False)
 ]
+OneStream: TypeAlias = Annotated[
+    str | None, typer.Option("--stream", "-n", metavar="NAME", help="One stream only.", show_default=False)
+]
+StreamArgument: TypeAlias = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 Start: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +60,8 @@ PipelineFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="The pipeline, a file such as pipeline.toml.", show_default=False)
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def names_of(texts: list[str] | None) -> list[str] | None:

@@ -11,28 +11,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path, PurePath
 from types import TracebackType
 from typing import IO, Any, Final, Self, cast
 
 import pyarrow as pa
 
+from tidelog.cli.formats import Format
 from tidelog.cli.interrupts import is_asked_to_stop, wait_to_read
 from tidelog.model.errors import InputError, StorageError
 
 STDIN: Final = "-"
 _LOOK_AHEAD = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
-
-
-class Format(StrEnum):
-    """The formats that can be read."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    JSONL = "jsonl"
-    ARROW = "arrow"
 
 
 _BY_SUFFIX: Final = {
@@ -89,14 +80,15 @@ class Input:
     ``name`` is what messages call it, ``format`` its format.
     """
 
-    def __init__(self, where: str, format_: Format | None = None) -> None:
+    def __init__(self, where: str, format_: Format = Format.AUTO) -> None:
         self.name = "standard input" if where == STDIN else where
         self._exits = ExitStack()
         try:
             self._raw = self._open(where)
             self._reader = self._uncompressed()
             self.suffix = PurePath(where.removesuffix(".gz")).suffix.lower()
-            self.format = format_ or _BY_SUFFIX.get(self.suffix) or self._recognised()
+            told = _BY_SUFFIX.get(self.suffix) if format_ is Format.AUTO else format_
+            self.format = told or self._recognised()
         except BaseException:
             self._exits.close()
             raise

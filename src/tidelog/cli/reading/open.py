@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tidelog.cli.formats import Format
 from tidelog.cli.reading.delimited import DelimitedSource
-from tidelog.cli.reading.detect import Format, Input
-from tidelog.cli.reading.jsonlines import JsonLinesSource
+from tidelog.cli.reading.detect import Input
+from tidelog.cli.reading.json_lines import JsonLinesSource
 from tidelog.cli.reading.source import Source
 from tidelog.cli.reading.typed import TypedSource
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pyarrow as pa
 
-from tidelog.cli.reading.detect import ARROW_FILE_MAGIC, Format, Input
+from tidelog.cli.formats import Format
+from tidelog.cli.reading.detect import ARROW_FILE_MAGIC, Input
 from tidelog.cli.reading.source import fitted, taken
 from tidelog.model import Schema
 from tidelog.model.errors import InputError

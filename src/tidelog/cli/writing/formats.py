@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from pathlib import PurePath
 from types import TracebackType
 from typing import IO, Any, Final, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from tidelog.cli.formats import Output
 from tidelog.cli.writing.texts import csv_lines, json_lines
-
-
-class Output(StrEnum):
-    """What events can be written as."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    ARROW = "arrow"
-    PARQUET = "parquet"
-
 
 TEXT_BYTES: Final = 64 << 20
 """About how much Arrow data is turned into text at a time."""

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import tidelog
+from tidelog.cli.formats import Format
 from tidelog.cli.interrupts import interrupts_held
 from tidelog.cli.progress import IngestProgress
-from tidelog.cli.reading.detect import STDIN, Format, Input
+from tidelog.cli.reading.detect import STDIN, Input
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.source import Source
-from tidelog.cli.streamoptions import refuse_other_options
+from tidelog.cli.stream_options import refuse_other_options
 from tidelog.cli.units import count, duration, rows, size
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, StorageError, TidelogError
 from tidelog.model.types import type_name
@@ -45,7 +46,7 @@ class IngestOptions:
     stream: str
     time: str | None = None
     create: bool = True
-    format: Format | None = None
+    format: Format = Format.AUTO
     types: dict[str, pa.DataType] = field(default_factory=dict)
     columns: Sequence[str] | None = None
     """The columns that are taken, besides that of event times; None takes all."""
@@ -86,7 +87,7 @@ class IngestResult:
         )
 
 
-def ingest(store_path: Path, files: Sequence[str], options: IngestOptions) -> IngestResult:
+def ingest_files(store_path: Path, files: Sequence[str], options: IngestOptions) -> IngestResult:
     """Append files to a stream, one after the other, and flush.
 
     The stream is created, if there is none and options allow it, with the schema of the first file. Every error, and an

@@ -1,4 +1,4 @@
-"""Pipelines: what ``pipeline run``, ``pipeline check`` and ``pipeline init`` do."""
+"""The commands of pipelines: ``pipeline run``, ``pipeline check`` and ``pipeline init``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidelog.cli.failures import ENDED_BY_SIGNAL, INTERRUPTED
-from tidelog.cli.pipelineview import PipelineView, summary
+from tidelog.cli.options import PipelineFile, Quiet
 from tidelog.cli.saying import say
 from tidelog.model.errors import ExistsError
 
@@ -33,32 +33,36 @@ _QUIET: Final = "TIDELOG_QUIET"
 """Has :mod:`tidelog.jit` not say when it compiles; importing that would load Numba."""
 
 
-def check(file: Path) -> None:
-    """Print what a pipeline will do; raises with all that is wrong."""
-    from tidelog.spark import pipeline
-    from tidelog.spark.pipeline.running.explaining import explain
+def run(
+    file: PipelineFile,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read what there is, in as many batches as it takes, and end.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Where Spark runs, instead of what the file says, e.g. local[2].", show_default=False
+        ),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Tell Prometheus, on the loopback interface; 0: any port.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Check a pipeline, then run it until it is done or Ctrl-C; started again, it goes on where it was.
 
-    say(explain(pipeline.check(pipeline.load(file))))
-
-
-def init(file: Path, *, force: bool) -> None:
-    """Write the template."""
-    from tidelog.spark.pipeline.file.template import TEMPLATE
-
-    try:
-        with file.open("w" if force else "x") as target:
-            target.write(TEMPLATE)
-    except FileExistsError:
-        raise ExistsError(f"{file} is there already; name another file, or say --force to replace it") from None
-    say(f"wrote {file}; edit it, then run `tidelog pipeline check {file}`")
-
-
-def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quiet: bool) -> None:
-    """Check a pipeline, then run it until it is done, or a signal asks it to stop.
-
-    Exits with 130 after a clean stop by Ctrl-C and with 143 after one by SIGTERM. A second signal does not wait for the
-    batch at work.
+    Exit codes: 0 when everything was read (--once), 1 after an error, 130
+    after Ctrl-C and 143 after SIGTERM, both of which let the batch at work
+    end first; a second one does not wait for it.
     """
+    from tidelog.cli.pipeline_view import PipelineView, summary
     from tidelog.spark import pipeline
 
     given = pipeline.load(file)
@@ -91,6 +95,29 @@ def run(file: Path, *, once: bool, master: str | None, metrics: int | None, quie
     if outcome.was_stopped:
         _tell("stopped; the next run goes on from here", quiet)
         raise typer.Exit(TERMINATED if stop.came == signal.SIGTERM else INTERRUPTED)
+
+
+def check(file: PipelineFile) -> None:
+    """Say what a pipeline will do, or everything that is wrong with it and where, without starting anything."""
+    from tidelog.spark import pipeline
+    from tidelog.spark.pipeline.running.explaining import explain
+
+    say(explain(pipeline.check(pipeline.load(file))))
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("pipeline.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a commented pipeline to start from."""
+    from tidelog.spark.pipeline.file.template import TEMPLATE
+
+    try:
+        with file.open("w" if force else "x") as target:
+            target.write(TEMPLATE)
+    except FileExistsError:
+        raise ExistsError(f"{file} is there already; name another file, or say --force to replace it") from None
+    say(f"wrote {file}; edit it, then run `tidelog pipeline check {file}`")
 
 
 def _start(given: Pipeline, quiet: bool) -> SparkSession:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from tidelog.cli.reading.detect import Input
-from tidelog.cli.reading.jsonarrays import ArrayLines
+from tidelog.cli.reading.json_arrays import ArrayLines
 from tidelog.cli.reading.seconds import DECIMAL, DIGITS, from_decimals, holds_seconds, mixed_numbers, ticks_of
 from tidelog.cli.reading.source import BadRowError, fitted, located, taken
 from tidelog.cli.reading.texts import inferred_type, typed

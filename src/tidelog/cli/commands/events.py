@@ -1,0 +1,197 @@
+"""The commands ``scan``, ``aggregate`` and ``export``: events and aggregates of a stream."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+import tidelog
+from tidelog.cli.formats import Output
+from tidelog.cli.options import AsOf, Columns, End, Start, StorePath, StreamName, Where, names_of
+from tidelog.cli.saying import say
+from tidelog.cli.times import point_in_time
+from tidelog.cli.units import count, rows, size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.engine.stream import Stream
+
+TABLE_ROWS: Final = 50
+"""How many rows a table has unless a limit is given: as many as people look at."""
+
+Seq: TypeAlias = Annotated[bool, typer.Option("--seq", help="Add the column _seq, the order of arrival.")]
+
+
+def scan(
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    columns: Columns = None,
+    where: Where = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="At most so many events; by default 50 in a table, else all.")
+    ] = None,
+    newest_first: Annotated[
+        bool, typer.Option("--newest-first", help="From the newest event to the oldest; with --limit, only the newest.")
+    ] = False,
+    as_of: AsOf = None,
+    seq: Seq = False,
+    output: Annotated[
+        Output | None, typer.Option("--output", "-o", help="By default told by the name of --out, else a table.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")
+    ] = None,
+) -> None:
+    """Print the events of a time range in order of time."""
+    from tidelog.cli.writing.formats import BINARY, output_for
+
+    named = None if out is None else output_for(out)
+    chosen = output or named or Output.TABLE
+    if out is not None and chosen is Output.TABLE:
+        raise typer.BadParameter("a table is for the terminal; name another format with --output", param_hint="--out")
+    if chosen in BINARY and out is None and sys.stdout.isatty():
+        raise typer.BadParameter(
+            f"{chosen} is no text; name a file with --out, or send standard output elsewhere", param_hint="--output"
+        )
+    shown = TABLE_ROWS if limit is None else limit
+    most = shown + 1 if chosen is Output.TABLE else limit  # one more, to know of more
+    with tidelog.open(store, read_only=True) as opened:
+        found = opened.stream(stream)
+        bounds = _bounds(found, start, end)
+        events = found.scan(
+            *bounds, names_of(columns), where, as_of=as_of, seq=seq, limit=most, newest_first=newest_first
+        )
+        if chosen is not Output.TABLE:
+            _write(events, chosen, out)
+            return
+        table = events.read_all()
+    _print_events(table.slice(0, shown))
+    if limit is None and table.num_rows > shown:
+        which = "newest" if newest_first else "first"
+        say(f"the {which} {count(shown)} rows; --limit or another --output shows more", err=True)
+
+
+def aggregate(
+    aggregates: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="AGGREGATE...", help="Such as 'count(*)' 'avg(price)' 'max(price)'.", show_default=False
+        ),
+    ],
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    where: Where = None,
+    as_of: AsOf = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="table, csv or json.")] = Output.TABLE,
+    explain: Annotated[bool, typer.Option("--explain", help="Say instead what is read to find the answer.")] = False,
+) -> None:
+    """Aggregates of the events of a time range, from the index where possible."""
+    from tidelog.cli.writing.table import Column, print_table
+
+    if output not in (Output.TABLE, Output.CSV, Output.JSON):
+        raise typer.BadParameter(f"{output} is for events; expected table, csv or json", param_hint="--output")
+    with tidelog.open(store, read_only=True) as opened:
+        found = opened.stream(stream)
+        question = (*_bounds(found, start, end), aggregates, where)
+        if explain:
+            say(found.explain(*question, as_of=as_of))
+            return
+        values = found.aggregate(*question, as_of=as_of)
+    if output is Output.JSON:
+        typer.echo(json.dumps({name: _json_value(value) for name, value in values.items()}, ensure_ascii=False))
+    elif output is Output.CSV:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(values)
+        lines.writerow(["" if value is None else _text(value) for value in values.values()])
+    else:
+        texts = [None if value is None else _text(value) for value in values.values()]
+        numeric = all(isinstance(value, int | float | Decimal | None) for value in values.values())
+        print_table([Column("aggregate", list(values)), Column("value", texts, is_number=numeric)])
+
+
+def export(
+    out: Annotated[
+        Path, typer.Argument(metavar="FILE", help="By its name: .parquet, .csv, .jsonl, .arrow.", show_default=False)
+    ],
+    store: StorePath,
+    stream: StreamName,
+    start: Start = None,
+    end: End = None,
+    columns: Columns = None,
+    where: Where = None,
+    as_of: AsOf = None,
+    seq: Seq = False,
+) -> None:
+    """Write the events of a time range to a file, which appears when it is complete."""
+    from tidelog.cli.writing.formats import known_suffixes, output_for
+
+    chosen = output_for(out)
+    if chosen is None:
+        raise typer.BadParameter(
+            f"found {str(out)!r}; expected a name that ends in one of {', '.join(known_suffixes())}", param_hint="FILE"
+        )
+    with tidelog.open(store, read_only=True) as opened:
+        found = opened.stream(stream)
+        bounds = _bounds(found, start, end)
+        written = _write(found.scan(*bounds, names_of(columns), where, as_of=as_of, seq=seq), chosen, out)
+    say(f"wrote {rows(written)}, {size(out.stat().st_size)}, to {out}")
+
+
+def _bounds(stream: Stream, start: str | None, end: str | None) -> tuple[int | str | None, int | str | None]:
+    """Start and end of a range, as the stream's clock takes them."""
+    clock = stream.schema.clock
+    return point_in_time(start, clock), point_in_time(end, clock)
+
+
+def _write(events: pa.RecordBatchReader, output: Output, out: Path | None) -> int:
+    """Write events to a file, or to standard output; returns how many."""
+    from tidelog.cli.writing.formats import writer
+    from tidelog.cli.writing.target import opened
+
+    written = 0
+    is_stream = out is None or out.suffix.lower() == ".arrows"
+    with opened(out) as file, writer(output, file, events.schema, is_stream=is_stream) as sink:
+        for batch in events:
+            sink.write(batch)
+            written += batch.num_rows
+    return written
+
+
+def _print_events(table: pa.Table) -> None:
+    from tidelog.cli.writing.table import columns_of, print_table
+
+    columns = columns_of(_one_batch(table))
+    shown = print_table(columns)
+    if shown < len(columns):
+        say(f"{shown} of {len(columns)} columns; --columns chooses", err=True)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [column.combine_chunks() for column in table.columns]
+    arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime | date) else str(value)
+
+
+def _json_value(value: Any) -> Any:
+    """A value that JSON has: times as ISO 8601, decimals as texts so that no digit is lost, NaN as null."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    return value if value is None or isinstance(value, bool | int | str) else _text(value)
