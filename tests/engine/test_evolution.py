@@ -25,9 +25,7 @@ from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError
-from tidelog.storage import FileMedium
 from tidelog.store.bulk import BulkWriter, commit_bulk
-from tidelog.store.manifest.ledger import ManifestLedger
 from tidelog.store.read.pieces import plan, scan_piece
 from tidelog.store.split.context import StreamContext
 
@@ -583,17 +581,6 @@ def test_a_crash_leaves_one_schema_or_the_other_and_all_rows(every: int) -> None
             if index % 40 == 0:
                 assert survivor.check() == [], crash
     assert min(seen.values()) > 10
-
-
-def test_a_store_from_before_there_were_renames(tmp_path: Path) -> None:
-    """Its checkpoints do not mention them."""
-    with Store(FileMedium(tmp_path)) as store:
-        stream = store.create_stream(NAME, SCHEMA, "ts")
-        stream.append({"ts": 1, "a": 1})
-        manifest = stream.manifests.load()
-    values = ManifestLedger().state_to_dict(manifest)
-    del values["renames"]
-    assert ManifestLedger().state_from_dict(values, manifest.number) == manifest
 
 
 def test_reduced_splits(stream: Stream) -> None:

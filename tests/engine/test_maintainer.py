@@ -108,14 +108,14 @@ def test_failures_are_told_and_reach_nobody(
 
 def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, go_on = threading.Event(), threading.Event()
-    real = rewriting._Results.append
+    real = rewriting.SplitSink.append
 
     def slow(self: Any, batch: pa.RecordBatch) -> None:
         began.set()
         go_on.wait(60)
         real(self, batch)
 
-    monkeypatch.setattr(rewriting._Results, "append", slow)
+    monkeypatch.setattr(rewriting.SplitSink, "append", slow)
     store = tidelog.open(tmp_path)
     stream = store.create_stream("s", SCHEMA, "ts", leaf_rows=8)
     stream.append({"ts": [1000], "n": [1]})

@@ -34,7 +34,7 @@ def read_log(medium: MemoryMedium, directory: str, kind: str) -> tuple[list[Stat
         document = json.loads(content)
         before = content[: content.rindex(b',"hash"')]
         assert document["hash"] == hashlib.blake2b(before, digest_size=16).hexdigest()
-        assert (document["format"], document["kind"]) == (2, kind)
+        assert (document["format"], document["kind"]) == (3, kind)
         assert name == f"{directory}/{document['number']:020d}.json"
         assert not documents or document["previous"] == documents[-1]["hash"]
         before = [each["number"] for each in documents if "state" in each]
@@ -46,26 +46,18 @@ def read_log(medium: MemoryMedium, directory: str, kind: str) -> tuple[list[Stat
 
 
 def rows_of(columns: State) -> list[State]:
-    """The splits of a state, as they are in deltas."""
+    """Splits, an object for each."""
     count = len(columns["name"])
-    contents: dict[str, list[str]] = {}
+    columns = dict(columns)
     for name in ("root", "entry"):
-        whole, at = base64.b64decode(columns[name]["bytes"]), 0
-        contents[name] = []
-        for size in columns[name]["sizes"]:
-            contents[name].append(base64.b64encode(whole[at : at + size]).decode())
-            at += size
-        assert at == len(whole)
-    splits = []
-    for index in range(count):
-        split = {name: values[index] for name, values in columns.items() if name not in contents}
-        split |= {name: values[index] for name, values in contents.items()}
-        for name in ("time", "seq"):
-            split[name] = [split.pop(f"{name}_min"), split.pop(f"{name}_max")]
-        if split.get("sampled") is not None:
-            split["statistics"] = {name: split.pop(name) for name in ("sampled", "correlation")}
-        splits.append({name: value for name, value in split.items() if value is not None})
-    return splits
+        if name in columns:
+            whole, at, contents = base64.b64decode(columns[name]["bytes"]), 0, []
+            for size in columns[name]["sizes"]:
+                contents.append(whole[at : at + size])
+                at += size
+            assert at == len(whole)
+            columns[name] = contents
+    return [{name: values[index] for name, values in columns.items()} for index in range(count)]
 
 
 def read_manifest(medium: MemoryMedium, directory: str) -> State:
@@ -92,11 +84,11 @@ def read_manifest(medium: MemoryMedium, directory: str) -> State:
             state["removed"].setdefault(name, at)
         for name in delta.get("forget", []):
             state["removed"].pop(name, None)
-        for split in delta.get("add", []):
+        for split in rows_of(delta["add"]) if "add" in delta else []:
             state["splits"][split["name"]] = split
-            reached = split["seq"][1] + 1
+            reached = split["seq_max"] + 1
             state["next_seq"] = max(state["next_seq"], reached)
-            if state["tail_block"] and split["seq"][1] < state["tail_block"][1]:
+            if state["tail_block"] and split["seq_max"] < state["tail_block"][1]:
                 state["tail_seq"] = max(state["tail_seq"], reached)
         if "schema" in delta:
             state["schemas"].append(delta["schema"])
@@ -142,14 +134,15 @@ def test_manifests_are_as_the_document_says() -> None:
         stream = lived(medium, seed)
         found, known = read_manifest(medium, stream.context.directory), stream.manifests.load()
         assert list(found["splits"]) == list(known.splits)
-        for name, split in found["splits"].items():
-            info = known.splits[name]
-            assert split["time"] == [info.time_min, info.time_max]
-            assert split["seq"] == [info.seq_min, info.seq_max]
-            assert split.get("seq_base", 0) == info.seq_base
+        for file, split in found["splits"].items():
+            info = known.splits[file]
+            assert (split["time_min"], split["time_max"]) == (info.time_min, info.time_max)
+            assert (split["seq_min"], split["seq_max"]) == (info.seq_min, info.seq_max)
             assert (split["rows"], split["bytes"], split["kind"]) == (info.rows, info.bytes, info.kind)
-            assert base64.b64decode(split["root"]) == info.root
-            assert base64.b64decode(split["entry"]) == info.entry
+            for name, default in {"seq_base": 0, "clean_at": 0, "dead_bytes": 0, "schema": 0, "states": ""}.items():
+                assert split.get(name, default) == getattr(info, name)
+            assert (split["root"], split["entry"]) == (info.root, info.entry)
+            assert (split["sampled"], tuple(split["correlation"])) == (info.sampled, info.correlation)
             boundary = info.boundary
             assert split.get("boundary") == (None if boundary is None else [boundary.start, boundary.end])
             kinds.add(split["kind"])

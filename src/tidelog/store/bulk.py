@@ -7,15 +7,12 @@ file a base, and a row's sequence number is the base plus its number in the file
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Literal, Self
 
-import numpy as np
 import pyarrow as pa
 
-from tidelog.model.arrays import integer_column
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.storage.rows.ordered import gathered
@@ -27,17 +24,12 @@ from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.rows.memory import MemoryRows, split_late
 from tidelog.store.rows.stored import as_stored, is_sorted, times, with_seq
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.open_split import OpenSplit
-from tidelog.store.split.removal import give_up, remove_splits
-from tidelog.store.tail.journal import journal_numbers
-from tidelog.store.tail.paths import tail_path
+from tidelog.store.split.removal import give_up
+from tidelog.store.split.split_sink import LEAVES, SplitSink
 from tidelog.store.upkeep.coarsening import refuse_overwrite
 
 MEMORY: Final = 64 << 20
 """Bytes of rows, copies made for sorting included, that a writer holds at most unless told otherwise."""
-
-_LEAVES: Final = 16
-"""Leaves of rows in order that are gathered before they are encoded together."""
 
 
 class BulkWriter:
@@ -58,14 +50,13 @@ class BulkWriter:
         self._most_late = max(memory // 4, 1)
         self._most_fresh = max(memory // 8, 1)
         self._fresh = MemoryRows(self._schema, self._stored)
-        """Rows not before what the open split has."""
+        """Rows not before those written in order."""
         self._late = MemoryRows(self._schema, self._stored)
         self._arrived = 0
-        self._split: OpenSplit | None = None
+        self._in_order = SplitSink(context, "loaded", numbered=True)
+        self._out_of_order = SplitSink(context, "loaded", numbered=True)
         self._sealed: int | None = None
-        """The time of the last row in the open split, or in the one before it."""
-        self._infos: list[SplitInfo] = []
-        self._names: list[str] = []
+        """The time of the last row written in order."""
         self._over = False
 
     @property
@@ -113,7 +104,7 @@ class BulkWriter:
         if not fresh.num_rows:
             return
         if (
-            fresh.num_rows >= _LEAVES * self._context.options.leaf_rows
+            fresh.num_rows >= LEAVES * self._context.options.leaf_rows
             and self._fresh.is_sorted
             and self._follows(fresh)
         ):
@@ -130,66 +121,36 @@ class BulkWriter:
         if fresh.bytes >= self._most_fresh:
             # Those that come a little late can still be put in their place among the other half.
             self._write(fresh.take(_whole(fresh.rows // 2, leaf)))
-        elif fresh.is_sorted and fresh.rows >= _LEAVES * leaf:
+        elif fresh.is_sorted and fresh.rows >= LEAVES * leaf:
             self._write(fresh.take(_whole(fresh.rows - leaf, leaf)))
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        """Append sorted rows, none of which is before the last one written, to the open split."""
-        if self._split is None:
-            self._split = self._create()
-        split = self._split
-        split.extend(_renumbered(batch, split.rows))
+        """Write sorted rows, none of which is before the last one written."""
+        self._in_order.write(batch)
         self._sealed = int(times(batch, self._schema)[-1])
-        if split.bytes >= self._context.options.split_bytes:
-            self._close_split()
-
-    def _create(self) -> OpenSplit:
-        split = OpenSplit.create(self._context, None, unseen=True)
-        self._names.append(split.name)
-        return split
-
-    def _close_split(self) -> None:
-        split, self._split = self._split, None
-        if split is not None:
-            try:
-                self._infos.append(split.close("loaded"))
-            except BaseException:
-                split.abandon()
-                raise
 
     def _write_late(self) -> None:
         """Make a split of the late rows."""
         if self._late.rows:
-            split = self._create()
-            try:
-                split.extend(_renumbered(self._late.take(), 0))
-                self._infos.append(split.close("loaded"))
-            except BaseException:
-                split.abandon()
-                raise
+            self._out_of_order.write(self._late.take())
+            self._out_of_order.end_split()
 
     def finish(self) -> list[SplitInfo]:
         """Write what is left; returns the splits, closed and durable, for :func:`commit_bulk`. Empty without rows."""
         self._check_open()
         if self._fresh.rows:
             self._write(self._fresh.take())
-        self._close_split()
         self._write_late()
+        # A late row comes behind all those of its time that were written before it came.
+        infos = self._in_order.finish() + self._out_of_order.finish()
         self._over = True
-        # In the order they were begun in, rows of equal time come in the order of their arrival.
-        return sorted(self._infos, key=lambda info: self._names.index(info.name))
+        return infos
 
     def abandon(self) -> None:
         """Give up and remove the files, which must not have been handed to a commit."""
-        if self._over and not self._names:
-            return
         self._over = True
-        names, self._names = self._names, []
-        if self._split is not None:
-            split, self._split = self._split, None
-            with suppress(Exception):  # of a file that goes anyway
-                split.abandon()
-        remove_splits(self._context.medium, self._context.directory, names)
+        self._in_order.abandon()
+        self._out_of_order.abandon()
 
     def __enter__(self) -> Self:
         return self
@@ -212,12 +173,6 @@ def _fields(schema: pa.Schema) -> str:
 def _whole(rows: int, leaf: int) -> int:
     """So many rows, without a leaf that is not full; one leaf at least."""
     return max(rows // leaf * leaf, leaf)
-
-
-def _renumbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """Sorted rows with the numbers that they have in their file: dense, and so in order too."""
-    numbers = integer_column(np.arange(first, first + batch.num_rows, dtype=np.int64))
-    return batch.set_column(batch.num_columns - 1, batch.schema.field(batch.num_columns - 1), numbers)
 
 
 def commit_bulk(
@@ -250,7 +205,6 @@ def commit_bulk(
         raise InputError(f"found the empty interval {interval} to overwrite; leave it out, to only add rows")
     if interval is not None and outside == "refuse":
         _refuse_outside(infos, interval)
-    tail = tail_path(manifests.directory)
     is_new = True
 
     def newest() -> Snapshot:
@@ -264,9 +218,7 @@ def commit_bulk(
         if not is_new or (infos and all(name in manifest.splits for name in names)):
             return None
         visible, first = EMPTY, manifest.next_seq
-        # The tail of a store without blocks may have given out numbers that the manifest does not know.
-        has_numbers = manifest.tail_block is None and bool(journal_numbers(manifests.medium, tail))
-        if interval is not None or has_numbers:
+        if interval is not None:
             # Of this manifest, or of a newer one: then this change comes too late, and is asked for again.
             visible = newest().visible
             first = max(first, visible.stop)

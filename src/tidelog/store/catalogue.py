@@ -19,9 +19,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from tidelog.model.errors import (
     ConflictError,
@@ -37,8 +37,8 @@ from tidelog.model.schema import Schema
 from tidelog.storage.media.medium import Lock, Medium
 from tidelog.storage.read.check import Finding
 from tidelog.store.log.delta_log import Clock, DeltaLog, Ledger
-from tidelog.store.log.documents import refuse_unknown
-from tidelog.store.log.file_names import check_plain_name
+from tidelog.store.log.file_names import FileName
+from tidelog.store.log.members import Forms, Record, form_of, keyed
 from tidelog.store.log.stream_names import check_stream_name, new_stream_id, stream_born_at, unescape_name
 from tidelog.store.manifest.manifest import ManifestLog
 from tidelog.store.manifest.options import GRACE_SECONDS, StreamOptions
@@ -56,7 +56,7 @@ class StreamEntry:
     """A stream as the catalogue knows it."""
 
     name: str
-    id: str
+    id: FileName
     """The name of its directory; the same for ever."""
     created_at: float
     """Seconds since 1970."""
@@ -73,7 +73,7 @@ class DroppedStream:
 
     name: str | None
     """What it was called; None for what is left of a creation that was interrupted."""
-    id: str
+    id: FileName
     at: float
     """When it was dropped, in seconds since 1970."""
     grace: float
@@ -89,9 +89,9 @@ class CatalogueChange:
     """Names of streams, and the seconds that their files stay."""
     rename: tuple[tuple[str, str], ...] = ()
     """Old names and new ones."""
-    condemn: tuple[str, ...] = ()
+    condemn: tuple[FileName, ...] = ()
     """Ids of directories that no stream will ever have."""
-    forget: tuple[str, ...] = ()
+    forget: tuple[FileName, ...] = ()
     """Ids of dropped streams that are no longer on disk."""
 
 
@@ -434,72 +434,26 @@ def _given_up(name: str) -> ConflictError:
     return ConflictError(f"creating stream {name!r} took so long that it was given up; try again")
 
 
-E = TypeVar("E", StreamEntry, DroppedStream)
+_ENTRIES: Final[Forms] = {
+    StreamEntry: Record(StreamEntry, "a stream"),
+    DroppedStream: Record(DroppedStream, "a stream"),
+}
+_FORMS: Final[Forms] = {
+    **_ENTRIES,
+    Mapping[str, StreamEntry]: keyed("name", form_of(tuple[StreamEntry, ...], _ENTRIES)),
+    Mapping[str, DroppedStream]: keyed("id", form_of(tuple[DroppedStream, ...], _ENTRIES)),
+}
 
 
 class _CatalogueLedger(Ledger[CatalogueState, CatalogueChange]):
     """Catalogues and their changes as JSON values."""
 
     kind = "tidelog catalogue"
+    states = Record(CatalogueState, "a state", _FORMS, apart=("number",))
+    changes = Record(CatalogueChange, "a delta", _FORMS, sparse=True)
 
     def empty(self) -> CatalogueState:
         return CatalogueState()
 
     def apply(self, state: CatalogueState, change: CatalogueChange, number: int, at: float) -> CatalogueState:
         return state.changed(change, number, at)
-
-    def change_to_dict(self, change: CatalogueChange) -> dict[str, Any]:
-        values = {
-            "add": [_values(entry) for entry in change.add],
-            "drop": list(change.drop),
-            "rename": list(change.rename),
-            "condemn": list(change.condemn),
-            "forget": list(change.forget),
-        }
-        return {name: value for name, value in values.items() if value}
-
-    def change_from_dict(self, values: dict[str, Any]) -> CatalogueChange:
-        refuse_unknown("a delta", values, [each.name for each in fields(CatalogueChange)])
-        return CatalogueChange(
-            add=tuple(_known(StreamEntry, entry) for entry in values.get("add", ())),
-            drop=_pairs(values.get("drop", ())),
-            rename=_pairs(values.get("rename", ())),
-            condemn=tuple(map(check_plain_name, values.get("condemn", ()))),
-            forget=tuple(map(check_plain_name, values.get("forget", ()))),
-        )
-
-    def state_to_dict(self, state: CatalogueState) -> dict[str, Any]:
-        return {
-            "streams": [_values(entry) for entry in state.streams.values()],
-            "dropped": [_values(entry) for entry in state.dropped.values()],
-        }
-
-    def state_from_dict(self, values: dict[str, Any], number: int) -> CatalogueState:
-        refuse_unknown("a state", values, ("streams", "dropped"))
-        entries = [_known(StreamEntry, entry) for entry in values["streams"]]
-        dropped = [_known(DroppedStream, entry) for entry in values["dropped"]]
-        return CatalogueState(
-            number=number,
-            streams={entry.name: entry for entry in entries},
-            dropped={entry.id: entry for entry in dropped},
-        )
-
-
-_MEMBERS: Final[Mapping[type, tuple[str, ...]]] = {
-    kind: tuple(each.name for each in fields(kind)) for kind in (StreamEntry, DroppedStream)
-}
-
-
-def _values(entry: StreamEntry | DroppedStream) -> dict[str, Any]:
-    # By far faster than dataclasses.asdict, which copies values: a store may have thousands of streams.
-    return {name: getattr(entry, name) for name in _MEMBERS[type(entry)]}
-
-
-def _known(kind: type[E], values: Mapping[str, Any]) -> E:
-    refuse_unknown("a stream", values, _MEMBERS[kind])
-    check_plain_name(values["id"])
-    return kind(**values)
-
-
-def _pairs(values: Any) -> Any:
-    return tuple((first, second) for first, second in values)

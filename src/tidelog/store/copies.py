@@ -5,34 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
-from tidelog.model.times.clock import INT64_MAX
-from tidelog.model.times.interval import Interval
 from tidelog.storage.media.medium import Medium
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.sequence_set import Span
-from tidelog.store.manifest.split_info import SplitInfo, SplitKind
+from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.read.parts.part import Part
-from tidelog.store.rows.memory import MemoryRows
 from tidelog.store.rows.merge import chained
 from tidelog.store.rows.stored import times
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.open_split import OpenSplit
+from tidelog.store.split.split_sink import SplitSink
 from tidelog.store.tail.journal import Head, TailJournal
 from tidelog.store.tail.paths import published_path, tail_path
 from tidelog.store.tail.record import Publisher, TailRecord
 
 _CHUNK: Final = 8 << 20
 """Bytes that are copied at once."""
-
-_LEAVES: Final = 16
-"""Leaves of rows that are gathered before they are encoded together."""
 
 
 def copy_file(source: Medium, target: Medium, name: str) -> Iterator[int]:
@@ -73,69 +66,9 @@ def split_rows(context: StreamContext, manifest: Manifest, parts: Sequence[Part]
         for part in parts
     ]
     width = context.options.split_ticks(layout.schema.clock)
-    with _SplitWriter(context, "late", None) as late, _SplitWriter(context, "regular", width) as regular:
+    with SplitSink(context, "late") as late, SplitSink(context, "regular", width=width) as regular:
         for batch in chained(runs, layout.time, layout.sequence):
             count = 0 if sealed is None else int(np.searchsorted(times(batch, layout.schema), sealed))
             late.append(batch.slice(0, count))
             regular.append(batch.slice(count))
         return [*late.finish(), *regular.finish()]
-
-
-class _SplitWriter:
-    """Writes sorted rows, with the sequence numbers they have, to splits that end by time and size."""
-
-    def __init__(self, context: StreamContext, kind: SplitKind, width: int | None) -> None:
-        self._context = context
-        self._kind: SplitKind = kind
-        self._width = width
-        self._rows = MemoryRows(context.layout.schema, context.layout.stored)
-        self._split: OpenSplit | None = None
-        self._infos: list[SplitInfo] = []
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Take rows, none of which is before the last."""
-        while batch.num_rows:
-            at = times(batch, self._context.layout.schema)
-            first = int(at[0])
-            if self._split is not None and not self._split.takes(first):
-                self._close()
-            if self._split is None:
-                self._split = OpenSplit.create(self._context, self._boundary(first))
-            end = None if self._split.boundary is None else self._split.boundary.end
-            count = len(at) if end is None or end > INT64_MAX else int(np.searchsorted(at, end))
-            self._rows.add(batch.slice(0, count))
-            batch = batch.slice(count)
-            leaf = self._context.options.leaf_rows
-            if self._rows.rows >= _LEAVES * leaf:
-                self._split.extend(self._rows.take(self._rows.rows // leaf * leaf))
-                if self._split.bytes >= self._context.options.split_bytes:
-                    self._close()
-
-    def _boundary(self, time: int) -> Interval | None:
-        if self._width is None:
-            return None
-        start = time // self._width * self._width
-        return Interval(start, start + self._width)
-
-    def _close(self) -> None:
-        split, self._split = self._split, None
-        if split is not None:
-            try:
-                if self._rows.rows:
-                    split.extend(self._rows.take())
-                self._infos.append(split.close(self._kind))
-            except BaseException:
-                split.abandon()
-                raise
-
-    def finish(self) -> list[SplitInfo]:
-        """Close the last split; returns all."""
-        self._close()
-        return self._infos
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._split is not None:
-            self._split.abandon()

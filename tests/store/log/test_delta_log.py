@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import json
 import threading
@@ -326,9 +325,9 @@ class TestDamage:
         self, medium: RecordingMedium, clock: Hand, log: DeltaLog[Words, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("tidelog.store.log.documents.FORMAT", 3)
+            patch.setattr("tidelog.store.log.documents.FORMAT", 4)
             log.commit(lambda state: "w2")
-        with pytest.raises(NewerReleaseError, match="has format version 3, this release reads versions 1 and 2: the"):
+        with pytest.raises(NewerReleaseError, match="has format version 4, this release reads version 3: the"):
             another(medium, clock).load()
 
     @pytest.mark.parametrize("number", [17, 20])
@@ -454,51 +453,6 @@ class TestDamage:
         clock.now += 10 * GRACE
         log.prune(GRACE)
         assert medium.exists("log/notes.txt")
-
-
-class TestOlderFormats:
-    """Logs as releases before wrote them: format 1, a state in every 16th document."""
-
-    def old(self, medium: RecordingMedium, clock: Hand, count: int) -> None:
-        previous = None
-        for number in range(1, count + 1):
-            members: dict[str, Any] = {
-                "format": 1,
-                "kind": "words",
-                "number": number,
-                "at": clock.now,
-                "writer": f"{number:016x}",
-                "previous": previous,
-                "delta": {"word": f"w{number}"},
-            }
-            if number % 16 == 1:
-                members["state"] = {"words": list(words(number))}
-            body = json.dumps(members, separators=(",", ":"))[:-1].encode()
-            previous = hashlib.blake2b(body, digest_size=16).hexdigest()
-            with medium.create(name(number)) as file:
-                file.write(0, body + f',"hash":"{previous}"}}\n'.encode())
-                file.sync()
-        medium.sync_names("log")
-
-    @pytest.mark.parametrize("count", [1, 2, 16, 17, 18, 40])
-    def test_they_are_read_and_continued(self, medium: RecordingMedium, clock: Hand, count: int) -> None:
-        self.old(medium, clock, count)
-        log = another(medium, clock)
-        assert log.load() == Words(count, words(count))
-        assert log.check() == []
-        fill(log, count + 40)
-        assert another(medium, clock).load() == Words(count + 40, words(count + 40))
-        assert log.check() == []
-        clock.now += GRACE
-        log.prune(GRACE)
-        assert log.check() == []
-        assert another(medium, clock).load() == Words(count + 40, words(count + 40))
-
-    def test_they_are_pruned(self, medium: RecordingMedium, clock: Hand) -> None:
-        self.old(medium, clock, 40)
-        clock.now += GRACE
-        assert another(medium, clock).prune(GRACE) == [name(i) for i in range(1, 17)]
-        assert another(medium, clock).check() == []
 
 
 class TestPlanting:

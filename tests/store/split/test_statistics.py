@@ -14,6 +14,7 @@ from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.store.bulk import BulkWriter, commit_bulk
+from tidelog.store.manifest.ledger import SPLITS
 from tidelog.store.manifest.split_info import SplitInfo
 
 SCHEMA = pa.schema(
@@ -56,24 +57,20 @@ def test_small_splits_are_exact(seed: int) -> None:
         for i in range(dice.choice([2, 50, 1000]))
     ]
     stream, info = closed(rows, leaf_rows=128, fanout=3)
-    assert info.statistics is not None
-    assert info.statistics.sampled == len(rows)
-    for field, found in zip(stream.schema, info.statistics.correlation, strict=True):
+    assert info.sampled == len(rows)
+    for field, found in zip(stream.schema, info.correlation, strict=True):
         wanted = None if field.name == "text" else correlation([row[field.name] for row in rows])
         assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9))
-    assert SplitInfo.from_dict(info.to_dict()) == info
+    assert SPLITS.from_dict(SPLITS.to_dict([info])) == (info,)
 
 
 def test_corner_cases() -> None:
     _, info = closed([{"ts": 5, "x": 1.0}])
-    assert info.statistics is not None
-    assert info.statistics.correlation == (None,) * 5
+    assert info.correlation == (None,) * 5
     _, info = closed([{"ts": 5, "x": 1.0, "n": 3}, {"ts": 5, "x": math.inf, "n": 3}, {"ts": 5, "n": 3}])
-    assert info.statistics is not None
-    assert info.statistics.correlation == (1.0, None, 1.0, None, None)
+    assert info.correlation == (1.0, None, 1.0, None, None)
     _, info = closed([{"ts": i, "n": i} for i in range(5)], aggregates=["x"])
-    assert info.statistics is not None
-    assert info.statistics.correlation[2] is None, "without bounds there is no scale"
+    assert info.correlation[2] is None, "without bounds there is no scale"
 
 
 def test_large_splits_are_estimated() -> None:
@@ -83,10 +80,9 @@ def test_large_splits_are_estimated() -> None:
         walk += dice.gauss(0, 1)
         rows.append({"ts": i, "x": walk, "n": dice.randrange(10**6), "u": i % 2})
     stream, info = closed(rows, leaf_rows=1500)
-    assert info.statistics is not None
-    assert 16_000 < info.statistics.sampled < 17_000
+    assert 16_000 < info.sampled < 17_000
     for name in ("ts", "x", "n", "u"):
-        found = info.statistics.correlation[stream.schema.index(name)]
+        found = info.correlation[stream.schema.index(name)]
         assert found == pytest.approx(correlation([row[name] for row in rows]), abs=0.01)
 
 
@@ -110,12 +106,5 @@ def test_of_all_kinds_of_splits_and_after_renaming() -> None:
     text = next(row for row in told if row["column"] == "text")
     assert (text["nulls"], text["min"], text["max"], text["correlation"]) == (0, "a", "a", None)
     stream.compact()
-    assert all(info.statistics is not None for info in stream.snapshot().manifest.splits.values())
+    assert all(info.correlation for info in stream.snapshot().manifest.splits.values())
     store.close()
-
-
-def test_splits_of_older_stores_have_none() -> None:
-    _, info = closed([{"ts": 5, "x": 1.0}, {"ts": 6, "x": 1.0}])
-    values = info.to_dict()
-    del values["statistics"]
-    assert SplitInfo.from_dict(values).statistics is None

@@ -22,6 +22,7 @@ from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.deletions import drop_deleted
 from tidelog.store.manifest.manifest import Change
 from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.split import split_sink
 from tidelog.store.split.merge_policy import AUTOMATIC, THOROUGH
 from tidelog.store.split.open_split import OpenSplit
 from tidelog.store.split.reduced import Reduced, read_reduced
@@ -163,7 +164,7 @@ def test_results_are_cut_at_edges(medium: RecordingMedium, edges: tuple[int, ...
 def test_long_rows_are_written_a_few_at_a_time(medium: RecordingMedium, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that memory does not grow with the length of rows: sixteen leaves of them may be gigabytes."""
     monkeypatch.setattr(split_inputs, "_TOGETHER_BYTES", 0)
-    monkeypatch.setattr(rewriting, "_GATHERED_BYTES", 30_000)
+    monkeypatch.setattr(split_sink, "_GATHERED_BYTES", 30_000)
     stream = Store(medium).create_stream("s", SCHEMA, "ts")
     long = [f"{time:05d}" * 200 for time in range(200)]
     for first in range(0, 200, 10):
@@ -225,14 +226,14 @@ def test_a_mark_made_meanwhile_holds(medium: RecordingMedium, monkeypatch: pytes
     stream = create(medium)
     load(stream, list(range(100)))
     load(stream, list(range(50, 150)))
-    real = rewriting._Results.finish
+    real = rewriting.SplitSink.finish
 
     def overwritten_before(self: Any) -> Any:
         monkeypatch.undo()
         load(stream, [70], Interval(60, 80))
         return real(self)
 
-    monkeypatch.setattr(rewriting._Results, "finish", overwritten_before)
+    monkeypatch.setattr(rewriting.SplitSink, "finish", overwritten_before)
     stream.compact()
     assert stream.aggregate(60, 80, "count(*)") == {"count(*)": 1}
     stream.compact()
@@ -247,14 +248,14 @@ def test_who_comes_second_leaves_nothing_behind(medium: RecordingMedium, monkeyp
     load(stream, list(range(50, 150)))
     before = content(stream)
     names = [split.name for split in splits(stream)]
-    real = rewriting._Results.finish
+    real = rewriting.SplitSink.finish
 
     def overtaken(self: Any) -> Any:
         monkeypatch.undo()
         stream.compact()
         return real(self)
 
-    monkeypatch.setattr(rewriting._Results, "finish", overtaken)
+    monkeypatch.setattr(rewriting.SplitSink, "finish", overtaken)
     with pytest.raises(ConflictError):
         rewrite(stream.context, stream.manifests, names)
     assert content(stream).equals(before)
@@ -271,7 +272,7 @@ def test_what_another_merged_or_deleted_is_passed_over(
     stream = create(medium)
     for index in range(6):
         load(stream, list(range(index * 10, index * 10 + 15)))
-    real = rewriting._Results.finish
+    real = rewriting.SplitSink.finish
     rivals = iter([lambda: stream.delete_before(30), lambda: stream.compact()])
 
     def overtaken(self: Any) -> Any:
@@ -280,7 +281,7 @@ def test_what_another_merged_or_deleted_is_passed_over(
             rival()
         return real(self)
 
-    monkeypatch.setattr(rewriting._Results, "finish", overtaken)
+    monkeypatch.setattr(rewriting.SplitSink, "finish", overtaken)
     compact(stream.context, stream.manifests, THOROUGH)
     assert len(stream) == 6 * 15 - (15 + 15 + 10)
     assert len(splits(stream)) == 1

@@ -40,6 +40,7 @@ from tidelog.storage.media.reserve import FULL
 from tidelog.storage.read.check import Finding
 from tidelog.store.log.documents import Document, decode, encode
 from tidelog.store.log.file_names import born_at, join, new_file_name
+from tidelog.store.log.members import Record
 from tidelog.store.log.newest_mark import MARK, Newest, read_mark, write_mark
 
 CHECKPOINT_AFTER: Final = 16
@@ -79,6 +80,9 @@ class Ledger(ABC, Generic[S, C]):
 
     kind: ClassVar[str]
     """Written into every file, so that files of different logs cannot be mistaken for each other."""
+    states: Record[S]
+    """The form of states, but for their numbers."""
+    changes: Record[C]
 
     @abstractmethod
     def empty(self) -> S:
@@ -99,21 +103,21 @@ class Ledger(ABC, Generic[S, C]):
         """
         return self.apply(state, change, number, at)
 
-    @abstractmethod
     def change_to_dict(self, change: C) -> dict[str, Any]:
         """A change as JSON values."""
+        return self.changes.to_dict(change)
 
-    @abstractmethod
     def change_from_dict(self, values: dict[str, Any]) -> C:
         """The change that :meth:`change_to_dict` described."""
+        return self.changes.from_dict(values)
 
-    @abstractmethod
     def state_to_dict(self, state: S) -> dict[str, Any]:
         """A state, but for its number, as JSON values."""
+        return self.states.to_dict(state)
 
-    @abstractmethod
     def state_from_dict(self, values: dict[str, Any], number: int) -> S:
         """The state that :meth:`state_to_dict` described."""
+        return self.states.from_dict(values, number=number)
 
 
 @dataclass(frozen=True, slots=True)

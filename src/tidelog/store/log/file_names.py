@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from typing import Annotated, TypeAlias
 
 from tidelog.model.errors import InputError
 
@@ -47,6 +48,10 @@ def check_plain_name(name: str) -> str:
     if not isinstance(name, str) or _PLAIN.fullmatch(name) is None:
         raise InputError(f"found the file name {name!r}; expected one without directory, such as '7.tide'")
     return name
+
+
+FileName: TypeAlias = Annotated[str, check_plain_name]
+"""The type of a name in a document."""
 
 
 def join(directory: str, name: str) -> str:

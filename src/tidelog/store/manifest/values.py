@@ -12,7 +12,7 @@ from tidelog.model.evolution import Renames, check_evolution
 from tidelog.model.schema import Schema
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.model.times.interval import Interval
-from tidelog.store.log.file_names import check_plain_name, stem_of
+from tidelog.store.log.file_names import FileName, check_plain_name, stem_of
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import EMPTY, Mask, Numbers, SeqSet, Span
 from tidelog.store.manifest.split_info import SplitInfo
@@ -74,10 +74,9 @@ class Deletion:
 
     @classmethod
     def from_list(cls, values: Iterable[Any]) -> Deletion:
-        """The deletion that :meth:`to_list` described; a single number stands for all below it."""
+        """The deletion that :meth:`to_list` described."""
         start, end, numbers, *at = values
-        known = SeqSet.below(numbers) if type(numbers) is int else SeqSet.from_list(numbers)
-        return cls(Interval(start, end), known, *at)
+        return cls(Interval(start, end), SeqSet.from_list(numbers), *at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +85,11 @@ class Change:
 
     add: tuple[SplitInfo, ...] = ()
     """New splits. Their sequence numbers count as given out."""
-    remove: tuple[str, ...] = ()
+    remove: tuple[FileName, ...] = ()
     """Splits that leave; :class:`ConflictError` if one has left already. Their files stay for the grace period."""
-    condemn: tuple[str, ...] = ()
+    condemn: tuple[FileName, ...] = ()
     """Files that are no splits and never will be; they go like those of removed splits."""
-    forget: tuple[str, ...] = ()
+    forget: tuple[FileName, ...] = ()
     """Removed files that are no longer on disk."""
     schema: Schema | None = None
     """The next version of the schema, which must have evolved from the last."""

@@ -71,7 +71,7 @@ def _statistics(part: Part) -> list[dict[str, Any]]:
     info = part.info
     if info is None:
         return []
-    whole, measured = part.known_aggregate(), info.statistics
+    whole = part.known_aggregate()
     found = []
     for index, name in enumerate(part.layout.schema.names):
         values: dict[str, Any] = {"split": info.name, "column": name}
@@ -79,8 +79,7 @@ def _statistics(part: Part) -> list[dict[str, Any]]:
             known = whole.at(index)
             low, high = (known.minimum(), known.maximum()) if known.knows_bounds else (None, None)
             values |= {"nulls": known.nulls, "min": _plain(low, known.type), "max": _plain(high, known.type)}
-        if measured is not None:
-            values |= {"correlation": measured.correlation[index], "sampled": measured.sampled}
+        values |= {"correlation": info.correlation[index], "sampled": info.sampled}
         found.append(values)
     return found
 

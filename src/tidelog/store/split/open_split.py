@@ -178,6 +178,7 @@ class OpenSplit:
         self._container.sync_publication()  # nobody will open it for writing, and repair it, again
         whole = self._tree.entry()
         time, seq = self.layout.schema.time, self.layout.stored.names[self.layout.sequence]
+        sampled, correlation = measure(self._container.view(), self.layout, root, whole)
         info = SplitInfo(
             name=self.name,
             rows=root.rows,
@@ -194,7 +195,8 @@ class OpenSplit:
             created_at=self._context.now(),
             schema=self._version,
             dead_bytes=self.dead_bytes,
-            statistics=measure(self._container.view(), self.layout, root, whole),
+            sampled=sampled,
+            correlation=correlation,
         )
         self.abandon()
         return info

@@ -28,15 +28,18 @@ from tidelog.index.tabtree.root import Root
 from tidelog.model.arrays import floats
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec.piece import VECTOR
-from tidelog.store.manifest.split_info import SplitStatistics
+from tidelog.store.manifest.split_info import Correlation
 
 SAMPLED_LEAVES: Final = 16
 SAMPLED_VECTORS: Final = 1
 """Leaves that are read back at the most, and vectors of each. Splits with no more rows than that are read whole."""
 
 
-def measure(reader: ContainerReader, layout: Layout, root: Root, whole: Aggregate) -> SplitStatistics:
-    """The statistics of a closed tree in a container, whose aggregates over all rows are ``whole``."""
+def measure(reader: ContainerReader, layout: Layout, root: Root, whole: Aggregate) -> tuple[int, Correlation]:
+    """How many rows of a closed tree in a container were looked at, and the correlation of each column.
+
+    ``whole`` are its aggregates over all rows.
+    """
     names = [field.name for field in layout.schema if _is_number(field.type)]
     is_all = root.leaves <= SAMPLED_LEAVES and root.rows <= SAMPLED_LEAVES * SAMPLED_VECTORS * VECTOR
     leaves = np.arange(root.leaves, dtype=np.int64)
@@ -52,8 +55,7 @@ def measure(reader: ContainerReader, layout: Layout, root: Root, whole: Aggregat
         for name, column in zip(names, batch.columns, strict=True):
             for start, stop in runs:
                 found[name].add(column.slice(start, stop - start))
-    correlation = [found[name].correlation(whole[name]) if name in found else None for name in layout.schema.names]
-    return SplitStatistics(rows, tuple(correlation))
+    return rows, tuple(found[name].correlation(whole[name]) if name in found else None for name in layout.schema.names)
 
 
 class _Differences:

@@ -10,19 +10,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self
-
-import numpy as np
-import pyarrow as pa
 
 from tidelog.index.layout import Layout
 from tidelog.model.errors import ClosedError, ConflictError, NotFoundError, StorageError
-from tidelog.model.times.clock import INT64_MAX
 from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
@@ -30,17 +23,10 @@ from tidelog.store.manifest.split_info import SplitInfo, SplitKind
 from tidelog.store.manifest.values import Removed
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot, numbers_in
-from tidelog.store.rows.stored import concatenated, times
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.open_split import OpenSplit
-from tidelog.store.split.removal import after_failed_commit, give_up, remove_splits
+from tidelog.store.split.removal import after_failed_commit, give_up
+from tidelog.store.split.split_sink import SplitSink
 from tidelog.store.upkeep.split_inputs import SplitInput, inputs_of
-
-_LEAVES: Final = 16
-"""Leaves of rows that are gathered before they are encoded together."""
-
-_GATHERED_BYTES: Final = 32 << 20
-"""The same limit in bytes, for rows that are long."""
 
 _MOST_SPANS: Final = 1000
 """Pieces of a set of numbers that a manifest is burdened with."""
@@ -141,7 +127,10 @@ def write_anew(
         context = replace(context, layout=layout)
     snapshot = Snapshot(manifest, context.layout, tuple(inputs_of(context, rewriting.inputs)), manifest.next_seq)
     expected = sum(info.bytes * _share(info, interval) for info in rewriting.inputs)
-    with _Results(context, rewriting, expected) as results:
+    # What is about as large as one split becomes one: a small rest would have to be merged again.
+    most = context.options.split_bytes
+    most = most if expected > most + most // _SLACK else 2 * most
+    with SplitSink(context, "compacted", width=rewriting.width, edges=rewriting.edges, split_bytes=most) as results:
         for batch in scan(snapshot, interval.start, interval.end, context.layout.stored.names):
             results.append(batch)
             if is_over():  # behind each batch, for all rows of small splits may come as one
@@ -212,96 +201,3 @@ def unless_overtaken(manifests: ManifestLog, names: Iterable[str], work: Callabl
         if all(name in known for name in names):
             raise
         return None
-
-
-class _Results:
-    """Splits that take sorted rows, one after the other. As a context manager it removes them unless it is finished."""
-
-    def __init__(self, context: StreamContext, rewriting: Rewriting, bytes_read: float) -> None:
-        self._context = context
-        self._width = rewriting.width
-        self._edges = rewriting.edges
-        self._end: int | None = None
-        """The edge at which the split that is being written ends."""
-        limit = context.options.split_bytes
-        # What was about as large as one split becomes one: a small rest would have to be merged again.
-        self._limit = limit if bytes_read > limit + limit // _SLACK else 2 * limit
-        self._pending: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
-        self._split: OpenSplit | None = None
-        self._infos: list[SplitInfo] = []
-        self._names: list[str] = []
-        self._is_finished = False
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which follow those before."""
-        self._pending.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        leaf = self._context.options.leaf_rows
-        if self._rows >= _LEAVES * leaf or self._bytes >= _GATHERED_BYTES:
-            self._write(self._rows // leaf * leaf or self._rows)
-
-    def _write(self, count: int) -> None:
-        """Write so many of the rows at hand."""
-        rows = concatenated(self._pending, self._context.layout.stored)
-        rest = rows.slice(count)
-        self._pending = [rest] if rest.num_rows else []
-        self._rows, self._bytes = rest.num_rows, rest.nbytes
-        rows = rows.slice(0, count)
-        while rows.num_rows:
-            at = times(rows, self._context.layout.schema)
-            split = self._split_for(int(at[0]))
-            taken = min(len(at), _LEAVES * self._context.options.leaf_rows)
-            for end in (self._end, None if split.boundary is None else split.boundary.end):
-                if end is not None and end <= INT64_MAX:  # a later one is beyond the last instant
-                    taken = int(np.searchsorted(at[:taken], end))
-            split.extend(rows.slice(0, taken))
-            if split.bytes >= self._limit:
-                self._close()
-            rows = rows.slice(taken)
-
-    def _split_for(self, time: int) -> OpenSplit:
-        is_over = self._end is not None and time >= self._end
-        if self._split is not None and (is_over or not self._split.takes(time)):
-            self._close()
-        if self._split is None:
-            index = bisect_right(self._edges, time)
-            self._end = self._edges[index] if index < len(self._edges) else None
-            boundary = None
-            if self._width is not None:
-                start = time // self._width * self._width
-                boundary = Interval(start, start + self._width)
-            self._split = OpenSplit.create(self._context, boundary)
-            self._names.append(self._split.name)
-        return self._split
-
-    def _close(self) -> None:
-        split, self._split = self._split, None
-        if split is not None:
-            try:
-                self._infos.append(split.close("compacted"))
-            except BaseException:
-                split.abandon()
-                raise
-
-    def finish(self) -> list[SplitInfo]:
-        """Write what is left; returns the splits, closed and durable."""
-        if self._rows:
-            self._write(self._rows)
-        self._close()
-        self._is_finished = True
-        return self._infos
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._is_finished:
-            if self._split is not None:
-                split, self._split = self._split, None
-                with suppress(Exception):  # of a file that goes anyway
-                    split.abandon()
-            remove_splits(self._context.medium, self._context.directory, self._names)
