@@ -24,6 +24,10 @@ class Relation:
         """A condition that the statement has as well, so that applying it here changes nothing."""
         self.end: End | None = None
         """The rows of one end are enough."""
+        self.way = "the events"
+        """What it is answered from."""
+        self.reasons: list[str] = []
+        """Why not in a faster way."""
         self.readings: list[Reading] = []
         self.failure: BaseException | None = None
         """What reading has raised: DuckDB tells its text alone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 import re
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,14 @@ import pyarrow as pa
 from tidelog.model.errors import NotFoundError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
+from tidelog.sql.blocks import NotSo, blocks
 from tidelog.sql.database import REFUSED_FUNCTIONS, TABLE_FUNCTIONS, Database
 from tidelog.sql.dataset import Relation
+from tidelog.sql.ends import read_one_end
 from tidelog.sql.errors import SqlError, of_engine
+from tidelog.sql.floats import narrow_floats
+from tidelog.sql.indexed import answer
+from tidelog.sql.indexed import put as _replace
 from tidelog.sql.literals import parameters
 from tidelog.sql.sources import StreamAt, Streams
 from tidelog.sql.tree import Node, nodes, place
@@ -98,7 +102,7 @@ class Query:
             self._put_values(tree, params)
             statement = tree["statements"][0]
             self._resolve(statement["node"], {})
-            self.tree = tree
+            self._plan(tree)
             self.printed = database.parser.print(tree)
 
     # -- names ----------------------------------------------------------------------------------------------------
@@ -194,6 +198,26 @@ class Query:
         if name not in TABLE_FUNCTIONS:
             raise self._error(f"table function {name} is not allowed; {did_you_mean(name, TABLE_FUNCTIONS)}", node)
 
+    def _plan(self, tree: Node) -> None:
+        """Answer from the index what it knows, and read one end of a stream where that is enough."""
+        aggregates = self.database.aggregates
+        for block in blocks(tree, self.relations, self.database.parser, self._sources.timezone):
+            relation = block.relation
+            name = f"#answers of {block.table['table_name']}"
+            try:
+                found = answer(block, aggregates, self.cursor, name)
+                self._tables[name] = found.table
+                relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
+                continue
+            except NotSo as reason:
+                relation.reasons.append(f"not from the index, because {reason}")
+            narrow_floats(block)
+            try:
+                end = read_one_end(block, aggregates)
+                relation.way = f"the {'last' if end.newest_first else 'first'} {end.rows:,} events"
+            except NotSo as reason:
+                relation.reasons.append(f"not one end alone, because {reason}")
+
     def _error(self, message: str, node: Node) -> SqlError:
         return SqlError(message, text=self.text, position=place(node, self.text))
 
@@ -251,13 +275,6 @@ def refuse_monstrous(text: str) -> None:
         deepest = max(deepest, depth)
     if deepest > _DEEPEST:
         raise SqlError(f"found parentheses {deepest:,} deep; at most {_DEEPEST} are read")
-
-
-def _replace(node: Node, other: Node) -> None:
-    alias = node.get("alias", "")
-    node.clear()
-    node.update(copy.deepcopy(other))
-    node["alias"] = alias
 
 
 def _named(node: Node, name: str) -> Node:

@@ -1,0 +1,120 @@
+"""Selections of one stream, ``SELECT ... FROM stream WHERE ...``, wherever they are in a statement."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidelog.expr import Predicate, predicate
+from tidelog.expr.errors import ExpressionError
+from tidelog.model.times.interval import Interval
+from tidelog.sql.dataset import Relation
+from tidelog.sql.tree import Node, Parser, nodes
+
+_BEGINNING: Final = "SELECT "
+
+
+class NotSo(Exception):
+    """Something is not done for a selection, and why."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A selection of one stream."""
+
+    select: Node
+    relation: Relation
+    parser: Parser
+    timezone: str
+
+    @property
+    def table(self) -> Node:
+        """The mention of the stream."""
+        found: Node = self.select["from_table"]
+        return found
+
+    @property
+    def alias(self) -> str:
+        """What the stream is called here."""
+        return str(self.table["alias"])
+
+    def column(self, node: Node) -> str | None:
+        """The stored column that a node names; None if it is none."""
+        if node.get("class") != "COLUMN_REF":
+            return None
+        *before, name = node["column_names"]
+        if before and (len(before) > 1 or before[0].lower() != self.alias.lower()):
+            return None
+        names = {each.lower(): each for each in self.relation.schema.names}
+        found = names.get(name.lower())
+        return found if self.table["column_name_alias"] == [] else None
+
+    def text(self, node: Node) -> str:
+        """A node as a text about columns of the stream, without what the stream is called here."""
+        own = copy.deepcopy(node)
+        own["alias"] = ""
+        for each in nodes(own):
+            column = self.column(each)
+            if column is not None:
+                each["column_names"] = [column]
+        return printed(self.parser, own)
+
+    def condition(self, node: Node) -> Predicate:
+        """A condition of the statement as one of ours. Raises :class:`NotSo` if ours cannot say it."""
+        stored = self.relation.stream.snapshot.layout.stored
+        if self.timezone != "UTC" and any(_has_zone(stored.field(name).type) for name in self._columns(node)):
+            raise NotSo("a condition on times of a zone is computed by DuckDB unless the session's zone is UTC")
+        text = self.text(node)
+        try:
+            return predicate(text, stored)
+        except ExpressionError:
+            raise NotSo(f"the condition {text} is computed by DuckDB") from None
+
+    def _columns(self, node: Node) -> Iterator[str]:
+        for each in nodes(node):
+            column = self.column(each)
+            if column is not None:
+                yield column
+
+    def interval(self) -> Interval:
+        """The times that the condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""
+        if self.select["where_clause"] is None:
+            return Interval()
+        condition = self.condition(self.select["where_clause"])
+        if condition.is_always:
+            return Interval()
+        found = condition.exact_range
+        time = self.relation.stream.time
+        stored = self.relation.stream.snapshot.layout.stored
+        if found is None or found.column != time or found.type != stored.field(time).type:
+            raise NotSo(f"the condition {self.text(self.select['where_clause'])} is not about a range of {time} alone")
+        if len(found.intervals) > 1:
+            raise NotSo("the condition is about several ranges of time")
+        if not found.intervals:
+            return Interval(0, 0)
+        (only,) = found.intervals
+        return Interval(only.low, None if only.high is None else only.high + 1)
+
+
+def printed(parser: Parser, node: Node) -> str:
+    """An expression as a text."""
+    tree = parser.parse("SELECT 1")
+    tree["statements"][0]["node"]["select_list"] = [node]
+    return parser.print(tree).removeprefix(_BEGINNING)
+
+
+def blocks(tree: Any, relations: dict[str, Relation], parser: Parser, timezone: str) -> Iterator[Block]:
+    """All selections of one stream in a tree."""
+    for node in list(nodes(tree)):
+        if node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "BASE_TABLE":
+            relation = relations.get(node["from_table"]["table_name"])
+            if relation is not None:
+                yield Block(node, relation, parser, timezone)
+
+
+def _has_zone(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None

@@ -1,0 +1,85 @@
+"""``ORDER BY time LIMIT n`` and plain ``LIMIT n``: only one end of a stream is read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plan.reading import End
+from tidelog.sql.blocks import Block, NotSo
+from tidelog.sql.tree import Node, nodes
+
+_MOST_ROWS: Final = 1_000_000
+"""Rows of an end that is worth reading by itself: more are sorted by DuckDB just as fast."""
+
+
+def read_one_end(block: Block, aggregates: frozenset[str]) -> End:
+    """Have a selection read one end of its stream, as much as its limit takes. Raises :class:`NotSo` if it needs more.
+
+    What is read satisfies the condition as a whole, so that the statement, which is left as it is, finds its rows.
+    """
+    select = block.select
+    limit = order = None
+    for modifier in select["modifiers"]:
+        if modifier["type"] == "LIMIT_MODIFIER":
+            limit = modifier
+        elif modifier["type"] == "ORDER_MODIFIER":
+            order = modifier
+        else:
+            raise NotSo("rows that come twice are left out")
+    if limit is None:
+        raise NotSo("there is no LIMIT")
+    rows = _rows(limit)
+    _refuse_more(block, aggregates)
+    newest_first = False if order is None else _is_descending(block, order)
+    where = select["where_clause"]
+    if where is not None:
+        text = str(block.condition(where))
+        block.relation.where = text if block.relation.where is None else f"({block.relation.where}) AND ({text})"
+    block.relation.end = End(rows, newest_first)
+    return block.relation.end
+
+
+def _rows(limit: Node) -> int:
+    if limit["limit_type"] != "ROW_COUNT":
+        raise NotSo("the limit is a share of the rows")
+    rows = 0
+    for name in ("limit", "offset"):
+        value = limit[name]
+        if value is None:
+            if name == "limit":
+                raise NotSo("there is no LIMIT")
+            continue
+        literal = value.get("literal", {})
+        if value["class"] != "CONSTANT" or literal.get("kind") != "INTEGER":
+            raise NotSo("the limit is no plain number")
+        rows += int(literal["text"])
+    if rows > _MOST_ROWS:
+        raise NotSo(f"more than {_MOST_ROWS:,} rows are wanted")
+    return rows
+
+
+def _refuse_more(block: Block, aggregates: frozenset[str]) -> None:
+    """Raise unless every row that is read makes one row of the result."""
+    select = block.select
+    if select["group_expressions"] or select["having"] or select["aggregate_handling"] != "STANDARD_HANDLING":
+        raise NotSo("rows are grouped")
+    if select["qualify"] or select["sample"] or block.table["sample"]:
+        raise NotSo("rows are chosen after they were read")
+    for node in nodes(select["select_list"]):
+        if node.get("class") == "WINDOW":
+            raise NotSo("a window looks at other rows")
+        if node.get("class") == "FUNCTION" and node["function_name"].lower() in (aggregates | {"unnest"}):
+            raise NotSo(f"{node['function_name']} makes one row of many, or many of one")
+        if node.get("class") == "SUBQUERY":
+            raise NotSo("there is a subquery beside it")
+
+
+def _is_descending(block: Block, order: Node) -> bool:
+    orders = order["orders"]
+    time = block.relation.stream.time
+    if len(orders) != 1 or block.column(orders[0]["expression"]) != time:
+        raise NotSo(f"rows are not ordered by {time} alone")
+    for item in block.select["select_list"]:  # a name that means something else here
+        if item.get("alias", "").lower() == time.lower() and block.column(item) != time:
+            raise NotSo(f"{time} is the name of something else")
+    return bool(orders[0]["type"] == "DESCENDING")
