@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import tidelog
 from tidelog import spark as tl
 from tidelog.engine.store import Store
 from tidelog.model.errors import ConflictError, InputError, NotFoundError, SchemaError, StorageError
-from tidelog.spark.datasource.many_sink import ManyWriter, WrittenToMany, by_name
+from tidelog.spark.datasource.committing import Written
+from tidelog.spark.datasource.many_sink import ManyWriter, by_name
 from tidelog.spark.datasource.many_source import ManyReader, matching
 from tidelog.spark.datasource.options import SinkOptions, SourceOptions
 from tidelog.spark.datasource.provider import TidelogSource
-from tidelog.spark.datasource.stream_sink import TidelogStreamWriter, WrittenForQuery
+from tidelog.spark.datasource.stream_sink import TidelogStreamWriter
 from tidelog.store.bulk import BulkWriter
 
 if TYPE_CHECKING:
@@ -216,11 +218,11 @@ def test_more_than_is_gathered_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelog.spark.datasource import many_sink
+    from tidelog.spark.datasource import committing
 
     writer = ManyWriter(options(tmp_path, transaction="daily", transaction_number="1"), BROUGHT, False)
     batch = rows((1, "a", 1.0), (1, "b", 2.0), (1, "c", 3.0))
-    real = many_sink.commit_bulk
+    real = committing.commit_bulk
 
     def fail_for_b(manifests: Any, *arguments: Any, **named: Any) -> Any:
         if "b~" in manifests.directory:
@@ -228,7 +230,7 @@ def test_a_job_that_is_run_again_writes_nothing_twice(tmp_path: Path, monkeypatc
         return real(manifests, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(many_sink, "commit_bulk", fail_for_b)
+        patched.setattr(committing, "commit_bulk", fail_for_b)
         written = writer.write(iter([batch]))
         with pytest.raises(ConflictError, match="somebody was faster") as caught:
             writer.commit([written])
@@ -280,8 +282,8 @@ def test_batches_of_a_query_count_once_for_each_stream(tmp_path: Path) -> None:
     task = ManyWriter(options(tmp_path), BROUGHT, False)
     for batch_id in (0, 1, 1, 0):
         first = (batch_id + 1) * 10
-        written = [task.write(iter([rows((first, "a", 1.0), (first + 1, "b", 2.0))])), WrittenToMany()]
-        sink.commit([WrittenForQuery(each.splits, "q") for each in written], batch_id)
+        written = [task.write(iter([rows((first, "a", 1.0), (first + 1, "b", 2.0))])), Written()]
+        sink.commit([replace(each, query="q") for each in written], batch_id)
     assert contents(tmp_path) == {"a": [(10, 1.0), (20, 1.0)], "b": [(11, 2.0), (21, 2.0)]}
 
 

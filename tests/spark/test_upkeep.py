@@ -12,8 +12,9 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from tidelog.engine.store import Store
 from tidelog.model.errors import GrainError, StorageError
+from tidelog.spark.datasource.committing import Written
 from tidelog.spark.datasource.options import SinkOptions, SourceOptions
-from tidelog.spark.datasource.sink import TidelogWriter, Written
+from tidelog.spark.datasource.sink import TidelogWriter
 from tidelog.spark.datasource.source import TidelogReader
 from tidelog.store.bulk import BulkWriter
 
@@ -33,7 +34,7 @@ def commit(path: str, first: int, **options: str) -> None:
     writer = TidelogWriter(SinkOptions.read({"path": path, "stream": "s", **options}), DECLARED, False)
     with Store.open(path) as store, BulkWriter(store.stream("s").context) as task:
         task.append(pa.record_batch([list(range(first, first + 10)), [0.5] * 10], schema=SCHEMA))
-        written = Written(tuple(task.finish()))
+        written = Written({"s": task.finish()})
     writer.commit([written])
 
 

@@ -16,9 +16,10 @@ import tidelog
 from tidelog import spark as ts
 from tidelog.model.errors import InputError, TidelogError
 from tidelog.spark import pipeline as pl
+from tidelog.spark.datasource.committing import Written
 from tidelog.spark.datasource.options import option_texts
 from tidelog.spark.datasource.provider import TidelogSource
-from tidelog.spark.datasource.sink import TidelogWriter, Written
+from tidelog.spark.datasource.sink import TidelogWriter
 from tidelog.spark.pipeline.running.jobs import run_job
 
 if TYPE_CHECKING:

@@ -24,11 +24,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from tidelog.spark.datasource.committing import Written
 from tidelog.spark.datasource.options import SinkOptions, SourceOptions
 from tidelog.spark.datasource.provider import TidelogSource
-from tidelog.spark.datasource.sink import TidelogWriter, Written
+from tidelog.spark.datasource.sink import TidelogWriter
 from tidelog.spark.datasource.source import TidelogReader
-from tidelog.spark.datasource.stream_sink import TidelogStreamWriter, WrittenForQuery
+from tidelog.spark.datasource.stream_sink import TidelogStreamWriter
 from tidelog.spark.datasource.stream_source import TidelogStreamReader
 
 NAME = "tidelog_faulty"
@@ -107,7 +108,7 @@ class FaultyStreamWriter(TidelogStreamWriter):
         super().__init__(options, brought, overwrite)
         self._faults = faults
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenForQuery:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         self._faults.at("task begins")
         written = super().write(self._faults.within(iterator, "task writes"))
         self._faults.at("task ends")

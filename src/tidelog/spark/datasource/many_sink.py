@@ -8,8 +8,8 @@ streaming queries have it, running the job again gives the rest theirs, and nobo
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -20,18 +20,19 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from tidelog.engine.store import Store
-from tidelog.model.errors import InputError, SchemaError, TidelogError, did_you_mean
+from tidelog.model.errors import InputError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
+from tidelog.spark.datasource.committing import Splits, Written, commit_splits, remove_splits, splits_of
 from tidelog.spark.datasource.options import SinkOptions
-from tidelog.spark.datasource.provider import plainly
-from tidelog.spark.datasource.sink import check_time, create_missing, tidy
+from tidelog.spark.datasource.sink import check_time, create_missing
 from tidelog.spark.datasource.types import FromSpark, stored_schema
+from tidelog.spark.runtime.errors import plainly
 from tidelog.spark.runtime.workers import settle
-from tidelog.store.bulk import MEMORY, BulkWriter, commit_bulk, remove_files
+from tidelog.store.bulk import MEMORY, BulkWriter
 from tidelog.store.manifest.manifest import SplitInfo
 from tidelog.store.rows.stored import concatenated
 from tidelog.store.split.context import StreamContext
-from tidelog.threads import AT_ONCE, Task, Threads, at_once
+from tidelog.threads import AT_ONCE, Task, Threads
 
 _OPEN_WRITERS: Final = 8
 """Streams that a task writes at once. When another one comes, the one that has waited longest ends its split."""
@@ -39,16 +40,6 @@ _OPEN_WRITERS: Final = 8
 _GATHERED: Final = 16 << 20
 """Bytes of rows that a task gathers before it looks at the names in them: those of new streams are created together,
 and rows of a stream that come one by one among others make few splits instead of many."""
-
-Splits = Mapping[str, Sequence[SplitInfo]]
-"""Of streams, by their names."""
-
-
-@dataclass(frozen=True)
-class WrittenToMany(WriterCommitMessage):
-    """The splits that one task has written, by the names of their streams."""
-
-    splits: Splits = field(default_factory=dict)
 
 
 class ManyWriter(DataSourceArrowWriter):
@@ -80,14 +71,14 @@ class ManyWriter(DataSourceArrowWriter):
         with Store.open(options.path):  # which is created now rather than by several tasks
             pass
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenToMany:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into closed, durable splits of its own."""
         with Store.open(self._options.path, maintenance="manual") as store:
             writers = _Writers(store, self._options, self._rest)
             try:
                 for rows in gathered(iterator):
                     writers.append(by_name(rows, self._place))
-                written = WrittenToMany(writers.finish())
+                written = Written(writers.finish())
             except BaseException:
                 writers.abandon()
                 raise
@@ -97,14 +88,12 @@ class ManyWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible, stream by stream."""
-        name, number = self._options.transaction, self._options.transaction_number
-        transaction = None if name is None or number is None else (f"job/{name}", number)
-        commit_many(self._options, splits_by_name(messages), transaction)
+        commit_splits(self._options, splits_of(messages), self._options.job)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
-        remove_many(self._options, splits_by_name(messages))
+        remove_splits(self._options, splits_of(messages))
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -226,51 +215,4 @@ class _Writers:
         self._threads.end()  # waits for those at work
         for writer in [*(each.writer for each in self._ending), *(writer for writer, _ in self._open.values())]:
             writer.abandon()
-        remove_many(self._options, self._done)
-
-
-def splits_by_name(messages: Sequence[WriterCommitMessage | None]) -> dict[str, list[SplitInfo]]:
-    """The splits of all tasks; tasks that failed say nothing."""
-    found: dict[str, list[SplitInfo]] = defaultdict(list)
-    for message in messages:
-        if isinstance(message, WrittenToMany):
-            for name, splits in message.splits.items():
-                found[name] += splits
-    return found
-
-
-def commit_many(options: SinkOptions, splits: Splits, transaction: tuple[str, int] | None) -> None:
-    """Make splits visible, stream by stream, several streams at a time.
-
-    A stream that fails does not keep the others from theirs; afterwards the first error, by the names of streams, is
-    raised, and says of how many streams rows are missing.
-    """
-
-    def commit(name: str) -> TidelogError | None:
-        try:
-            manifests = store.manifests(name)
-            commit_bulk(manifests, splits[name], transaction=transaction)
-            if options.compact:
-                tidy(name, manifests)
-        except TidelogError as error:
-            return error
-        return None
-
-    names = sorted(splits)
-    with Store.open(options.path, maintenance="manual") as store:
-        outcomes = zip(names, at_once(commit, names), strict=True)
-        failures = {name: error for name, error in outcomes if error is not None}
-    for name, failure in failures.items():
-        if len(splits) > 1:
-            failure.add_note(
-                f"Of {len(splits)} streams {len(failures)} did not get their rows, {name!r} first; the others have "
-                "theirs. With a transaction's number the job can be run again"
-            )
-        raise failure
-
-
-def remove_many(options: SinkOptions, splits: Splits) -> None:
-    """Remove the files of splits that will not be committed, unless they were."""
-    with Store.open(options.path, maintenance="manual") as store:
-        there = [name for name in splits if name in store]
-        at_once(lambda name: remove_files(store.manifests(name), splits[name]), there)
+        remove_splits(self._options, self._done)

@@ -17,9 +17,9 @@ from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
 from tidelog.spark.datasource.options import SourceOptions, as_time
-from tidelog.spark.datasource.provider import plainly
 from tidelog.spark.datasource.source import PARTITION_ROWS, chosen_numbers
 from tidelog.spark.datasource.types import ToSpark, check_declared, spark_schema
+from tidelog.spark.runtime.errors import plainly
 from tidelog.spark.runtime.workers import settle
 from tidelog.storage import FileMedium
 from tidelog.store.manifest.manifest import ManifestLog

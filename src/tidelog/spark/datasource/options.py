@@ -19,6 +19,9 @@ from tidelog.model.errors import InputError, did_you_mean
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.spark.datasource.types import NS_RULES, NsRule
 
+NAME: Final = "tidelog"
+"""What the source and the sink are called in ``format(...)`` and ``USING``."""
+
 StartingOffset: TypeAlias = Literal["earliest", "latest"] | str
 """Where a stream starts: at all rows that are there, at none of them, or at those of a time."""
 
@@ -119,6 +122,13 @@ class SinkOptions:
     def read(cls, options: Mapping[str, str]) -> Self:
         """The options of a sink from what Spark hands over."""
         return cls(**_values(cls, options, "the sink", _SINK_READERS))
+
+    @property
+    def job(self) -> tuple[str, int] | None:
+        """The name under which manifests keep the last job of the producer, and the number of this one."""
+        if self.transaction is None or self.transaction_number is None:
+            return None
+        return f"job/{self.transaction}", self.transaction_number
 
     def check_mode(self, overwrite: bool) -> None:
         """Raise if something about overwriting was given to a write that only appends."""

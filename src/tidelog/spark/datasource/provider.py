@@ -6,10 +6,6 @@ to load, the engine above all, is imported only by methods.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -19,31 +15,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.model.errors import TidelogError
-from tidelog.spark.datasource.options import SinkOptions, SourceOptions
+from tidelog.spark.datasource.options import NAME, SinkOptions, SourceOptions
 from tidelog.spark.datasource.types import spark_schema
-from tidelog.spark.runtime.workers import settle
-
-NAME = "tidelog"
-"""What the source and the sink are called in ``format(...)`` and ``USING``."""
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-
-def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Errors of tidelog leave a method without the frames below it: Spark shows users the traceback as the message."""
-
-    @functools.wraps(method)
-    def run(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
-        try:
-            return method(*arguments, **named)
-        except TidelogError as error:
-            raise error.with_traceback(None) from None
-        finally:
-            settle()
-
-    return run
+from tidelog.spark.runtime.errors import plainly
 
 
 class TidelogSource(DataSource):

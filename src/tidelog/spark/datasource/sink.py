@@ -5,11 +5,9 @@ Nothing waits for the stream's own writer, and it waits for nobody (docs/design/
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -18,38 +16,21 @@ from pyspark.sql.types import LongType, StructType, TimestampNTZType, TimestampT
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.arguments import flag, integer, pair
-from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean, listed
+from tidelog.model.errors import InputError, NotFoundError, did_you_mean, listed
 from tidelog.model.schema import Schema
-from tidelog.spark.datasource.options import OutsideRule, SinkOptions, option_texts, shared_path
+from tidelog.spark.datasource.committing import Written, commit_splits, remove_splits, splits_of
+from tidelog.spark.datasource.options import NAME, OutsideRule, SinkOptions, option_texts, shared_path
 from tidelog.spark.datasource.overwriting import APPEND, NONE_OUTSIDE, Outside, interval_of, replaced_range
-from tidelog.spark.datasource.provider import NAME, plainly
 from tidelog.spark.datasource.types import TIME_MARK, FromSpark, stored_schema
-from tidelog.spark.runtime.errors import own_errors
+from tidelog.spark.runtime.errors import own_errors, plainly
 from tidelog.spark.runtime.session import is_remote, make_active
 from tidelog.spark.runtime.workers import settle
-from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
-from tidelog.store.manifest.manifest import ManifestLog, SplitInfo
+from tidelog.store.bulk import BulkWriter
 from tidelog.store.rows.stored import times
 from tidelog.store.split.context import StreamContext
-from tidelog.store.upkeep.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-TIDY_BYTES: Final = 256 << 20
-"""What the driver reads at most to merge splits after a commit."""
-
-_log = logging.getLogger("tidelog.maintenance")
-
-
-@dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """The splits that one task has written."""
-
-    splits: tuple[SplitInfo, ...]
-    outside: Outside = NONE_OUTSIDE
-    """Rows that are not in the range to overwrite: there are no splits then."""
 
 
 class TidelogWriter(DataSourceArrowWriter):
@@ -86,9 +67,9 @@ class TidelogWriter(DataSourceArrowWriter):
                         refused = Outside.together([refused, self._refused(rows)])
                         if not refused.rows:
                             writer.append(rows)
-                written = Written((), refused) if refused.rows else Written(tuple(writer.finish()))
+                splits = [] if refused.rows else writer.finish()
         settle()
-        return written
+        return Written({self._options.stream: splits} if splits else {}, refused)
 
     def _refused(self, rows: pa.RecordBatch) -> Outside:
         if self._overwrite is None or self._options.outside == APPEND:
@@ -98,44 +79,17 @@ class TidelogWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible, in one step, and delete what they replace."""
-        name, number = self._options.transaction, self._options.transaction_number
-        transaction = None if name is None or number is None else (f"job/{name}", number)
         if self._overwrite is not None:
             refused = Outside.together(message.outside for message in messages if isinstance(message, Written))
             refused.refuse(self._overwrite, self._schema.clock)
-        with Store.open(self._options.path) as store:
-            manifests = store.manifests(self._options.stream)
-            commit_bulk(
-                manifests,
-                splits_of(messages),
-                transaction=transaction,
-                overwrite=self._overwrite,
-                outside=self._options.outside or "refuse",
-            )
-            if self._options.compact:
-                tidy(self._options.stream, manifests)
+        # Without any rows there is still a range to be emptied, or the number of a job to be noted.
+        splits = {self._options.stream: [], **splits_of(messages)}
+        commit_splits(self._options, splits, self._options.job, self._overwrite)
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
-        with Store.open(self._options.path) as store:
-            remove_files(store.stream(self._options.stream).manifests, splits_of(messages))
-
-
-def tidy(name: str, manifests: ManifestLog) -> None:
-    """Do what is due for a stream after a commit, as far as that takes little: many commits must not ruin reading.
-
-    The rows are committed, so a failure is logged and nothing more.
-    """
-    try:
-        Maintenance(StreamContext.of(manifests), manifests).run(max_bytes=TIDY_BYTES)
-    except TidelogError as error:
-        _log.warning("maintenance of stream %r failed after a commit, which is through: %s", name, error)
-
-
-def splits_of(messages: Sequence[WriterCommitMessage | None]) -> list[SplitInfo]:
-    """The splits of all tasks; tasks that failed say nothing."""
-    return [split for message in messages if isinstance(message, Written) for split in message.splits]
+        remove_splits(self._options, splits_of(messages))
 
 
 def find_or_create(store: Store, options: SinkOptions, name: str, brought: StructType) -> Stream:

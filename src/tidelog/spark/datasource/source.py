@@ -22,10 +22,9 @@ from tidelog.model.arguments import flag
 from tidelog.model.errors import NotFoundError, SchemaError
 from tidelog.model.times.interval import Interval
 from tidelog.spark.datasource.filters import Taken, translate
-from tidelog.spark.datasource.options import SourceOptions, as_time, option_texts, shared_path
-from tidelog.spark.datasource.provider import NAME, plainly
+from tidelog.spark.datasource.options import NAME, SourceOptions, as_time, option_texts, shared_path
 from tidelog.spark.datasource.types import ToSpark, check_declared, folded_duplicates, rows_without_columns
-from tidelog.spark.runtime.errors import own_errors
+from tidelog.spark.runtime.errors import own_errors, plainly
 from tidelog.spark.runtime.session import is_remote
 from tidelog.spark.runtime.workers import settle
 from tidelog.storage import FileMedium

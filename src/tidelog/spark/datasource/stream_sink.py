@@ -8,7 +8,7 @@ the splits in use and leaves them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -16,29 +16,13 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from tidelog.model.errors import InputError
-from tidelog.spark.datasource.many_sink import (
-    ManyWriter,
-    Splits,
-    WrittenToMany,
-    commit_many,
-    remove_many,
-    splits_by_name,
-)
+from tidelog.spark.datasource.committing import Written, commit_splits, remove_splits, splits_of
+from tidelog.spark.datasource.many_sink import ManyWriter
 from tidelog.spark.datasource.options import SinkOptions
-from tidelog.spark.datasource.provider import plainly
 from tidelog.spark.datasource.sink import TidelogWriter
-from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.spark.runtime.errors import plainly
 
 _QUERY_ID = "sql.streaming.queryId"
-
-
-@dataclass(frozen=True)
-class WrittenForQuery(WriterCommitMessage):
-    """The splits that one task of a streaming query has written."""
-
-    splits: Splits
-    """By the names of their streams."""
-    query: str
 
 
 class TidelogStreamWriter(DataSourceStreamArrowWriter):
@@ -56,36 +40,29 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
         kind = TidelogWriter if options.stream_column is None else ManyWriter
         self._tasks = kind(options, brought, overwrite=False)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenForQuery:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into closed, durable splits of its own."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
         if query is None:
             raise InputError(f"Spark did not say which query this task is of ({_QUERY_ID}); use Spark 4.3 or newer")
-        written = self._tasks.write(iterator)
-        if isinstance(written, WrittenToMany):
-            return WrittenForQuery(written.splits, query)
-        return WrittenForQuery({self._options.stream: written.splits} if written.splits else {}, query)
+        return replace(self._tasks.write(iterator), query=query)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Make a batch visible, unless that was done before."""
-        splits = _by_stream(messages)
-        queries = {message.query for message in messages if isinstance(message, WrittenForQuery)}
+        splits = splits_of(messages)
+        queries = {str(message.query) for message in messages if isinstance(message, Written)}
         if not splits:
             return  # of an empty batch there is nothing to be done twice
         if len(queries) != 1:
             raise InputError(f"found tasks of the queries {sorted(queries)} in one batch; expected those of one")
-        commit_many(self._options, splits, (transaction_name(queries.pop()), batchId))
+        commit_splits(self._options, splits, (transaction_name(queries.pop()), batchId))
 
     @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what tasks that succeeded have written, unless it was committed all the same."""
-        remove_many(self._options, _by_stream(messages))
-
-
-def _by_stream(messages: Sequence[WriterCommitMessage | None]) -> dict[str, list[SplitInfo]]:
-    return splits_by_name([WrittenToMany(each.splits) for each in messages if isinstance(each, WrittenForQuery)])
+        remove_splits(self._options, splits_of(messages))
 
 
 def transaction_name(query: str) -> str:

@@ -32,8 +32,8 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
 from tidelog.spark.datasource.many_source import is_pattern
 from tidelog.spark.datasource.options import SourceOptions, as_time
-from tidelog.spark.datasource.provider import plainly
 from tidelog.spark.datasource.source import PARTITION_ROWS, PiecePartition, TidelogReader
+from tidelog.spark.runtime.errors import plainly
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.read.admission import about_rows, first_rows

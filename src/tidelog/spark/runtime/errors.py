@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from tidelog.model.errors import TidelogError
+from tidelog.spark.runtime.workers import settle
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class MissingDependencyError(TidelogError, ImportError):
@@ -31,6 +36,21 @@ _UNKNOWN: Final = re.compile(
     r"\[DATA_SOURCE_NOT_FOUND\][^\n]* tidelog\b|No module named '?(tidelog|pyarrow|pyspark|numba|numpy)\b"
 )
 """What Spark says where its workers run a Python without tidelog, or without what it needs."""
+
+
+def plainly(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Errors of tidelog leave a method without the frames below it: Spark shows users the traceback as the message."""
+
+    @functools.wraps(method)
+    def run(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        try:
+            return method(*arguments, **named)
+        except TidelogError as error:
+            raise error.with_traceback(None) from None
+        finally:
+            settle()
+
+    return run
 
 
 @contextmanager
