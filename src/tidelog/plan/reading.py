@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,6 +17,9 @@ from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.scan import readable, scan
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.windows import scan_end
+
+_LONGEST_KNOWN: Final = 1 << 14
+"""Characters of a condition that is kept with what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ def read(
 ) -> tuple[Reading, Iterator[pa.RecordBatch]]:
     """Begin to read the rows of a snapshot that satisfy a condition, with some stored columns."""
     stored = snapshot.layout.stored
-    condition = None if where is None else predicate(where, stored)
+    condition = None if where is None else _condition(where, stored)
     if condition is not None and condition.is_always:
         condition = None
     interval = _interval(snapshot, condition)
@@ -67,6 +72,15 @@ def read(
             newest_first=end.newest_first,
         )
     return reading, _counted(reading, batches)
+
+
+def _condition(where: str, stored: pa.Schema) -> Predicate:
+    return _known_condition(where, stored) if len(where) <= _LONGEST_KNOWN else predicate(where, stored)
+
+
+@lru_cache(256)
+def _known_condition(where: str, stored: pa.Schema) -> Predicate:
+    return predicate(where, stored)
 
 
 def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ class Block:
             raise NotSo("a condition on times of a zone is computed by DuckDB unless the session's zone is UTC")
         text = self.text(node)
         try:
-            return predicate(text, stored)
+            return _known_predicate(text, stored)
         except ExpressionError:
             raise NotSo(f"the condition {text} is computed by DuckDB") from None
 
@@ -98,6 +99,11 @@ class Block:
             return Interval(0, 0)
         (only,) = found.intervals
         return Interval(only.low, None if only.high is None else only.high + 1)
+
+
+@lru_cache(256)
+def _known_predicate(text: str, stored: pa.Schema) -> Predicate:
+    return predicate(text, stored)
 
 
 def printed(parser: Parser, node: Node) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,10 @@ _LEAST_LEAVES: Final = 2
 """Leaves of events that a bucket must have on average: with less, reading them all is as fast."""
 
 _GROUP: Final = "#bucket"
+
+_MOST_DESCRIBED: Final = 256
+_DESCRIBED: dict[Any, tuple[list[str], list[str], list[pa.DataType]]] = {}
+"""What DuckDB has said of selections: it depends on nothing but their texts and the columns they select from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,11 @@ def answer(
     if question is None:
         raise NotSo(f"the index does not keep all of {', '.join(texts)}")
     _refuse_other_columns(block, groups, [node for _, node in calls])
-    cursor = connect()
-    try:
-        names, types, kinds = _described(block, cursor, texts)
-        ranges, buckets = [interval], None
-        if groups:
+    names, types, kinds = _described(block, connect, texts)
+    ranges, buckets = [interval], None
+    if groups:
+        with closing(connect()) as cursor:
             ranges, buckets = _buckets(block, groups[0], interval, cursor)
-    finally:
-        cursor.close()
     values = answers(stream.snapshot, stream.numbers, ranges, question) if ranges else []
     rows = texts.index("count(*)")
     kept = [i for i, each in enumerate(values) if each[rows] or buckets is None]
@@ -192,7 +194,7 @@ def _refuse_other_columns(block: Block, groups: list[Node], calls: list[Node]) -
 
 
 def _described(
-    block: Block, cursor: duckdb.DuckDBPyConnection, texts: tuple[str, ...]
+    block: Block, connect: Callable[[], duckdb.DuckDBPyConnection], texts: tuple[str, ...]
 ) -> tuple[list[str], list[str], list[pa.DataType]]:
     """The names of the columns of the selection, and the types of aggregates, of DuckDB and of Arrow."""
     import duckdb
@@ -201,15 +203,23 @@ def _described(
     own = copy.deepcopy(block.select)
     own["modifiers"] = []
     tree["statements"][0]["node"] = own
-    table = block.table["table_name"].replace('"', '""')
-    try:
-        names = cursor.sql(block.parser.print(tree)).columns
-        probe = cursor.sql(f'SELECT {", ".join(texts)} FROM "{table}"').limit(0)
-        types = [str(each) for each in probe.types]
-        kinds = [field.type for field in probe.to_arrow_table().schema]
-    except duckdb.Error as error:
-        raise NotSo(f"DuckDB does not take it: {error}") from None
-    return names, types, kinds
+    text = block.parser.print(tree)
+    key = text, texts, block.relation.schema
+    known = _DESCRIBED.get(key)
+    if known is None:
+        table = _quoted(block.table["table_name"])
+        with closing(connect()) as cursor:
+            try:
+                names = cursor.sql(text).columns
+                probe = cursor.sql(f"SELECT {', '.join(texts)} FROM {table}").limit(0)
+                types = [str(each) for each in probe.types]
+                kinds = [field.type for field in probe.to_arrow_table().schema]
+            except duckdb.Error as error:
+                raise NotSo(f"DuckDB does not take it: {error}") from None
+        if len(_DESCRIBED) >= _MOST_DESCRIBED:
+            _DESCRIBED.clear()
+        known = _DESCRIBED[key] = names, types, kinds
+    return known
 
 
 def _buckets(

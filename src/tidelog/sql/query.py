@@ -115,7 +115,8 @@ class Query:
         values = {name: parser.expression(text) for name, text in parameters(params, names).items()}
         statement["named_param_map"] = []
         now = self._sources.now
-        moment = parser.expression(f"TIMESTAMPTZ '{now.isoformat(' ')}'")
+        moment = f"TIMESTAMPTZ '{now.isoformat(' ')}'"
+        values_now = {**dict.fromkeys(_NOW, moment), **dict.fromkeys(_TODAY, f"CAST({moment} AS DATE)")}
         for node in list(nodes(tree)):
             kind = node.get("class")
             if kind == "PARAMETER":
@@ -124,16 +125,12 @@ class Query:
                 name = node["function_name"].lower()
                 if name in REFUSED_FUNCTIONS:
                     raise self._error(f"function {name} is not allowed: it tells of the process, or changes it", node)
-                if name in _NOW and not node["arguments"]:
-                    _replace(node, moment)
-                elif name in _TODAY and not node["arguments"]:
-                    _replace(node, parser.expression(f"CAST(TIMESTAMPTZ '{now.isoformat(' ')}' AS DATE)"))
+                if name in values_now and not node["arguments"]:
+                    _replace(node, parser.expression(values_now[name]))
             elif kind == "COLUMN_REF" and len(node["column_names"]) == 1:
                 name = node["column_names"][0].lower()
-                if name == "current_timestamp":
-                    _replace(node, moment)
-                elif name == "current_date":
-                    _replace(node, parser.expression(f"CAST(TIMESTAMPTZ '{now.isoformat(' ')}' AS DATE)"))
+                if name in ("current_timestamp", "current_date"):
+                    _replace(node, parser.expression(values_now[name]))
 
     def _resolve(self, node: Any, known: Mapping[str, None]) -> None:
         """Put relations in the place of the names of streams and tables, below a node that sees some names of CTEs."""

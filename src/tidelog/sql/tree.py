@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidelog.sql.errors import SqlError
@@ -20,6 +21,10 @@ Node: TypeAlias = dict[str, Any]
 _NOWHERE: Final = (1 << 64) - 1
 """The place of a node that has none."""
 
+_KNOWN: Final = 512
+_LONGEST_KNOWN: Final = 1 << 15
+"""How many texts are kept with their trees, and how many characters of each: the same are asked again and again."""
+
 _LOCATIONS: Final = ("query_location", "query_location_length")
 
 
@@ -28,12 +33,17 @@ class Parser:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self._parsed = lru_cache(_KNOWN)(partial(self._asked, "SELECT json_serialize_sql(?::VARCHAR)"))
+        self._printed = lru_cache(_KNOWN)(partial(self._asked, "SELECT json_deserialize_sql(?::JSON)"))
+
+    def _asked(self, question: str, text: str) -> str:
+        answer = self._connection.execute(question, [text]).fetchone()
+        assert answer is not None
+        return str(answer[0])
 
     def parse(self, text: str) -> Node:
         """The tree of one statement that selects. Raises :class:`SqlError` for what is none."""
-        read = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
-        assert read is not None
-        tree = json.loads(read[0])
+        tree = json.loads(self._parsed(text) if len(text) <= _LONGEST_KNOWN else self._parsed.__wrapped__(text))
         if tree["error"]:
             position = tree.get("position")
             message = tree["error_message"]
@@ -49,9 +59,8 @@ class Parser:
 
     def print(self, tree: Node) -> str:
         """A tree as a statement."""
-        printed = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchone()
-        assert printed is not None
-        return str(printed[0])
+        text = json.dumps(tree)
+        return self._printed(text) if len(text) <= _LONGEST_KNOWN else self._printed.__wrapped__(text)
 
     def expression(self, text: str) -> Node:
         """The node of an expression."""
