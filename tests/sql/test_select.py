@@ -253,6 +253,25 @@ def test_errors_show_the_place(store: Store) -> None:
     assert caught.value.position == 12
 
 
+PLACES = {
+    "SELECT n, prce FROM sensors": "prce",
+    "SELECT sensors.prce FROM sensors": "sensors.prce",
+    "SELECT other.n FROM sensors": "other.n",
+    "SELECT 1, foo(n) FROM sensors": "foo",
+    "SELECT n, sum(site) FROM sensors": "sum",
+    "SELECT n FROM sensors GROUP BY site": "n FROM",
+    "SELECT 'a'::INTEGER": "'a'",
+    "SELECT date_trunc('foo', ts) FROM sensors": "'foo'",
+}
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_what_duckdb_finds_is_shown_in_its_place(store: Store, text: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        store.sql(text).fetchall()
+    assert caught.value.position == text.index(PLACES[text])
+
+
 def test_a_closed_store_answers_no_more(tmp_path: Path) -> None:
     store = tidelog.open(tmp_path)
     result = store.sql("SELECT 1")

@@ -68,6 +68,7 @@ def read(
             columns,
             condition,
             numbers,
+            reading.counters,
             limit=end.rows,
             newest_first=end.newest_first,
         )

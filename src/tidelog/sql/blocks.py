@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidelog.expr import Predicate, predicate
+from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.sql.dataset import Relation
@@ -75,6 +75,21 @@ class Block:
         except ExpressionError:
             raise NotSo(f"the condition {text} is computed by DuckDB") from None
 
+    def confined(self) -> Interval:
+        """Times outside of which no row satisfies the condition, as far as ours can tell."""
+        result = Interval()
+        time = self.relation.stream.time
+        kind = self.relation.stream.snapshot.layout.stored.field(time).type
+        for part in conjuncts(self.select["where_clause"]):
+            try:
+                found = column_ranges(self.condition(part).expression).get(time)
+            except NotSo:
+                continue
+            if found is not None and found.type == kind:
+                high = found.high
+                result = result.intersect(Interval(found.low, None if high is None else high + 1))
+        return result
+
     def _columns(self, node: Node) -> Iterator[str]:
         for each in nodes(node):
             column = self.column(each)
@@ -104,6 +119,17 @@ class Block:
 @lru_cache(256)
 def _known_predicate(text: str, stored: pa.Schema) -> Predicate:
     return predicate(text, stored)
+
+
+def conjuncts(node: Node | None) -> Iterator[Node]:
+    """The conditions that must all hold."""
+    if node is None:
+        return
+    if node["type"] == "CONJUNCTION_AND":
+        for each in node["children"]:
+            yield from conjuncts(each)
+    else:
+        yield node
 
 
 def printed(parser: Parser, node: Node) -> str:

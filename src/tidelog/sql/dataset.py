@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import End, Reading, read
 from tidelog.sql.filters import condition_of
 from tidelog.sql.sources import StreamAt
@@ -24,6 +25,9 @@ class Relation:
         """A condition that the statement has as well, so that applying it here changes nothing."""
         self.end: End | None = None
         """The rows of one end are enough."""
+        self.confined = Interval()
+        """The times that the statement asks for, by its text."""
+        self.is_indexed = False
         self.way = "the events"
         """What it is answered from."""
         self.reasons: list[str] = []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
-from tidelog.sql.blocks import Block, NotSo
+from tidelog.sql.blocks import Block, NotSo, conjuncts
 from tidelog.sql.tree import Node, nodes
 
 
@@ -19,7 +17,7 @@ def narrow_floats(block: Block) -> None:
     if where is None:
         return
     texts = []
-    for part in _conjuncts(where):
+    for part in conjuncts(where):
         if part.get("class") in ("COMPARISON", "BETWEEN") and _is_about_floats(block, part):
             try:
                 texts.append(f"({block.condition(part)})")
@@ -27,14 +25,6 @@ def narrow_floats(block: Block) -> None:
                 continue
     if texts:
         block.relation.where = " AND ".join(texts)
-
-
-def _conjuncts(node: Node) -> Iterator[Node]:
-    if node["type"] == "CONJUNCTION_AND":
-        for each in node["children"]:
-            yield from _conjuncts(each)
-    else:
-        yield node
 
 
 def _is_about_floats(block: Block, node: Node) -> bool:

@@ -24,7 +24,7 @@ from tidelog.sql.indexed import answer
 from tidelog.sql.indexed import put as _replace
 from tidelog.sql.literals import parameters
 from tidelog.sql.sources import StreamAt, Streams
-from tidelog.sql.tree import Node, nodes, place
+from tidelog.sql.tree import Node, concerned, nodes, place
 
 if TYPE_CHECKING:
     import duckdb
@@ -204,10 +204,12 @@ class Query:
             try:
                 found = answer(block, aggregates, self.cursor, name)
                 self._tables[name] = found.table
+                relation.is_indexed = True
                 relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
                 continue
             except NotSo as reason:
                 relation.reasons.append(f"not from the index, because {reason}")
+            relation.confined = block.confined()
             narrow_floats(block)
             try:
                 end = read_one_end(block, aggregates)
@@ -259,7 +261,12 @@ class Query:
             raise self._of_engine(error) from None
 
     def _of_engine(self, error: BaseException) -> SqlError:
-        return of_engine(error, self.text)
+        return of_engine(error, self.text, self._place_of)
+
+    def _place_of(self, message: str) -> int | None:
+        with self.database.mutex:
+            node = concerned(self.database.parser.parse(self.text), message)
+        return None if node is None else place(node, self.text)
 
 
 def refuse_monstrous(text: str) -> None:

@@ -70,6 +70,12 @@ class Result:
             rows = relation.limit(1).fetchall()
             return rows[0] if rows else None
 
+    def explain(self, *, analyze: bool = False) -> str:
+        """By which way each stream is answered, and why not by a faster one; with ``analyze``, what running it took."""
+        from tidelog.sql.explaining import explain
+
+        return explain(self._query, analyze=analyze)
+
     def show(self) -> None:
         """Print the first rows as a table."""
         sys.stdout.write(f"{self}\n")

@@ -12,6 +12,7 @@ from tidelog.model.arguments import text as checked_text
 from tidelog.sql.changes import Changes
 from tidelog.sql.database import Database, shared
 from tidelog.sql.errors import SqlError
+from tidelog.sql.explaining import explain
 from tidelog.sql.query import Query, Sources
 from tidelog.sql.result import Result
 from tidelog.sql.sources import NoStreams, Streams, checked_tables
@@ -76,6 +77,10 @@ class _Statement:
         first = reader.peek()
         if first is not None and first.says(*_SELECTS):
             return Result(self._query(self._text))
+        if reader.accept("EXPLAIN"):
+            analyze = reader.accept("ANALYZE")
+            lines = explain(self._query(reader.rest()), analyze=analyze).split("\n")
+            return self._told(pa.table({"plan": pa.array(lines, pa.string())}))
         if reader.accept("SHOW", "STREAMS") or reader.accept("SHOW", "TABLES"):
             reader.ends()
             return self._told(pa.table({"name": pa.array(self._sources.streams.names(), pa.string())}))

@@ -7,6 +7,7 @@ dialect better than the parser that will read the statement next.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -97,6 +98,38 @@ def extent(node: Node, text: str) -> str:
 def characters(text: str, offset: int) -> int:
     """An offset in bytes, as DuckDB counts them, in characters."""
     return len(text.encode()[:offset].decode(errors="replace"))
+
+
+_COLUMN: Final = re.compile(r'(?:[Cc]olumn|column named) "([^"]+)"')
+_TABLE: Final = re.compile(r'[Tt]able "([^"]+)" not found')
+_FUNCTION: Final = re.compile(r"with name \"?(\w+)\"? does not|argument types '([^\s(]+)\(")
+_TEXT: Final = re.compile(r"string '([^']*)'|specifier \"([^\"]+)\"")
+
+
+def concerned(tree: Node, message: str) -> Node | None:
+    """The node that a message of DuckDB is about, by what it names; None if that is not in the tree."""
+
+    def first(*names: str) -> Node | None:
+        for node in nodes(tree):
+            if node.get("query_location", _NOWHERE) != _NOWHERE and any(_names(node, each) for each in names):
+                return node
+        return None
+
+    for pattern in (_COLUMN, _TABLE, _FUNCTION, _TEXT):
+        found = pattern.search(message)
+        if found is not None:
+            return first(*(each for each in found.groups() if each is not None))
+    return None
+
+
+def _names(node: Node, name: str) -> bool:
+    """Whether a node is a column, a function or a text of a name."""
+    kind = node.get("class")
+    if kind == "COLUMN_REF":
+        return name.lower() in (each.lower() for each in node["column_names"])
+    if kind == "FUNCTION":
+        return bool(node["function_name"].lower() == name.lower())
+    return kind == "CONSTANT" and bool(node.get("literal", {}).get("text") == name)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -1,0 +1,66 @@
+"""``EXPLAIN``: by which way each stream is answered, why not by a faster one, and what that takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from tidelog.model.times.interval import Interval
+from tidelog.plan.answers import bounds
+from tidelog.sql.dataset import Relation
+from tidelog.sql.query import Query
+
+
+def explain(query: Query, *, analyze: bool = False) -> str:
+    """What a statement does with its streams, by estimate; with ``analyze`` it is run, and told what it took."""
+    if not analyze:
+        lines = [line for name, relation in query.relations.items() for line in _expected(name, relation)]
+        with query.opened() as found:
+            plan = found.explain()
+        return "\n".join([*lines, plan.rstrip()])
+    began = time.perf_counter()
+    with query.opened() as found:
+        rows = found.to_arrow_table().num_rows
+    spent = time.perf_counter() - began
+    lines = [line for name, relation in query.relations.items() for line in _seen(name, relation)]
+    return "\n".join([*lines, f"{rows:,} rows in {spent * 1000:.1f} ms"])
+
+
+def _shown(name: str) -> str:
+    return name.partition(" ")[2]
+
+
+def _expected(name: str, relation: Relation) -> Iterator[str]:
+    yield f"{_shown(name)}: from {relation.way}"
+    if not relation.is_indexed:
+        stream = relation.stream
+        found = bounds(stream.snapshot, stream.options, relation.confined)
+        rows = 0 if found is None else found[2]
+        yield f"  times {_interval(relation, relation.confined)}: at most {rows:,} events" + _blocks(relation, rows)
+        if relation.where is not None:
+            yield f"  reads only what may satisfy {relation.where}"
+    for reason in relation.reasons:
+        yield f"  {reason}"
+
+
+def _blocks(relation: Relation, rows: int) -> str:
+    return f" in about {-(-rows // relation.stream.options.leaf_rows):,} blocks"
+
+
+def _seen(name: str, relation: Relation) -> Iterator[str]:
+    yield f"{_shown(name)}: from {relation.way}"
+    for reading in relation.readings:
+        columns = ", ".join(reading.columns)
+        yield f"  read {reading.rows:,} events of {reading.counters.leaves:,} blocks, columns {columns}"
+        yield f"  times {_interval(relation, reading.interval)}"
+        if reading.where is not None:
+            yield f"  where {reading.where}"
+    for reason in relation.reasons:
+        yield f"  {reason}"
+
+
+def _interval(relation: Relation, interval: Interval) -> str:
+    clock = relation.stream.snapshot.layout.schema.clock
+    start = "the beginning" if interval.start is None else clock.format(interval.start)
+    end = "the end" if interval.end is None else clock.format(interval.end)
+    return f"from {start} to {end}"
