@@ -1,6 +1,6 @@
 """Spark's daemon for Python, with tidelog loaded: the workers that it forks need not load it, each for itself.
 
-Loading takes a worker longer than most of what it is started for. :func:`tidelog.spark.runtime.session` names this
+Loading takes a worker longer than most of what it is started for. :func:`tidelog.spark.session` names this
 module in ``spark.python.daemon.module``; in other sessions everything works as well, and every worker starts two
 seconds later.
 """

@@ -77,7 +77,7 @@ def own_errors() -> Iterator[None]:
         raise MissingDependencyError(
             "Spark's workers run a Python that does not know tidelog, or lacks what it needs. Here they run "
             f"{os.environ.get('PYSPARK_PYTHON', 'python3')!r} by the environment; set PYSPARK_PYTHON={sys.executable} "
-            "before the session is started, use tidelog.spark.runtime.session(), which does, or activate the virtual "
+            "before the session is started, use tidelog.spark.session(), which does, or activate the virtual "
             "environment. On a cluster, install tidelog[spark] for the Python of every worker"
         ) from error
 
