@@ -25,6 +25,7 @@ from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError
+from tidelog.model.times.intervals import ALWAYS
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.read.pieces import plan, scan_piece
 from tidelog.store.split.context import StreamContext
@@ -338,7 +339,7 @@ def test_an_older_version_can_be_read_under(stream: Stream) -> None:
     assert snapshot.layout.schema.arrow.types == [pa.int64(), pa.int32(), pa.string()]
     assert rows_of(stream, as_of=snapshot) == expected
     found = []
-    for piece in plan(snapshot, None, None, rows_per_piece=40):
+    for piece in plan(snapshot, ALWAYS, rows_per_piece=40):
         for batch in scan_piece(medium, directory, piece, ["ts", "a", "b"]):
             found += batch.to_pylist()
     assert found == expected
@@ -354,7 +355,7 @@ def test_pieces_of_a_mixed_stream(stream: Stream) -> None:
     stream.append([{"ts": i, "n": i, "x": 1} for i in range(200, 420)])
     stream.flush()
     found = []
-    for piece in plan(stream.published(), None, None, rows_per_piece=40):
+    for piece in plan(stream.published(), ALWAYS, rows_per_piece=40):
         for batch in scan_piece(stream.manifests.medium, stream.context.directory, piece, ["ts", "n", "x", "_seq"]):
             found += batch.to_pylist()
     assert found == rows_of(stream, columns=["ts", "n", "x"], seq=True)

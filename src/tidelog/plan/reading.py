@@ -13,6 +13,7 @@ from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.scan import readable, scan
 from tidelog.store.read.snapshot import Snapshot
@@ -57,20 +58,14 @@ def read(
         condition = None
     interval = _interval(snapshot, condition)
     reading = Reading(columns, where, interval, end)
-    readable(snapshot, interval.start, interval.end, numbers)
+    ranges = Intervals((interval,))
+    readable(snapshot, ranges, numbers)
     if end is None:
-        batches = scan(snapshot, interval.start, interval.end, columns, condition, numbers, reading.counters)
+        batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters)
     else:
+        counters, newest_first = reading.counters, end.newest_first
         batches = scan_end(
-            snapshot,
-            interval.start,
-            interval.end,
-            columns,
-            condition,
-            numbers,
-            reading.counters,
-            limit=end.rows,
-            newest_first=end.newest_first,
+            snapshot, ranges, columns, condition, numbers, counters, limit=end.rows, newest_first=newest_first
         )
     return reading, _counted(reading, batches)
 

@@ -20,6 +20,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model import Schema
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import ALWAYS, Intervals
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.manifest import Change
 from tidelog.store.manifest.sequence_set import SeqSet
@@ -68,7 +69,7 @@ def read(stream: Stream, piece: Piece, where: Any = None, counters: ReadCounters
 def expected(
     snapshot: Snapshot, start: int | None, end: int | None, where: Any = None, numbers: SeqSet | None = None
 ) -> list[dict[str, Any]]:
-    return table(scan(snapshot, start, end, COLUMNS, where, numbers), COLUMNS)
+    return table(scan(snapshot, Intervals.of(start, end), COLUMNS, where, numbers), COLUMNS)
 
 
 steps = st.lists(
@@ -114,7 +115,7 @@ def test_pieces_together_are_the_snapshot(
     snapshot = stream.published()
     condition = None if where is None else predicate(where, snapshot.layout.stored)
     counters = ReadCounters()
-    found = plan(snapshot, start, end, condition, numbers, **{size[0]: size[1]}, counters=counters)
+    found = plan(snapshot, Intervals.of(start, end), condition, numbers, **{size[0]: size[1]}, counters=counters)
     assert counters.leaves == 0
     rows = [read(stream, piece, condition) for piece in found]
     assert [row for some in rows for row in some] == expected(snapshot, start, end, condition, numbers)
@@ -131,16 +132,16 @@ def test_pieces_are_of_about_equal_work() -> None:
     append(stream, list(range(4000)))
     load(stream, [time * 3 % 4001 for time in range(2000)])
     snapshot = stream.published()
-    found = plan(snapshot, None, None, pieces=10)
+    found = plan(snapshot, ALWAYS, pieces=10)
     sizes = [len(read(stream, piece)) for piece in found]
     assert len(found) == 10
     assert sum(sizes) == 6000
     assert max(sizes) < 800
     assert min(sizes) > 400
     assert all(abs(piece.rows - size) < 100 for piece, size in zip(found, sizes, strict=True))
-    fine = plan(snapshot, None, None, rows_per_piece=100)
+    fine = plan(snapshot, ALWAYS, rows_per_piece=100)
     assert 50 < len(fine) <= 61
-    assert len(plan(snapshot, None, None)) == 1
+    assert len(plan(snapshot, ALWAYS)) == 1
 
 
 def test_pieces_of_a_narrow_question_are_balanced_too() -> None:
@@ -148,9 +149,9 @@ def test_pieces_of_a_narrow_question_are_balanced_too() -> None:
     append(stream, list(range(5000)))
     snapshot = stream.published()
     for found in (
-        plan(snapshot, None, None, numbers=SeqSet([(100, 164), (3000, 3064)]), pieces=4),
-        plan(snapshot, 3000, 3128, pieces=4),
-        plan(snapshot, None, None, predicate("_seq >= 640 AND _seq < 768", snapshot.layout.stored), pieces=4),
+        plan(snapshot, ALWAYS, numbers=SeqSet([(100, 164), (3000, 3064)]), pieces=4),
+        plan(snapshot, Intervals.of(3000, 3128), pieces=4),
+        plan(snapshot, ALWAYS, predicate("_seq >= 640 AND _seq < 768", snapshot.layout.stored), pieces=4),
     ):
         assert len(found) == 4
         assert max(piece.rows for piece in found) <= 64
@@ -163,23 +164,24 @@ def test_what_entries_rule_out_is_not_planned_and_not_read() -> None:
     snapshot = stream.published()
     condition = predicate("ts >= 3400 AND ts < 3410", snapshot.layout.stored)
     planning, reading = ReadCounters(), ReadCounters()
-    found = plan(snapshot, None, None, condition, pieces=8, counters=planning)
+    found = plan(snapshot, ALWAYS, condition, pieces=8, counters=planning)
     assert planning.leaves == 0
     assert planning.nodes < 40
     assert {name for piece in found for name in piece.manifest.splits} == set(snapshot.manifest.splits)
     assert all(not piece.opened and not piece.memory for piece in found)
     assert sum(len(read(stream, piece, condition, reading)) for piece in found) == 10
     assert reading.leaves <= 6
-    assert plan(snapshot, None, None, predicate("n > 100", snapshot.layout.stored)) == []
-    assert plan(snapshot, None, None, numbers=SeqSet()) == []
-    assert plan(snapshot, 5000, None) == plan(snapshot, 2100, 2900) == plan(snapshot, 50, 50) == []
+    assert plan(snapshot, ALWAYS, predicate("n > 100", snapshot.layout.stored)) == []
+    assert plan(snapshot, ALWAYS, numbers=SeqSet()) == []
+    for start, end in ((5000, None), (2100, 2900), (50, 50)):
+        assert plan(snapshot, Intervals.of(start, end)) == []
 
 
 def test_a_part_of_the_rows_of_a_piece_is_read_by_its_blocks_alone() -> None:
     _, stream = created()
     append(stream, list(range(4000)))
     leaves = 0
-    for piece in plan(stream.published(), None, None, pieces=16):
+    for piece in plan(stream.published(), ALWAYS, pieces=16):
         counters = ReadCounters()
         read(stream, piece, counters=counters)
         leaves += counters.leaves
@@ -188,10 +190,10 @@ def test_a_part_of_the_rows_of_a_piece_is_read_by_its_blocks_alone() -> None:
 
 def test_streams_without_rows_and_rows_of_one_time() -> None:
     _, stream = created()
-    assert plan(stream.published(), None, None, pieces=3) == []
+    assert plan(stream.published(), ALWAYS, pieces=3) == []
     append(stream, [7] * 100)
     load(stream, [7] * 50)
-    found = plan(stream.published(), None, None, pieces=30)
+    found = plan(stream.published(), ALWAYS, pieces=30)
     assert len(found) == 1
     assert [row["_seq"] for row in read(stream, found[0])] == sorted(row["_seq"] for row in read(stream, found[0]))
     assert len(read(stream, found[0])) == 150
@@ -203,7 +205,7 @@ def test_times_at_the_ends_of_the_range() -> None:
     append(stream, [low, low, 0, 0, high, high, high - 1] * 5)
     snapshot = stream.published()
     for count in (1, 2, 5, 20):
-        found = plan(snapshot, None, None, pieces=count)
+        found = plan(snapshot, ALWAYS, pieces=count)
         assert [row for piece in found for row in read(stream, piece)] == expected(snapshot, None, None)
 
 
@@ -215,7 +217,7 @@ def test_the_writer_goes_on_between_planning_and_reading() -> None:
     reader = Store(medium, read_only=True).stream("s")
     snapshot = reader.published()
     before = expected(snapshot, None, None)
-    found = plan(snapshot, None, None, pieces=6)
+    found = plan(snapshot, ALWAYS, pieces=6)
     assert any(piece.opened for piece in found)
     assert any(piece.memory for piece in found)
     append(stream, list(range(402, 990)))  # the same split goes on
@@ -240,7 +242,7 @@ def snapshot_journal(stream: Stream) -> str:
 def test_pieces_after_the_grace_period() -> None:
     medium, stream = created(grace=0)
     load(stream, list(range(100)))
-    found = plan(stream.published(), None, None, pieces=2)
+    found = plan(stream.published(), ALWAYS, pieces=2)
     load(stream, [1], Interval(None, None))
     Store(medium).sweep()
     with pytest.raises(NotFoundError):
@@ -263,9 +265,9 @@ def test_older_versions_of_the_schema() -> None:
         condition = predicate("more IS NULL OR more > 1", snapshot.layout.stored)
         for where in (None, condition):
             found = []
-            for piece in plan(snapshot, None, None, where, pieces=5):
+            for piece in plan(snapshot, ALWAYS, where, pieces=5):
                 found += table(scan_piece(medium, stream.context.directory, piece, columns, where), columns)
-            assert found == table(scan(snapshot, None, None, columns, where), columns)
+            assert found == table(scan(snapshot, ALWAYS, columns, where), columns)
             assert len(found) == (102 if where is None else 101)
 
 
@@ -273,7 +275,7 @@ def test_a_piece_opened_is_a_snapshot() -> None:
     _, stream = created()
     append(stream, list(range(100)))
     load(stream, list(range(50)))
-    (piece,) = plan(stream.published(), 10, 40, pieces=1)
+    (piece,) = plan(stream.published(), Intervals.of(10, 40), pieces=1)
     snapshot = open_piece(stream.context.medium, stream.context.directory, piece)
     assert stream.aggregate(10, 40, "count(*)", as_of=snapshot) == {"count(*)": 60}
 
@@ -283,10 +285,10 @@ def test_questions_that_cannot_be() -> None:
     append(stream, [1])
     snapshot = stream.published()
     with pytest.raises(InputError, match="expected 1 or more"):
-        plan(snapshot, None, None, pieces=0)
+        plan(snapshot, ALWAYS, pieces=0)
     with pytest.raises(InputError, match="expected 1 or more"):
-        plan(snapshot, None, None, rows_per_piece=-1)
+        plan(snapshot, ALWAYS, rows_per_piece=-1)
     with pytest.raises(InputError, match="give one of them"):
-        plan(snapshot, None, None, pieces=1, rows_per_piece=1)
+        plan(snapshot, ALWAYS, pieces=1, rows_per_piece=1)
     with pytest.raises(InputError, match=r"take it with published\(\)"):
-        plan(stream.snapshot(), None, None)
+        plan(stream.snapshot(), ALWAYS)

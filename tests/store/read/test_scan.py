@@ -20,6 +20,7 @@ from tidelog.engine.stream import Stream
 from tidelog.expr import predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import ALWAYS, Intervals
 from tidelog.store.manifest.manifest import Change, Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.scan import scan
@@ -79,7 +80,7 @@ def test_a_condition_reads_only_leaves_that_may_match() -> None:
     stream = filled()
     counters = ReadCounters()
     condition = predicate("n >= 100 AND n < 110", stream._context.layout.stored)
-    found = list(scan(stream.snapshot(), None, None, ["ts"], condition, counters=counters))
+    found = list(scan(stream.snapshot(), ALWAYS, ["ts"], condition, counters=counters))
     assert sum(batch.num_rows for batch in found) == 10
     assert counters.leaves <= 4
 
@@ -87,7 +88,7 @@ def test_a_condition_reads_only_leaves_that_may_match() -> None:
 def test_a_time_range_reads_only_its_leaves() -> None:
     stream = filled()
     counters = ReadCounters()
-    found = list(scan(stream.snapshot(), 1000, 1040, ["n"], counters=counters))
+    found = list(scan(stream.snapshot(), Intervals.of(1000, 1040), ["n"], counters=counters))
     assert [n for batch in found for n in batch.column(0).to_pylist()] == list(range(1000, 1040))
     assert counters.leaves <= 8
 
@@ -95,17 +96,17 @@ def test_a_time_range_reads_only_its_leaves() -> None:
 def test_below_a_number_nothing_later_is_read() -> None:
     stream = filled()
     counters = ReadCounters()
-    found = list(scan(stream.snapshot(), None, None, ["n"], numbers=SeqSet.below(40), counters=counters))
+    found = list(scan(stream.snapshot(), ALWAYS, ["n"], numbers=SeqSet.below(40), counters=counters))
     assert [n for batch in found for n in batch.column(0).to_pylist()] == list(range(40))
     assert counters.leaves <= 8
-    assert list(scan(stream.snapshot(), None, None, ["n"], numbers=SeqSet())) == []
+    assert list(scan(stream.snapshot(), ALWAYS, ["n"], numbers=SeqSet())) == []
 
 
 def test_of_sets_of_numbers_only_their_leaves_are_read() -> None:
     stream = filled()
     counters = ReadCounters()
     wanted = SeqSet([(40, 50), (2000, 2010), (9000, 9999)])
-    found = list(scan(stream.snapshot(), None, None, ["n"], numbers=wanted, counters=counters))
+    found = list(scan(stream.snapshot(), ALWAYS, ["n"], numbers=wanted, counters=counters))
     assert [n for batch in found for n in batch.column(0).to_pylist()] == [*range(40, 50), *range(2000, 2010)]
     assert counters.leaves <= 6
     assert stream.scan(as_of=wanted).read_all().num_rows == 20

@@ -17,6 +17,7 @@ from tidelog.engine.stream import Stream
 from tidelog.index.entries import without_states
 from tidelog.model.errors import CorruptionError, GrainError, InputError
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import ALWAYS, Intervals
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.log.file_names import new_file_name
 from tidelog.store.manifest.manifest import Change, Manifest
@@ -140,13 +141,13 @@ class TestAnswers:
             lambda: stream.aggregate(48, 96, "count(*)", where="n > 3"),
             lambda: stream.aggregate(48, 96, "count(*)", as_of=7),
             lambda: stream.nth(5),
-            lambda: plan(stream.published(), None, None),
+            lambda: plan(stream.published(), ALWAYS),
         ):
             with pytest.raises(GrainError):
                 ask()  # type: ignore[no-untyped-call]
         assert stream.scan(2000).read_all()["ts"].to_pylist() == [5000, 5003]
         assert stream.scan(as_of=SeqSet([(ROWS, ROWS + 2)])).read_all().num_rows == 2
-        assert len(plan(stream.published(), 4000, None)) == 1
+        assert len(plan(stream.published(), Intervals.of(4000, None))) == 1
         assert stream.nth(-1, ["ts"]) == {"ts": 5003}
         assert stream.nth(ROWS, ["ts"]) == {"ts": 5000}
         assert stream.rank(96) == 32

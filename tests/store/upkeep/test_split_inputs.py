@@ -17,6 +17,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model import Schema
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.storage.read.images import Images, Wanted
 from tidelog.storage.write import container
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -53,7 +54,7 @@ def read(stream: Stream, start: int | None = None, end: int | None = None) -> li
     context = StreamContext.of(stream.manifests)
     parts = tuple(inputs_of(context, list(manifest.splits.values())))
     snapshot = Snapshot(manifest, context.layout, parts, manifest.next_seq)
-    batches = list(scan(snapshot, start, end, context.layout.stored.names))
+    batches = list(scan(snapshot, Intervals.of(start, end), context.layout.stored.names))
     return pa.Table.from_batches(batches, context.layout.stored).to_pylist()
 
 

@@ -16,6 +16,7 @@ from tidelog.expr import Predicate, predicate
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.spark.datasource.options import SourceOptions, as_time
 from tidelog.spark.datasource.source import PARTITION_ROWS, chosen_numbers
 from tidelog.spark.datasource.types import ToSpark, check_declared, spark_schema
@@ -183,12 +184,12 @@ class ManyReader(DataSourceReader):
 
     def _pieces(self, name: str, log: ManifestLog, version: int, size: int) -> list[StreamPiece]:
         snapshot = Snapshots(StreamContext.of(log), log).under(version)
-        start, end = self._interval.start, self._interval.end
-        if sum(part.rows for part in snapshot.in_range(start, end)[1]) <= size:
-            pieces = within(snapshot, self._interval, self._numbers)
+        ranges = Intervals((self._interval,))
+        if sum(part.rows for part in snapshot.reached_by(ranges)[1]) <= size:
+            pieces = within(snapshot, ranges, self._numbers)
         else:
             condition = self._condition(snapshot.layout.stored)
-            pieces = plan(snapshot, start, end, condition, self._numbers, rows_per_piece=size)
+            pieces = plan(snapshot, ranges, condition, self._numbers, rows_per_piece=size)
         return [StreamPiece(name, log.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

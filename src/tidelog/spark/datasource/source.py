@@ -21,6 +21,7 @@ from tidelog.expr import Predicate, predicate
 from tidelog.model.arguments import flag
 from tidelog.model.errors import NotFoundError, SchemaError
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.spark.datasource.filters import Taken, translate
 from tidelog.spark.datasource.options import NAME, SourceOptions, as_time, option_texts, shared_path
 from tidelog.spark.datasource.types import ToSpark, check_declared, folded_duplicates, rows_without_columns
@@ -89,11 +90,9 @@ class TidelogReader(DataSourceReader):
             return []
         with Store.open(self._options.path, read_only=True) as store:
             stream = store.stream(self._options.stream)
-            low, high = interval.start, interval.end
             size = self._options.partition_size or PARTITION_ROWS
-            pieces = plan(
-                stream.published(self.version), low, high, self.condition(), self._numbers, rows_per_piece=size
-            )
+            snapshot, ranges = stream.published(self.version), Intervals((interval,))
+            pieces = plan(snapshot, ranges, self.condition(), self._numbers, rows_per_piece=size)
             return [PiecePartition(stream.context.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from tidelog.engine.stream import Stream
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.spark.datasource.many_source import is_pattern
 from tidelog.spark.datasource.options import SourceOptions, as_time
 from tidelog.spark.datasource.source import PARTITION_ROWS, PiecePartition, TidelogReader
@@ -240,7 +241,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         size = self._options.partition_size or PARTITION_ROWS
         where = self._batches.condition()
-        pieces = plan(snapshot, interval.start, interval.end, where, numbers, rows_per_piece=size)
+        pieces = plan(snapshot, Intervals((interval,)), where, numbers, rows_per_piece=size)
         return [PiecePartition(directory, piece) for piece in pieces]
 
     def _check_loss(self, snapshot: Snapshot, numbers: SeqSet) -> None:

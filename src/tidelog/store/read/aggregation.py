@@ -14,6 +14,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.entry_aggregates import EntryQuestion, plain
 from tidelog.store.read.scan import count, scan
@@ -139,7 +140,7 @@ def _completed(
         # Something must be read to count rows: what is looked at anyway, or times, which compress best.
         looked_at = () if where is None else where.columns
         columns = list(names) or list(looked_at[:1]) or [snapshot.layout.schema.time]
-        for batch in scan(snapshot, start, end, columns, where, numbers, counters):
+        for batch in scan(snapshot, Intervals.of(start, end), columns, where, numbers, counters):
             for index in rest:
                 states[index] = calls[index].add(states[index], batch)
         for index in rest:

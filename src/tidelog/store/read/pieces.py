@@ -1,8 +1,9 @@
 """Taking a snapshot apart, so that others, elsewhere, read its rows in parallel (docs/design/004-spark.md).
 
-A :class:`Piece` is a time interval and everything needed to read exactly the planned rows of it: files by name, a split
-that is still written at a commit, and the rows that are in no file. So what is committed, flushed or closed meanwhile
-changes nothing. Files that leave the manifest stay for the stream's grace period; pieces should be read within it.
+A :class:`Piece` is a set of time ranges and everything needed to read exactly the planned rows of it: files by name, a
+split that is still written at a commit, and the rows that are in no file. So what is committed, flushed or closed
+meanwhile changes nothing. Files that leave the manifest stay for the stream's grace period; pieces should be read
+within it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -23,10 +23,9 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
-from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.model.times.interval import ALL_TIME, Interval
+from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import ALWAYS, Intervals
 from tidelog.storage import ContainerReader
 from tidelog.storage.media.medium import Medium
 from tidelog.store.manifest.manifest import Manifest
@@ -38,8 +37,9 @@ from tidelog.store.read.parts.memory import MemoryPart
 from tidelog.store.read.parts.part import Opened, Part, RowChoice
 from tidelog.store.read.parts.split_trees import SplitTrees
 from tidelog.store.read.parts.tree import TreePart
-from tidelog.store.read.scan import pruning, readable, scan
+from tidelog.store.read.scan import readable, scan
 from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.wanted import Wanted, pruning
 from tidelog.store.rows.stored import Ints, concatenated
 from tidelog.store.split.context import StreamContext
 
@@ -55,13 +55,13 @@ _ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The rows of a snapshot in a time interval, without a look at any of them. Can be pickled and sent."""
+    """The rows of a snapshot in a set of time ranges, without a look at any of them. Can be pickled and sent."""
 
-    interval: Interval
+    ranges: Intervals
     rows: int
     """About how many rows it has; conditions are not taken into account row by row."""
     manifest: Manifest
-    """What matters here of the snapshot's manifest: the splits and deletions that reach into the interval."""
+    """What matters here of the snapshot's manifest: the splits and deletions that reach into the ranges."""
     opened: tuple[Opened, ...] = ()
     memory: bytes = b""
     """Rows that are in no file, as the Arrow IPC message of a batch of stored rows."""
@@ -71,6 +71,11 @@ class Piece:
     """The version of the schema that the snapshot was presented under."""
 
     @property
+    def interval(self) -> Interval:
+        """The interval that all of its ranges are in."""
+        return self.ranges.bounds
+
+    @property
     def layout(self) -> Layout:
         """The layout that the snapshot was presented under."""
         return SchemaHistory(self.manifest, self.version).layout
@@ -78,8 +83,7 @@ class Piece:
 
 def plan(
     snapshot: Snapshot,
-    start: int | None,
-    end: int | None,
+    ranges: Intervals,
     where: Predicate | None = None,
     numbers: SeqSet | None = None,
     *,
@@ -104,37 +108,38 @@ def plan(
     if pieces is None and rows_per_piece is None:
         rows_per_piece = ROWS_PER_PIECE
     _refuse_view(snapshot)
-    first, parts = readable(snapshot, start, end, numbers)
-    work = [_Work(part, first, end, where, numbers) for part in parts]
+    ranges, parts = readable(snapshot, ranges, numbers)
+    work = [_Work(part, ranges, where, numbers) for part in parts]
     target = _divided(work, pieces, rows_per_piece, counters or ReadCounters())
     cuts = _cuts(work, target)
-    bounds = [first, *cuts, end]
+    bounds = [ranges.bounds.start, *cuts, ranges.bounds.end]
     reached = [each.reached(cuts) for each in work]
     found = []
     for index, (low, high) in enumerate(pairwise(bounds)):
+        inside = ranges & Interval(low, high)
         chosen = [each for each, indexes in zip(work, reached, strict=True) if index in indexes]
-        if chosen:
-            found.append(_piece(snapshot, Interval(low, high), chosen, numbers))
+        if chosen and inside:
+            rows = round(sum(each.rows_in(span) for each in chosen for span in inside.spans))
+            found.append(_of_parts(snapshot, inside, [each.part for each in chosen], rows, numbers))
     return found
 
 
 class _Work:
     """What there is to read of a part: its subtrees, with the first and the last time and the rows of each."""
 
-    def __init__(
-        self, part: Part, start: int | None, end: int | None, where: Predicate | None, numbers: SeqSet | None
-    ) -> None:
+    def __init__(self, part: Part, ranges: Intervals, where: Predicate | None, numbers: SeqSet | None) -> None:
         self.part = part
         self.lows: Ints = np.empty(0, np.int64)
         self.highs: Ints = np.empty(0, np.int64)
         self.rows: Ints = np.empty(0, np.int64)
-        self._range = start, end
-        test = pruning(part.layout, where, numbers, part.base)
-        self._choice = RowChoice([SEQUENCE_COLUMN], partial(_has_one_of, numbers), test)
+        wanted = Wanted(part.layout.schema.time, ranges, None, numbers).of(part)
+        self._within = wanted.ranges.bounds
+        choice = wanted.choice(part, part.layout.stored) or RowChoice([], _every, None)
+        self._choice = replace(choice, may_hold=pruning(part.layout, where, numbers, part.base, wanted.ranges))
 
     def divide(self, most_rows: int, counters: ReadCounters) -> int:
         """Divide it into subtrees of so many rows at most; returns how many rows they have."""
-        start, end = self._range
+        start, end = self._within.start, self._within.end
         found = self.part.subtrees(most_rows, start, end, self._choice, counters)
         self.lows, self.highs, self.rows = np.array(found, np.int64).reshape(-1, 3).T
         if start is not None:
@@ -159,11 +164,8 @@ class _Work:
         return float((self.rows * shares).sum())
 
 
-def _has_one_of(numbers: SeqSet | None, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which rows have one of some sequence numbers, as all have for None."""
-    if numbers is None:
-        return np.ones(rows.num_rows, np.bool_)
-    return numbers.contains(integers(rows.column(SEQUENCE_COLUMN)))
+def _every(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    return np.ones(rows.num_rows, np.bool_)
 
 
 def _divided(work: Sequence[_Work], pieces: int | None, rows_per_piece: int | None, counters: ReadCounters) -> int:
@@ -194,29 +196,24 @@ def _cuts(work: Sequence[_Work], target: int) -> list[int]:
     return cuts
 
 
-def _piece(snapshot: Snapshot, interval: Interval, chosen: Sequence[_Work], numbers: SeqSet | None) -> Piece:
-    rows = round(sum(each.rows_in(interval) for each in chosen))
-    return _of_parts(snapshot, interval, [each.part for each in chosen], rows, numbers)
-
-
 def whole(snapshot: Snapshot, numbers: SeqSet | None = None) -> Piece:
     """All of a snapshot as one piece, for those who ask it for aggregates elsewhere; reduced splits are part of it.
 
     Reads nothing. Raises :class:`InputError` like :func:`plan`.
     """
     _refuse_view(snapshot)
-    return _of_parts(snapshot, ALL_TIME, snapshot.parts, sum(part.rows for part in snapshot.parts), numbers)
+    return _of_parts(snapshot, ALWAYS, snapshot.parts, sum(part.rows for part in snapshot.parts), numbers)
 
 
-def within(snapshot: Snapshot, interval: Interval, numbers: SeqSet | None = None) -> list[Piece]:
-    """What a snapshot has in an interval as one piece, or none if no part reaches into it; reads nothing.
+def within(snapshot: Snapshot, ranges: Intervals, numbers: SeqSet | None = None) -> list[Piece]:
+    """What a snapshot has in a set of time ranges as one piece, or none if no part reaches into it; reads nothing.
 
     Raises like :func:`plan`.
     """
     _refuse_view(snapshot)
-    start, parts = readable(snapshot, interval.start, interval.end, numbers)
+    ranges, parts = readable(snapshot, ranges, numbers)
     rows = sum(part.rows for part in parts)
-    return [_of_parts(snapshot, Interval(start, interval.end), parts, rows, numbers)] if parts else []
+    return [_of_parts(snapshot, ranges, parts, rows, numbers)] if parts else []
 
 
 def _refuse_view(snapshot: Snapshot) -> None:
@@ -226,16 +223,17 @@ def _refuse_view(snapshot: Snapshot) -> None:
         )
 
 
-def _of_parts(
-    snapshot: Snapshot, interval: Interval, parts: Sequence[Part], rows: int, numbers: SeqSet | None
-) -> Piece:
-    start, end = interval.start, interval.end
+def _of_parts(snapshot: Snapshot, ranges: Intervals, parts: Sequence[Part], rows: int, numbers: SeqSet | None) -> Piece:
+    start, end = ranges.bounds.start, ranges.bounds.end
     memory = b""
     for part in parts:
         if part.in_memory:  # only its writer has a snapshot with several of them
             stored = part.layout.stored
-            rows_left = concatenated(list(part.scan(start, end, stored.names, None, ReadCounters())), stored)
-            left = rows_left.filter(pa.array(_has_one_of(numbers, rows_left)))
+            choice = Wanted(part.layout.schema.time, ranges, None, numbers).choice(part, stored)
+            rows_of = part.scan(start, end, stored.names, None, ReadCounters())
+            if choice is not None:
+                rows_of = part.select(start, end, stored.names, choice, ReadCounters())
+            left = concatenated(list(rows_of), stored)
             memory = left.serialize().to_pybytes() if left.num_rows else b""
     manifest = replace(
         snapshot.manifest,
@@ -247,7 +245,7 @@ def _of_parts(
         removed=Removed(),
     )
     return Piece(
-        interval=interval,
+        ranges=ranges,
         rows=rows,
         manifest=manifest,
         opened=tuple(part.opened for part in parts if part.opened is not None),
@@ -258,7 +256,7 @@ def _of_parts(
 
 
 def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | None = None) -> Snapshot:
-    """A snapshot with the rows of a piece, to be scanned with its interval and its numbers; see :func:`scan_piece`.
+    """A snapshot with the rows of a piece, to be scanned with its ranges and its numbers; see :func:`scan_piece`.
 
     ``directory`` is the stream's. ``nodes`` may be shared with other pieces of the same stream. Files of closed splits
     are opened when they are read: :class:`NotFoundError` then tells that one has gone, because the grace period was
@@ -279,13 +277,17 @@ def open_piece(medium: Medium, directory: str, piece: Piece, nodes: NodeCache | 
 
 
 def count_piece(medium: Medium, directory: str, piece: Piece) -> int:
-    """How many rows a piece has, from the index; its events are read only at the ends of its interval, and where some
+    """How many rows a piece has, from the index; its events are read only at the ends of its ranges, and where some
     were overwritten. Not for pieces of certain numbers."""
     assert piece.numbers is None
     snapshot = open_piece(medium, directory, piece).living
-    start, parts = snapshot.in_range(piece.interval.start, piece.interval.end)
+    ranges, parts = snapshot.reached_by(piece.ranges)
     counters, none = ReadCounters(), np.empty(0, np.int64)
-    return sum(part.aggregate(start, piece.interval.end, none, counters).rows for part in parts)
+    return sum(
+        part.aggregate(span.start, span.end, none, counters).rows
+        for part in parts
+        for span in ranges.reaching(part.first, part.last).spans
+    )
 
 
 def scan_piece(
@@ -298,4 +300,4 @@ def scan_piece(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a piece that satisfy ``where``, in order, lazily; see :func:`tidelog.store.read.scan.scan`."""
     snapshot = open_piece(medium, directory, piece)
-    return scan(snapshot, piece.interval.start, piece.interval.end, columns, where, piece.numbers, counters)
+    return scan(snapshot, piece.ranges, columns, where, piece.numbers, counters)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
 from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
 
@@ -56,7 +57,7 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
             high = middle - 1
     place -= rank(snapshot, low, counters)
     end = None if low == INT64_MAX else low + 1
-    for batch in scan(snapshot, low, end, columns, counters=counters):
+    for batch in scan(snapshot, Intervals.of(low, end), columns, counters=counters):
         if place < batch.num_rows:
             return batch.slice(place, 1)
         place -= batch.num_rows

@@ -11,6 +11,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integers
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.manifest import Deletion, Manifest
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet, Span
 from tidelog.store.read.parts.masked import MaskedPart
@@ -108,6 +109,19 @@ class Snapshot:
         if start is not None and end is not None and end <= start:
             return start, []
         return start, self.index.reaching(start, end)
+
+    def reached_by(self, ranges: Intervals) -> tuple[Intervals, list[Part]]:
+        """A set of time ranges without what is deleted as a whole, and the parts that reach into it."""
+        deleted = self.manifest.deleted_before
+        if deleted is not None:
+            ranges = ranges & Interval(deleted, None)
+        if not ranges:
+            return ranges, []
+        within = ranges.bounds
+        parts = self.index.reaching(within.start, within.end)
+        if len(ranges.spans) > 1:
+            parts = [part for part in parts if ranges.reaching(part.first, part.last)]
+        return ranges, parts
 
     def deletions(self, start: int | None, end: int | None) -> list[Deletion]:
         """Deletions of single ranges that matter in a time range, because rows that they delete may be there."""

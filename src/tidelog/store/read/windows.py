@@ -1,7 +1,7 @@
-"""The first or the last rows of a time range, reading that end of it and no more.
+"""The first or the last rows of a set of time ranges, reading that end of it and no more.
 
-A range is taken in *windows* of time from the one end on, each with about so many rows, which trees tell by ranks. A
-window is scanned like any other range, so whatever scans know of (late rows, splits that overlap,
+A set is taken in *windows* from the one end on, each within a stretch of time of about so many rows, which trees tell
+by ranks. A window is scanned like any other set, so whatever scans know of (late rows, splits that overlap,
 deletions, versions of the schema) holds here too, and rows of one time are in one window. As long as too few rows
 satisfy a condition, windows grow.
 """
@@ -20,6 +20,8 @@ from tidelog.expr import Predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integer_column
 from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.parts.part import Part
 from tidelog.store.read.scan import readable, scan
@@ -31,13 +33,10 @@ _GROWTH: Final = 4
 _MOST_ROWS: Final = 1 << 18
 """Rows of a window at the most, of each part that reaches into it: what is turned round is in memory."""
 
-Window = tuple[int | None, int | None]
-
 
 def scan_end(
     snapshot: Snapshot,
-    start: int | None,
-    end: int | None,
+    ranges: Intervals,
     columns: Sequence[str],
     where: Predicate | None = None,
     numbers: SeqSet | None = None,
@@ -58,8 +57,8 @@ def scan_end(
     sizes = _sizes(min(limit, _MOST_ROWS) if is_plain and limit is not None else _FIRST_ROWS)
     windows = _backwards if newest_first else _forwards
     left = limit
-    for low, high in windows(snapshot, start, end, numbers, sizes, counters):
-        batches: Iterable[pa.RecordBatch] = scan(snapshot, low, high, columns, where, numbers, counters)
+    for window in windows(snapshot, ranges, numbers, sizes, counters):
+        batches: Iterable[pa.RecordBatch] = scan(snapshot, window, columns, where, numbers, counters)
         for batch in _turned(batches, left) if newest_first else batches:
             if left is None or left > batch.num_rows:
                 yield batch
@@ -78,47 +77,40 @@ def _sizes(first: int) -> Iterator[int]:
 
 
 def _backwards(
-    snapshot: Snapshot,
-    start: int | None,
-    end: int | None,
-    numbers: SeqSet | None,
-    sizes: Iterator[int],
-    counters: ReadCounters,
-) -> Iterator[Window]:
-    """Windows from the end of a time range to its start."""
-    start, parts = readable(snapshot, start, end, numbers)
-    left = sorted(parts, key=lambda part: part.last, reverse=True)
+    snapshot: Snapshot, ranges: Intervals, numbers: SeqSet | None, sizes: Iterator[int], counters: ReadCounters
+) -> Iterator[Intervals]:
+    """Windows from the end of a set of time ranges to its start."""
+    left, parts = readable(snapshot, ranges, numbers)
+    parts = sorted(parts, key=lambda part: part.last, reverse=True)
     while left:
-        first_of = partial(_first_of_last, end=end, rows=next(sizes), counters=counters)
-        low = _nearest(left, first_of, lambda part, low: part.last < low, max)
-        if start is not None and low <= start:
-            yield start, end
+        end = left.bounds.end
+        parts = [part for part in parts if end is None or part.first < end]
+        if not parts:
             return
-        yield low, end
-        end = low
-        left = [part for part in left if part.first < low]
+        first_of = partial(_first_of_last, end=end, rows=next(sizes), counters=counters)
+        low = _nearest(parts, first_of, lambda part, low: part.last < low, max)
+        yield left & Interval(low, None)
+        left = left & Interval(None, low)
 
 
 def _forwards(
-    snapshot: Snapshot,
-    start: int | None,
-    end: int | None,
-    numbers: SeqSet | None,
-    sizes: Iterator[int],
-    counters: ReadCounters,
-) -> Iterator[Window]:
-    """Windows from the start of a time range to its end."""
-    start, parts = readable(snapshot, start, end, numbers)
-    left = sorted(parts, key=lambda part: part.first)
+    snapshot: Snapshot, ranges: Intervals, numbers: SeqSet | None, sizes: Iterator[int], counters: ReadCounters
+) -> Iterator[Intervals]:
+    """Windows from the start of a set of time ranges to its end."""
+    left, parts = readable(snapshot, ranges, numbers)
+    parts = sorted(parts, key=lambda part: part.first)
     while left:
-        last_of = partial(_last_of_first, start=start, rows=next(sizes), counters=counters)
-        high = _nearest(left, last_of, lambda part, high: part.first > high, min)
-        if high == INT64_MAX or (end is not None and high >= end - 1):
-            yield start, end
+        start = left.bounds.start
+        parts = [part for part in parts if start is None or part.last >= start]
+        if not parts:
             return
-        yield start, high + 1
-        start = high + 1
-        left = [part for part in left if part.last > high]
+        last_of = partial(_last_of_first, start=start, rows=next(sizes), counters=counters)
+        high = _nearest(parts, last_of, lambda part, high: part.first > high, min)
+        if high == INT64_MAX:
+            yield left
+            return
+        yield left & Interval(None, high + 1)
+        left = left & Interval(high + 1, None)
 
 
 def _nearest(

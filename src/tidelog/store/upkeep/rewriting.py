@@ -17,6 +17,7 @@ from typing import Final, Self
 from tidelog.index.layout import Layout
 from tidelog.model.errors import ClosedError, ConflictError, NotFoundError, StorageError
 from tidelog.model.times.interval import ALL_TIME, Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.manifest.split_info import SplitInfo, SplitKind
@@ -131,7 +132,7 @@ def write_anew(
     most = context.options.split_bytes
     most = most if expected > most + most // _SLACK else 2 * most
     with SplitSink(context, "compacted", width=rewriting.width, edges=rewriting.edges, split_bytes=most) as results:
-        for batch in scan(snapshot, interval.start, interval.end, context.layout.stored.names):
+        for batch in scan(snapshot, Intervals((interval,)), context.layout.stored.names):
             results.append(batch)
             if is_over():  # behind each batch, for all rows of small splits may come as one
                 raise ClosedError("the merge of splits was stopped; nothing has changed")
