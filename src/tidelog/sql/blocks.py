@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
-from tidelog.sql.dataset import Relation
+from tidelog.sql.dataset import ManyStreams, Relation
 from tidelog.sql.tree import Node, Parser, nodes
 
 _BEGINNING: Final = "SELECT "
@@ -144,7 +144,7 @@ def blocks(tree: Any, relations: dict[str, Relation], parser: Parser, timezone: 
     for node in list(nodes(tree)):
         if node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "BASE_TABLE":
             relation = relations.get(node["from_table"]["table_name"])
-            if relation is not None:
+            if relation is not None and not isinstance(relation, ManyStreams):
                 yield Block(node, relation, parser, timezone)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tidelog.expr import predicate
 from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import End, Reading, read
-from tidelog.sql.filters import condition_of
+from tidelog.sql.filters import Condition, conditions_of
 from tidelog.sql.sources import StreamAt
+
+STREAM_FIELD: Final = pa.field("_stream", pa.string(), nullable=False)
+"""The column with the name of each row's stream, where several are read as one."""
 
 
 class Relation:
@@ -43,17 +47,12 @@ class Relation:
     def _scanner(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> ds.Scanner:
         wanted = self.schema.names if columns is None else list(columns)
         try:
-            text, is_whole = (None, True) if filter is None else condition_of(filter)
-            conditions = [f"({each})" for each in (text, self.where) if each is not None]
+            conditions, is_whole = ([], True) if filter is None else conditions_of(filter)
             # What only Arrow can apply may be about any column.
-            names = wanted if is_whole else self.schema.names
-            stream = self.stream
-            where = " AND ".join(conditions) or None
-            reading, batches = read(stream.snapshot, stream.numbers, names, where, self.end)
+            names, batches = self._begin(wanted if is_whole else self.schema.names, conditions)
         except BaseException as error:
             self.failure = error
             raise
-        self.readings.append(reading)
         schema = pa.schema([self.schema.field(name) for name in names])
         found = self._watched(batches)
         if is_whole:
@@ -61,12 +60,65 @@ class Relation:
         kept = (batch.filter(filter).select(wanted) for batch in found)
         return ds.Scanner.from_batches(kept, schema=pa.schema([schema.field(name) for name in wanted]))
 
+    def _begin(
+        self, names: Sequence[str], conditions: Sequence[Condition]
+    ) -> tuple[Sequence[str], Iterator[pa.RecordBatch]]:
+        """Begin to read; returns the columns that come, too."""
+        return names, self._read(self.stream, names, [each.text for each in conditions])
+
+    def _read(self, stream: StreamAt, names: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        texts = [f"({each})" for each in (*conditions, self.where) if each is not None]
+        where = " AND ".join(texts) or None
+        reading, batches = read(stream.snapshot, stream.numbers, names, where, self.end)
+        self.readings.append(reading)
+        return batches
+
     def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
         except BaseException as error:
             self.failure = error
             raise
+
+
+class ManyStreams(Relation):
+    """Streams of the same columns, one after the other, with the name of its stream beside each row."""
+
+    def __init__(self, streams: Sequence[StreamAt], schema: pa.Schema) -> None:
+        super().__init__(streams[0], schema.append(STREAM_FIELD))
+        self._streams = streams
+        self.reasons = ["not from the index, because several streams are read"]
+
+    def _begin(
+        self, names: Sequence[str], conditions: Sequence[Condition]
+    ) -> tuple[Sequence[str], Iterator[pa.RecordBatch]]:
+        own = STREAM_FIELD.name
+        about_names = [each.text for each in conditions if each.columns == {own}]
+        mixed = [each for each in conditions if own in each.columns and each.columns != {own}]
+        about_rows = [each.text for each in conditions if own not in each.columns]
+        streams = [stream for stream in self._streams if _holds(about_names, stream.name)]
+        needed = list(dict.fromkeys([*names, *(name for each in mixed for name in each.columns)]))
+        condition = predicate(" AND ".join(each.text for each in mixed), self.schema) if mixed else None
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            stored = [name for name in needed if name != own]
+            for stream in streams:
+                for batch in self._read(stream, stored or [stream.time], about_rows):
+                    name = pa.repeat(pa.scalar(stream.name), batch.num_rows)
+                    columns = [name if each == own else batch.column(each) for each in needed]
+                    rows = pa.record_batch(columns, names=needed)
+                    yield (rows if condition is None else rows.filter(pa.array(condition.mask(rows)))).select(names)
+
+        return names, batches()
+
+
+def _holds(conditions: Sequence[str], name: str) -> bool:
+    """Whether conditions about the names of streams hold for a name."""
+    if not conditions:
+        return True
+    schema = pa.schema([STREAM_FIELD])
+    one = pa.record_batch([pa.array([name])], schema=schema)
+    return bool(predicate(" AND ".join(conditions), schema).mask(one)[0])
 
 
 class _Dataset(ds.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types

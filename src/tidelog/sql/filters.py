@@ -11,7 +11,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,22 +32,35 @@ class _Unreadable(Exception):
     """An expression with something that is not known here."""
 
 
-def condition_of(expression: pc.Expression) -> tuple[str | None, bool]:
-    """A condition in SQL that every row satisfies for which an expression is true, and whether it says all of that.
+class Condition(NamedTuple):
+    """A condition in SQL, and the columns it is about."""
 
-    None stands for no condition.
-    """
+    text: str
+    columns: frozenset[str]
+
+
+def conditions_of(expression: pc.Expression) -> tuple[list[Condition], bool]:
+    """Conditions that every row satisfies for which an expression is true, and whether they say all of it."""
     try:
         tree = _tree(expression)
     except _Unreadable:
-        return None, False
-    texts, is_whole = [], True
+        return [], False
+    found, is_whole = [], True
     for part in _conjuncts(tree):
         try:
-            texts.append(_text(part))
+            found.append(Condition(_text(part), frozenset(_columns(part))))
         except _Unreadable:
             is_whole = False
-    return " AND ".join(texts) or None, is_whole
+    return found, is_whole
+
+
+def _columns(tree: Any) -> Iterator[str]:
+    kind, parts, _ = tree
+    if kind == "field":
+        yield parts
+    elif kind != "literal":
+        for each in parts:
+            yield from _columns(each)
 
 
 def _conjuncts(tree: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
 from tidelog.sql.blocks import NotSo, blocks
 from tidelog.sql.database import REFUSED_FUNCTIONS, TABLE_FUNCTIONS, Database
-from tidelog.sql.dataset import Relation
+from tidelog.sql.dataset import ManyStreams, Relation
 from tidelog.sql.ends import read_one_end
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.floats import narrow_floats
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _NOW: Final = ("now", "current_timestamp", "get_current_timestamp", "transaction_timestamp")
 _TODAY: Final = ("today", "current_date")
+_STREAMS: Final = "streams"
+"""The table function of many streams."""
 _LONGEST: Final = 1 << 20
 """Characters of a statement."""
 _DEEPEST: Final = 400
@@ -145,6 +147,9 @@ class Query:
             self._resolve_table(node, known)
             return
         if kind == "TABLE_FUNCTION":
+            if node["function"]["function_name"].lower() == _STREAMS:
+                self._resolve_streams(node)
+                return
             self._check_table_function(node)
         if kind == "RECURSIVE_CTE_NODE":
             known = {**known, node["cte_name"].lower(): None}
@@ -183,6 +188,31 @@ class Query:
         self.relations[own] = Relation(at, schema)
         node.update(_named(node, own))
         node["at_clause"] = None
+
+    def _resolve_streams(self, node: Node) -> None:
+        """Put all streams whose names match a pattern in the place of ``streams('pattern')``."""
+        arguments = node["function"]["arguments"]
+        literal = arguments[0]["expression"].get("literal", {}) if len(arguments) == 1 else {}
+        if literal.get("kind") != "STRING":
+            raise self._error("expected streams('pattern'), such as streams('sensors/*')", node)
+        pattern = literal["text"]
+        matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
+        names = [name for name in self._sources.streams.names() if matches(name)]
+        if not names:
+            suggestion = self._sources.suggestion(pattern.rstrip("*/"))
+            raise self._error(f"no stream matches {pattern!r}; {suggestion}", node)
+        streams = [self._sources.stream(name, None) for name in names]
+        schema = relation_schema(streams[0].snapshot, seq=self._has_seq)
+        for other in streams[1:]:
+            if not relation_schema(other.snapshot, seq=self._has_seq).equals(schema):
+                raise self._error(f"streams {names[0]!r} and {other.name!r} have different columns", node)
+        own = f"#{len(self.relations)} streams('{pattern}')"
+        self.relations[own] = ManyStreams(streams, schema)
+        table = self.database.parser.parse("FROM x")["statements"][0]["node"]["from_table"]
+        table.update({"alias": node["alias"] or _STREAMS, "table_name": own, "qualified_name": {"path": [own]}})
+        table.update({"column_name_alias": node["column_name_alias"], "sample": node["sample"]})
+        node.clear()
+        node.update(table)
 
     def _version(self, clause: Node, node: Node) -> int:
         value = clause["expr"].get("literal", {})
