@@ -13,8 +13,7 @@ import pytest
 from tidelog.aggregates import Binding, Incremental, Needs, Virtual, bind, find, named, register, unregister
 from tidelog.aggregates.binding import closure, instance
 from tidelog.expr import ExpressionError, parse_binding
-from tidelog.expr.aggregates.accumulators import ACCUMULATORS
-from tidelog.expr.aggregates.usercalls import ALIASES
+from tidelog.expr.aggregates.builtin import ALIASES, BUILT_IN
 from tidelog.model.errors import ExistsError, InputError, NotFoundError
 
 
@@ -91,7 +90,7 @@ def test_incomplete_classes_are_refused() -> None:
         register(type("Loud", (Total,), {"name": "Test Total"}))
 
 
-@pytest.mark.parametrize("name", [*ACCUMULATORS, *ALIASES])
+@pytest.mark.parametrize("name", [*BUILT_IN, *ALIASES])
 def test_names_of_functions_of_sql_are_taken(name: str) -> None:
     with pytest.raises(ExistsError, match=name):
         register(type("Mine", (Total,), {"name": name, "id": f"test:{name}"}))

@@ -31,3 +31,17 @@ def smallest(values: Values, cuts: Cuts) -> Values:
 def spread(per_run: Values, cuts: Cuts) -> Values:
     """A value for each run, repeated for each member of the run."""
     return np.repeat(per_run, np.diff(cuts))
+
+
+def compressed(cuts: Cuts, kept: npt.NDArray[np.bool_] | None) -> Cuts:
+    """Cuts of rows as cuts of those that are kept; None for all."""
+    if kept is None:
+        return cuts
+    before: Cuts = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+    return before[cuts]
+
+
+def filled(cuts: Cuts) -> tuple[npt.NDArray[np.bool_], Cuts]:
+    """Which runs are not empty, and the cuts of these."""
+    found: npt.NDArray[np.bool_] = np.diff(cuts) > 0
+    return found, cuts if found.all() else np.append(cuts[:-1][found], cuts[-1])

@@ -200,7 +200,7 @@ class Moments(Incremental):
         return {"n": int(state["n"]), "mean": float(state["mean"]), "m2": float(state["m2"])}
 
 
-class _Variance(Virtual):
+class Variance(Virtual):
     """The mean squared distance from the mean, of a sample or of everything, or its root."""
 
     depends_on = (Needs(f"{_MODULE}:moments"),)
@@ -223,7 +223,7 @@ class _Variance(Virtual):
 
 
 @register
-class SampleVariance(_Variance):
+class SampleVariance(Variance):
     """The variance of a sample, as SQL's ``var_samp`` and ``variance``."""
 
     name = "var_samp"
@@ -231,7 +231,7 @@ class SampleVariance(_Variance):
 
 
 @register
-class PopulationVariance(_Variance):
+class PopulationVariance(Variance):
     """The variance of all, as SQL's ``var_pop``."""
 
     name = "var_pop"
@@ -240,7 +240,7 @@ class PopulationVariance(_Variance):
 
 
 @register
-class SampleDeviation(_Variance):
+class SampleDeviation(Variance):
     """The standard deviation of a sample, as SQL's ``stddev_samp`` and ``stddev``."""
 
     name = "stddev_samp"
@@ -249,7 +249,7 @@ class SampleDeviation(_Variance):
 
 
 @register
-class PopulationDeviation(_Variance):
+class PopulationDeviation(Variance):
     """The standard deviation of all, as SQL's ``stddev_pop``."""
 
     name = "stddev_pop"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.expr.aggregates.calls import AggregateCall, parse_aggregate
-from tidelog.expr.aggregates.usercalls import UserCall, parse_binding
+from tidelog.expr.aggregates.bindings import parse_binding
+from tidelog.expr.aggregates.calls import AggregateCall, UserCall
+from tidelog.expr.aggregates.parse import parse_aggregate
 from tidelog.expr.conditions.condition import ColumnRange
 from tidelog.expr.conditions.intervals import Interval
 from tidelog.expr.conditions.predicate import Predicate, predicate

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,6 @@ from tidelog.storage.codec import Ints
 from tidelog.storage.summary import HAS_BOUNDS, HAS_SUM, MAX_TRUNCATED, MIN_TRUNCATED, maximum, minimum, total
 
 _LOW_HALF = 0xFFFFFFFF
-_OF_DOUBLES: Final = struct.Struct("<QQQddd")
-"""The words of a record :data:`tidelog.index.entries.AGGREGATE` that a column of doubles uses."""
 
 
 def _words_before_states(columns: int) -> int:
@@ -112,30 +109,6 @@ class Aggregate:
         """What is known of a column that was asked for, given by its position."""
         at = WORDS_BEFORE + WORDS_OF_COLUMN * index
         return ColumnAggregate(self.layout.types[index], self.rows, self._words[at : at + WORDS_OF_COLUMN].tolist())
-
-    def doubles_at(self, index: int) -> Doubles:
-        """What is known of a column of doubles that was asked for, given by its position; quicker than :meth:`at`."""
-        at = 8 * (WORDS_BEFORE + WORDS_OF_COLUMN * index)
-        flags, nulls, nans, low, high, total = _OF_DOUBLES.unpack_from(self._words.data, at)
-        counted = self.rows - nulls
-        is_empty = counted == nans
-        return Doubles(
-            counted, nans, is_empty or bool(flags & HAS_BOUNDS), is_empty or bool(flags & HAS_SUM), low, high, total
-        )
-
-
-class Doubles(NamedTuple):
-    """What is known of a column of doubles (:class:`ColumnAggregate`)."""
-
-    counted: int
-    """Rows that are not null, NaN among them."""
-    nans: int
-    has_bounds: bool
-    """Whether the bounds are those of the values; for no values that is so too."""
-    has_sum: bool
-    low: float
-    high: float
-    total: float
 
 
 @final

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.storage.codec import Ints
 from tidelog.storage.rows.numbered import NumberedRows, Rows
 from tidelog.storage.summary.record import is_text
 
@@ -100,11 +99,3 @@ def read_values(column: pa.Array) -> Any:
     if not len(column):
         return np.empty(0, dtype)
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
-
-
-def compressed(cuts: Ints, kept: Mask | None) -> Ints:
-    """Cuts of rows as cuts of those that are kept."""
-    if kept is None:
-        return cuts
-    before: Ints = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-    return before[cuts]

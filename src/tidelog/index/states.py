@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from tidelog.aggregates.base import Aggregate, Dependent, Incremental, Virtual
 from tidelog.aggregates.binding import Binding, closure, find, instance, missing, needed_by, revision
-from tidelog.index.columnvalues import ColumnValues, compressed, is_supported
+from tidelog.aggregates.runs import compressed, filled
+from tidelog.index.columnvalues import ColumnValues, is_supported
 from tidelog.model.errors import InputError, NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.codec import Ints
@@ -197,9 +198,8 @@ class States:
     def _init(self, aggregate: Incremental, binding: Binding, columns: ColumnValues, cuts: Ints, out: Words) -> None:
         kept = None if aggregate.sees_nulls else columns.present(binding.columns)
         own = compressed(cuts, kept)
-        counts = np.diff(own)
-        filled = counts > 0
-        if not filled.any():
+        known, starts = filled(own)
+        if not known.any():
             return
         if aggregate.sees_nulls:
             values = [columns.masked(name) for name in binding.columns]
@@ -207,10 +207,9 @@ class States:
             values = [columns.values(name, kept) for name in binding.columns]
         if aggregate.by_place:
             values += [columns.values(name, kept) for name in (self._time, SEQUENCE_COLUMN)]
-        starts = own if filled.all() else np.append(own[:-1][filled], own[-1])
         states = _states(aggregate, aggregate.init(values, starts), len(starts) - 1)
-        out[:, 0] = counts
-        out[filled, 1:] = states
+        out[:, 0] = np.diff(own)
+        out[known, 1:] = states
 
     def merge(self, table: Words, cuts: Ints) -> Words:
         """The states of runs of rows of states, of rows ``cuts[i]`` to ``cuts[i + 1]``; runs may be empty."""
@@ -244,15 +243,13 @@ class States:
                 lost[runs[theirs]] = True
         usable = (counts != 0) & ~lost[runs]
         if usable.any():
-            own = compressed(cuts - cuts[0], usable)
-            filled = np.diff(own) > 0
-            starts = own if filled.all() else np.append(own[:-1][filled], own[-1])
+            known, starts = filled(compressed(cuts - cuts[0], usable))
             chosen = np.flatnonzero(usable) + cuts[0]
             args = [self._read(table, each, chosen) for each in (place, *step.dependencies)]
             merge = step.aggregate.merge
             states = args[0] if len(starts) - 1 == len(chosen) else merge(args[0], starts, *args[1:])
-            out[filled, 0] = np.add.reduceat(counts[usable], starts[:-1])
-            out[filled, 1:] = _states(step.aggregate, states, len(starts) - 1)
+            out[known, 0] = np.add.reduceat(counts[usable], starts[:-1])
+            out[known, 1:] = _states(step.aggregate, states, len(starts) - 1)
         out[lost, 0] = UNKNOWN
 
     def _merge_run(self, step: _Step, place: int, table: Words, out: Words) -> bool:

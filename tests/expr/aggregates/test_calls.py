@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from expr.oracle import BATCH, COLUMNS, Refused, by_duckdb, same
 from support.profiles import scaled
 from tidelog.expr import ExpressionError, UnsupportedError, parse_aggregate
-from tidelog.expr.aggregates import calls
+from tidelog.expr.aggregates import parse
 
 SCHEMA = BATCH.schema
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "first", "last")
@@ -39,17 +40,14 @@ def _check(text: str, batch: pa.RecordBatch, cuts: list[int]) -> None:
 
 def _evaluated(text: str, batch: pa.RecordBatch, cuts: list[int]) -> pa.Scalar:
     call = parse_aggregate(text, batch.schema)
-    states = []
-    for start, end in zip([0, *cuts], [*cuts, batch.num_rows], strict=True):
-        states.append(call.add(call.start(), batch.slice(start, end - start)))
-    merged = call.start()
-    for state in states:
-        merged = call.merge(merged, state)
+    states = call.lift(batch, np.array([0, *cuts, batch.num_rows], np.int64))
+    merged = call.merge(states, np.array([0, len(states)], np.int64))
     one_by_one = call.start()
     for row in range(batch.num_rows):
         one_by_one = call.add(one_by_one, batch.slice(row, 1))
-    assert same(_value(call.result(merged)), _value(call.result(one_by_one)), 1e-9)
-    return call.result(merged)
+    found, again = (pa.scalar(call.lower(state)[0], call.type) for state in (merged, one_by_one))
+    assert same(_value(found), _value(again), 1e-9)
+    return found
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -151,7 +149,7 @@ class TestPlainCalls:
     @staticmethod
     def by_sqlglot(text: str, schema: pa.Schema, monkeypatch: pytest.MonkeyPatch) -> object:
         with monkeypatch.context() as patch:
-            patch.setattr(calls, "_plain_call", lambda *arguments: None)
+            patch.setattr(parse, "_plain_call", lambda *arguments: None)
             try:
                 return parse_aggregate(text, schema)
             except Exception as error:

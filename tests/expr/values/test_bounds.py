@@ -107,7 +107,7 @@ def test_memory_for_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert predicate(f"{text} > 3", TEXTS).mask(rows).tolist() == [(each or 0) > 3 for each in found.to_pylist()]
     call = parse_aggregate("max(repeat(p, 50000))", TEXTS)
     state = call.add(call.start(), rows)
-    assert call.result(state).as_py() == "d" * 50000
+    assert call.lower(state) == ["d" * 50000]
 
 
 def test_the_results_for_a_batch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,7 @@ def read_bindings(values: object) -> tuple[Binding, ...]:
         if isinstance(value, Binding):
             binding = value
         elif isinstance(value, str):
-            from tidelog.expr.aggregates.usercalls import parse_binding  # with sqlglot
+            from tidelog.expr.aggregates.bindings import parse_binding  # with sqlglot
 
             binding = parse_binding(value)
         else:

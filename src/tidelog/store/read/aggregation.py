@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import pyarrow as pa
 
 from tidelog.expr import AggregateCall, Predicate, UserCall
 from tidelog.index.layout import Layout
@@ -16,7 +15,9 @@ from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.entry_aggregates import EntryQuestion, plain
+from tidelog.store.read.aggregate_sources import Source, reading
+from tidelog.store.read.entry_aggregates import EntryQuestion
+from tidelog.store.read.entry_fold import EntryFold
 from tidelog.store.read.scan import count, scan
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.state_aggregates import FROM_EVENTS, FROM_INDEX, FROM_MASKED, Known, StateQuestion
@@ -38,13 +39,23 @@ class Question:
 
     def __init__(self, layout: Layout, calls: Sequence[AggregateCall | UserCall]) -> None:
         self.calls = tuple(calls)
-        self.of_entries = EntryQuestion(layout, self.calls)
-        self.of_states = StateQuestion(layout, self.calls)
+        self.readings = tuple(reading(layout, call) for call in self.calls)
+        """How each is answered, and what is read for it."""
+        entries: dict[int, EntryFold] = {}
+        states: dict[int, UserCall] = {}
+        for position, each in enumerate(self.readings):
+            if isinstance(each.fold, EntryFold):
+                entries[position] = each.fold
+            elif each.source is Source.STATES and isinstance(each.fold, UserCall):
+                states[position] = each.fold
+        self.of_entries = EntryQuestion(layout, entries)
+        usual = [position for position in states if isinstance(self.calls[position], AggregateCall)]
+        self.of_states = StateQuestion(layout, states, usual)
 
     @property
     def is_indexed(self) -> bool:
         """Whether indexes can answer all of it: with all states kept, and where bounds and sums are known."""
-        return not set(range(len(self.calls))) - self.of_entries.positions - self.of_states.positions
+        return all(each.source is not Source.ROWS for each in self.readings)
 
 
 def aggregate(
@@ -130,7 +141,7 @@ def _completed(
     calls = question.calls
     rest = [index for index in range(len(calls)) if index not in known]
     values = [known[index].value if index in known else None for index in range(len(calls))]
-    if where is not None and numbers is None and all(_counts_rows(calls[index]) for index in rest):
+    if where is not None and numbers is None and all(question.readings[index].counts_rows for index in rest):
         counted = count(snapshot, start, end, where, counters)
         if counted is not None:
             return Answers([counted] * len(calls), [FROM_EVENTS] * len(calls), counters)
@@ -144,14 +155,6 @@ def _completed(
             for index in rest:
                 states[index] = calls[index].add(states[index], batch)
         for index in rest:
-            result = calls[index].result(states[index])
-            values[index] = plain(result) if isinstance(result, pa.Scalar) else result
+            (values[index],) = calls[index].lower(states[index])
     sources = [known[index].source if index in known else FROM_EVENTS for index in range(len(calls))]
     return Answers(values, sources, counters)
-
-
-def _counts_rows(call: AggregateCall | UserCall) -> bool:
-    """Whether it is ``count(*)``."""
-    if isinstance(call, UserCall):
-        return False
-    return call.function == "count" and call.argument is None and call.where is None

@@ -7,22 +7,18 @@ the events in the range are read, and of those alone (spec/event-store.md 3.7).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
-import pyarrow as pa
 
 from tidelog.aggregates import Binding
-from tidelog.expr import AggregateCall, Expression, UserCall
-from tidelog.expr.aggregates.usercalls import ready_made
-from tidelog.expr.tree import Cast, Column
+from tidelog.expr import UserCall
 from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.model.errors import InputError
 from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshot import Snapshot
 
@@ -39,49 +35,20 @@ class Known:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    position: int
-    binding: Binding
-    needs: States
-    """The states that it takes."""
-    is_usual: bool
-    """Whether it can be asked of events without the code of this module: an aggregate function of SQL."""
-
-
 @final
 class StateQuestion:
     """What of some calls states can answer: prepared once, asked about any number of ranges."""
 
-    def __init__(self, layout: Layout, calls: Sequence[AggregateCall | UserCall]) -> None:
+    def __init__(self, layout: Layout, folds: Mapping[int, UserCall], usual: Collection[int]) -> None:
+        """``folds`` by the positions of their calls; ``usual`` are those of functions of SQL."""
         self._stored, self._time = layout.stored, layout.schema.time
-        self._asks: list[_Ask] = []
-        for position, call in enumerate(calls):
-            if call.where is not None:
-                continue
-            if isinstance(call, UserCall):
-                self._asks.append(_Ask(position, call.binding, call.states, False))
-            elif (column := _plain_column(call.argument)) is not None:
-                binding = ready_made(call.function, column)
-                needs = None if binding is None else self._states([binding])
-                if binding is not None and needs is not None:
-                    self._asks.append(_Ask(position, binding, needs, True))
+        self._folds = folds
+        self._usual = usual
         self._plans: dict[tuple[Binding, ...], States] = {}
         self._shares: dict[tuple[States, States], tuple[States | None, States | None]] = {}
 
-    @property
-    def positions(self) -> set[int]:
-        """The positions of the calls that states can answer, where they are kept."""
-        return {ask.position for ask in self._asks}
-
     def __bool__(self) -> bool:
-        return bool(self._asks)
-
-    def _states(self, bindings: Sequence[Binding]) -> States | None:
-        try:
-            return States.of(self._stored, self._time, bindings, strict=True)
-        except InputError:  # of columns that only SQL can aggregate
-            return None
+        return bool(self._folds)
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> dict[int, Known]:
         """The results of calls by their positions, of a snapshot without deletions of single ranges.
@@ -90,14 +57,21 @@ class StateQuestion:
         """
         start, parts = snapshot.in_range(start, end)
         trees = Counter(part.layout.states for part in parts if not part.in_memory)
-        asks = [ask for ask in self._asks if not ask.is_usual or any(kept.has_all(ask.needs) for kept in trees)]
-        if not asks:
+        folds = {
+            position: fold
+            for position, fold in self._folds.items()
+            if position not in self._usual or any(kept.has_all(fold.states) for kept in trees)
+        }
+        if not folds:
             return {}
-        plan = self._plan(tuple(dict.fromkeys(ask.binding for ask in asks)))
+        plan = self._plan(tuple(dict.fromkeys(fold.binding for fold in folds.values())))
         whole, others = snapshot.index.whole_states(start, end, plan) if parts else (plan.unknown(0), [])
         table = np.concatenate([whole, *(self._row(part, start, end, plan, counters) for part in others)])
         row = plan.merge(table, np.array([0, len(table)], np.int64))[0]
-        return {ask.position: Known(plan.result(ask.binding, row), _source(trees, ask.needs)) for ask in asks}
+        return {
+            position: Known(plan.result(fold.binding, row), _source(trees, fold.states))
+            for position, fold in folds.items()
+        }
 
     def _plan(self, bindings: tuple[Binding, ...]) -> States:
         plan = self._plans.get(bindings)
@@ -126,17 +100,6 @@ class StateQuestion:
                 self._shares.clear()
             self._shares[plan, kept] = found
         return found
-
-
-def _plain_column(argument: Expression | None) -> str | None:
-    """The column that a function of SQL is applied to, if that is all of its argument.
-
-    Functions that take doubles have other numbers cast; aggregates with states do the same.
-    """
-    node = None if argument is None else argument.node
-    if isinstance(node, Cast) and node.implicit and node.type == pa.float64():
-        node = node.operand
-    return node.name if isinstance(node, Column) else None
 
 
 _KNOWN_SHARES: Final = 256

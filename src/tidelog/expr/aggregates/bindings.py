@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates import Aggregate, Binding, find, named, names
 from tidelog.aggregates.binding import bind_positional
-from tidelog.expr.conditions.predicate import Masker, masker
+from tidelog.expr.aggregates.builtin import ALIASES
+from tidelog.expr.aggregates.calls import UserCall
 from tidelog.expr.expression import Expression
 from tidelog.expr.parsing.binder import Binder
 from tidelog.expr.parsing.lists import number_of
@@ -20,65 +19,7 @@ from tidelog.model.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from sqlglot import exp
 
-ALIASES = {
-    "mean": "avg",
-    "variance": "var_samp",
-    "stddev": "stddev_samp",
-}
-"""Other names of aggregate functions."""
-
 _READY_MADE = "tidelog.aggregates"
-
-
-@dataclass(frozen=True)
-class UserCall:
-    """A user-defined aggregate applied to columns, and which rows count; see :class:`AggregateCall`.
-
-    Its states are rows of words (:mod:`tidelog.index.states`).
-    """
-
-    binding: Binding
-    where: Expression | None
-    states: States = field(repr=False, compare=False)
-    _masker: Masker | None = field(repr=False, compare=False)
-
-    @property
-    def function(self) -> str:
-        """Its name."""
-        return self.binding.id.rpartition(":")[2]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns used, by the aggregate first; each once."""
-        tested = () if self.where is None else self.where.columns
-        return tuple(dict.fromkeys((*self.states.columns, *tested)))
-
-    @property
-    def type(self) -> pa.DataType | None:
-        """The type of the result, if the code says it."""
-        return self.states.result_type(self.binding)
-
-    def start(self) -> Any:
-        """The state before any row."""
-        return np.zeros((1, self.states.words), np.uint64)
-
-    def add(self, state: Any, batch: pa.RecordBatch) -> Any:
-        """The state after the rows of ``batch``, which have not been seen before."""
-        if self._masker is not None:
-            batch = batch.filter(pa.array(self._masker(batch)))
-        return self.merge(state, self.states.of_rows(batch, np.array([0, batch.num_rows], np.int64)))
-
-    def merge(self, earlier: Any, later: Any) -> Any:
-        """The state after the rows of both."""
-        return self.states.merge(np.concatenate([earlier, later]), np.array([0, 2], np.int64))
-
-    def result(self, state: Any) -> Any:
-        """The result, a plain Python value; None if no rows took part."""
-        return self.states.result(self.binding, state[0])
-
-    def __str__(self) -> str:
-        where = "" if self.where is None else f" FILTER (WHERE {self.where})"
-        return f"{self.binding.name}{where}"
 
 
 def user_call(
@@ -89,21 +30,14 @@ def user_call(
     Raises :class:`ExpressionError` for what cannot be computed of them, and :class:`NotFoundError` if something that
     the aggregate depends on is not here.
     """
-    from sqlglot import exp
-
-    columns: list[str] = []
-    values: list[Any] = []
-    for argument in call.expressions:
-        if isinstance(argument, exp.Column) and not values:
-            columns.append(binder.column(argument.name, argument).name)
-        else:
-            values.append(_value(binder, argument))
+    columns, values = _arguments(binder, call)
+    found = [binder.column(each.name, each).name for each in columns]
     try:
-        binding = bind_positional(kind, columns, values)
+        binding = bind_positional(kind, found, values)
         states = States.of(schema, time, [binding], strict=True)
     except InputError as error:
         raise binder.error(str(error), call) from None
-    return UserCall(binding, where, states, None if where is None else masker(where.node))
+    return UserCall(binding, where, states)
 
 
 def parse_binding(text: str) -> Binding:
@@ -127,17 +61,25 @@ def parse_binding(text: str) -> Binding:
             "registers it first",
             call,
         )
-    columns: list[str] = []
+    columns, values = _arguments(binder, call)
+    try:
+        return bind_positional(kind, [each.name for each in columns], values)
+    except InputError as error:
+        raise binder.error(str(error), call) from None
+
+
+def _arguments(binder: Binder, call: exp.Expression) -> tuple[list[exp.Expression], list[Any]]:
+    """The columns of a call, and the values of parameters behind them."""
+    from sqlglot import exp
+
+    columns: list[exp.Expression] = []
     values: list[Any] = []
     for argument in call.expressions:
         if isinstance(argument, exp.Column) and not values:
-            columns.append(argument.name)
+            columns.append(argument)
         else:
             values.append(_value(binder, argument))
-    try:
-        return bind_positional(kind, columns, values)
-    except InputError as error:
-        raise binder.error(str(error), call) from None
+    return columns, values
 
 
 def ready_made(function: str, column: str) -> Binding | None:
@@ -165,6 +107,3 @@ def _value(binder: Binder, node: exp.Expression) -> Any:
     if isinstance(node, exp.Null):
         return None
     raise binder.error("expected names of columns, then numbers, texts or booleans", node)
-
-
-__all__ = ["ALIASES", "UserCall", "parse_binding", "ready_made", "user_call"]

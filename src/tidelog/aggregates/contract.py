@@ -1,0 +1,71 @@
+"""One contract for all aggregates: rows are lifted into states, states merged, and a state lowered to a value.
+
+Calls of built-in aggregates and of user-defined ones fulfil it (:mod:`tidelog.expr.aggregates`), and so do the entries
+of trees (:mod:`tidelog.store.read.entry_fold`). Whoever answers goes through it, whether states come from entries, were
+kept beside them, or are made of rows. :mod:`tidelog.aggregates.conformance` checks what is said here.
+
+States are arrays of NumPy's, a state in each place of the first axis, so that they can be sliced, chosen and put one
+behind the other. They belong to the fold that made them, and are never changed. Runs are given by ``cuts``, ascending
+positions: run ``i`` is everything from ``cuts[i]`` to ``cuts[i + 1]`` (exclusive), from 0 to the length of what is cut.
+Runs may be empty.
+
+Nulls are as in SQL: rows in which an argument is null do not take part, unless the aggregate says otherwise, and
+without rows that do there is no value, None; counts are 0 then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.aggregates.base import Cuts, States
+
+UNKNOWN: Final = object()
+"""Instead of a value: the state does not tell it, and rows have to be lifted."""
+
+Value: TypeAlias = Any
+"""A plain Python value, None for null, or :data:`UNKNOWN`."""
+
+
+class Fold(ABC):
+    """An aggregate of rows with certain columns."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that are lifted, each once."""
+
+    @property
+    @abstractmethod
+    def type(self) -> pa.DataType | None:
+        """The type of the values, if that is known."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether states are merged in the order of their rows only; all others may be merged in any order."""
+        return False
+
+    @abstractmethod
+    def start(self) -> States:
+        """One state, of no rows."""
+
+    @abstractmethod
+    def lift(self, rows: pa.RecordBatch, cuts: Cuts) -> States:
+        """The states of runs of rows, which are in the order of (time, ``_seq``)."""
+
+    @abstractmethod
+    def merge(self, states: States, cuts: Cuts) -> States:
+        """The states of runs of states, in any grouping."""
+
+    @abstractmethod
+    def lower(self, states: States) -> list[Value]:
+        """The values of states."""
+
+    @final
+    def add(self, state: States, rows: pa.RecordBatch) -> States:
+        """One state after some more rows, which follow those seen before."""
+        more = self.lift(rows, np.array([0, rows.num_rows], np.int64))
+        return self.merge(np.concatenate([state, more]), np.array([0, 2], np.int64))
