@@ -110,8 +110,8 @@ def test_entries(function: str) -> None:
         fold = EntryFold(layout, function, layout.index(column), call.type)
         check(fold, tolerance=1e-6)
         rows = rows_of(np.random.default_rng(3), BATCH, ROWS)
-        (found,) = fold.lower(fold.add(fold.start(), rows))
-        (expected,) = call.lower(call.add(call.start(), rows))
+        cuts = np.array([0, ROWS])
+        (found,), (expected,) = (each.lower(each.lift(rows, cuts)) for each in (fold, call))
         if found is not UNKNOWN:
             known += 1
             wanted = pytest.approx(expected, rel=1e-9, nan_ok=True) if isinstance(expected, float) else expected

@@ -26,6 +26,9 @@ from tidelog.aggregates.base import Cuts, States
 UNKNOWN: Final = object()
 """Instead of a value: the state does not tell it, and rows have to be lifted."""
 
+_WAITING: Final = 64
+"""States that wait to be merged: a merge of many costs little more than one of two."""
+
 Value: TypeAlias = Any
 """A plain Python value, None for null, or :data:`UNKNOWN`."""
 
@@ -64,8 +67,24 @@ class Fold(ABC):
     def lower(self, states: States) -> list[Value]:
         """The values of states."""
 
-    @final
-    def add(self, state: States, rows: pa.RecordBatch) -> States:
-        """One state after some more rows, which follow those seen before."""
-        more = self.lift(rows, np.array([0, rows.num_rows], np.int64))
-        return self.merge(np.concatenate([state, more]), np.array([0, 2], np.int64))
+
+@final
+class Total:
+    """The aggregate of rows that come batch by batch, in their order."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._states = [fold.start()]
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take in some more rows."""
+        self._states.append(self._fold.lift(rows, np.array([0, rows.num_rows], np.int64)))
+        if len(self._states) > _WAITING:
+            self._states = [self._merged()]
+
+    def value(self) -> Value:
+        """The value of all rows so far."""
+        return self._fold.lower(self._merged())[0]
+
+    def _merged(self) -> States:
+        return self._fold.merge(np.concatenate(self._states), np.array([0, len(self._states)], np.int64))

@@ -15,6 +15,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from expr.oracle import BATCH, COLUMNS, Refused, by_duckdb, same
 from support.profiles import scaled
+from tidelog.aggregates.contract import Total
 from tidelog.expr import ExpressionError, UnsupportedError, parse_aggregate
 from tidelog.expr.aggregates import parse
 
@@ -42,10 +43,10 @@ def _evaluated(text: str, batch: pa.RecordBatch, cuts: list[int]) -> pa.Scalar:
     call = parse_aggregate(text, batch.schema)
     states = call.lift(batch, np.array([0, *cuts, batch.num_rows], np.int64))
     merged = call.merge(states, np.array([0, len(states)], np.int64))
-    one_by_one = call.start()
+    one_by_one = Total(call)
     for row in range(batch.num_rows):
-        one_by_one = call.add(one_by_one, batch.slice(row, 1))
-    found, again = (pa.scalar(call.lower(state)[0], call.type) for state in (merged, one_by_one))
+        one_by_one.add(batch.slice(row, 1))
+    found, again = (pa.scalar(value, call.type) for value in (*call.lower(merged), one_by_one.value()))
     assert same(_value(found), _value(again), 1e-9)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -106,8 +107,9 @@ def test_memory_for_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pool.bytes_allocated() - before < 1 << 20
         assert predicate(f"{text} > 3", TEXTS).mask(rows).tolist() == [(each or 0) > 3 for each in found.to_pylist()]
     call = parse_aggregate("max(repeat(p, 50000))", TEXTS)
-    state = call.add(call.start(), rows)
-    assert call.lower(state) == ["d" * 50000]
+    assert call.lower(call.lift(rows, np.array([0, 300]))) == ["d" * 50000]
+    parts = call.lower(call.lift(rows, np.array([0, 100, 100, 300])))
+    assert [each and each[:1] for each in parts] == ["d", None, "d"]
 
 
 def test_the_results_for_a_batch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

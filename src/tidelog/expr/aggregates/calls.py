@@ -90,10 +90,10 @@ class AggregateCall(Call):
         parts: list[States] = []
         first = 0
         for part, values in evaluated(self.argument.node, rows):
+            if part.num_rows == rows.num_rows:
+                return self._lifted(values, cuts)
             parts.append(self._lifted(values, np.clip(cuts - first, 0, part.num_rows)))
             first += part.num_rows
-        if len(parts) == 1:
-            return parts[0]
         # Those of each run beside one another.
         order = np.arange(len(parts) * (len(cuts) - 1)).reshape(len(parts), -1).T.ravel()
         return self.merge(np.concatenate(parts)[order], np.arange(len(cuts), dtype=np.int64) * len(parts))
@@ -103,11 +103,16 @@ class AggregateCall(Call):
         if values is not None and values.null_count and not aggregate.sees_nulls:
             cuts = compressed(cuts, valid_rows(values))
             values = values.drop_null()
+        columns = [] if values is None else [values]
         states = np.zeros(len(cuts) - 1, self._states)
+        if len(states) == 1:  # as in most calls, which have few other things to do
+            if cuts[1]:
+                states["rows"], states["state"] = cuts[1], aggregate.init(columns, cuts)
+            return states
         known, starts = filled(cuts)
         if known.any():
             states["rows"] = np.diff(cuts)
-            states["state"][known] = aggregate.init([] if values is None else [values], starts)
+            states["state"][known] = aggregate.init(columns, starts)
         return states
 
     def merge(self, states: States, cuts: Cuts) -> States:

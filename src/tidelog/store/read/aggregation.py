@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from tidelog.aggregates.contract import Total
 from tidelog.expr import AggregateCall, Predicate, UserCall
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
@@ -147,14 +148,14 @@ def _completed(
             return Answers([counted] * len(calls), [FROM_EVENTS] * len(calls), counters)
     if rest:
         names = dict.fromkeys(name for index in rest for name in calls[index].columns)
-        states = {index: calls[index].start() for index in rest}
+        totals = {index: Total(calls[index]) for index in rest}
         # Something must be read to count rows: what is looked at anyway, or times, which compress best.
         looked_at = () if where is None else where.columns
         columns = list(names) or list(looked_at[:1]) or [snapshot.layout.schema.time]
         for batch in scan(snapshot, Intervals.of(start, end), columns, where, numbers, counters):
-            for index in rest:
-                states[index] = calls[index].add(states[index], batch)
-        for index in rest:
-            (values[index],) = calls[index].lower(states[index])
+            for total in totals.values():
+                total.add(batch)
+        for index, total in totals.items():
+            values[index] = total.value()
     sources = [known[index].source if index in known else FROM_EVENTS for index in range(len(calls))]
     return Answers(values, sources, counters)
