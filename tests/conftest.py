@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -40,10 +41,16 @@ multiprocessing.set_start_method("spawn", force=True)
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels() -> None:
-    """Kernels are there before tests, which count allocations and calls, and race threads against each other."""
+    """Kernels are there before tests, which count allocations and calls, and race threads against each other.
+
+    What is in memory by then, Numba and all tests, stays: garbage is collected without a look at it, which takes a
+    hundredth of the time.
+    """
     from tidelog.lazy import load_kernels
 
     load_kernels()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

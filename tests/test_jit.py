@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -72,6 +74,56 @@ def test_a_cache_is_good_wherever_it_is_taken(tmp_path: Path, monkeypatch: pytes
     assert loaded("elsewhere", SHIPPED, "moved") == (1, 0)
     assert loaded("elsewhere", SHIPPED + "\n# of another version", "moved") == (0, 1)
     assert loaded("elsewhere again", SHIPPED, "moved") == (1, 0), "versions do not drive each other out"
+
+
+# Indented, since the imports of this file count when a kernel of its own is compiled.
+USING = dedent("""
+    from tidelog.jit import i64, kernel
+    from tidelog.made_up import scaled
+
+    @kernel(i64(i64))
+    def twice(x):
+        return scaled(x)
+""")
+MADE_UP = dedent("""
+    from tidelog.jit import inline
+    from tidelog.made_up_constants import FACTOR
+
+    @inline
+    def scaled(x):
+        return FACTOR * x
+""")
+
+
+def test_a_kernel_is_compiled_anew_when_what_it_takes_from_others_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def module(name: str, text: str) -> ModuleType:
+        file = tmp_path / f"{name.rpartition('.')[2]}.py"
+        file.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, made)
+        # Not by way of compiled bytes: they go by the time of a file, which here is the same.
+        exec(compile(text, file, "exec"), vars(made))
+        return made
+
+    def outcome(factor: int, helper: str = MADE_UP) -> tuple[int, int]:
+        """What the kernel says, and whether it was compiled for that."""
+        module("tidelog.made_up_constants", f"FACTOR = {factor}\n")
+        module("tidelog.made_up", helper)
+        before = jit.compiled_here()
+        return module("using_kernels", USING).twice(21), jit.compiled_here() - before
+
+    monkeypatch.setenv("TIDELOG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIDELOG_QUIET", "1")
+    assert outcome(2) == (42, 1)
+    assert outcome(2) == (42, 0)
+    assert outcome(3) == (63, 1), "a constant that a helper takes from elsewhere"
+    assert outcome(3, MADE_UP.replace("FACTOR * x", "FACTOR * x + 1")) == (64, 1), "the helper itself"
+    assert outcome(2) == (42, 0)
 
 
 def test_a_directory_that_others_may_write_is_not_trusted(
@@ -157,16 +209,16 @@ def test_what_is_used_is_compiled_and_whoever_waits_is_told(tmp_path: Path) -> N
     assert run("third", "silent") == ("1", "")
 
 
-WARM = """
-import sys
-from tidelog.cli import warming
-if __name__ == "__main__":
-    warming.kernel_modules = lambda: ["tidelog.storage.codec.numeric.pairs.kernels"]
-    told = []
-    done = warming.warm(lambda ready, of: told.append((ready, of)), processes=2)
-    assert told == [(ready, done.kernels) for ready in range(1, done.kernels + 1)], told
-    print(done.kernels, done.compiled, done.directory)
-"""
+WARM = dedent("""
+    import sys
+    from tidelog.cli import warming
+    if __name__ == "__main__":
+        warming.kernel_modules = lambda: ["tidelog.storage.codec.numeric.pairs.kernels"]
+        told = []
+        done = warming.warm(lambda ready, of: told.append((ready, of)), processes=2)
+        assert told == [(ready, done.kernels) for ready in range(1, done.kernels + 1)], told
+        print(done.kernels, done.compiled, done.directory)
+""")
 
 
 def test_kernels_are_compiled_ahead_in_processes_of_their_own(tmp_path: Path) -> None:

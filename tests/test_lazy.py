@@ -82,20 +82,6 @@ def test_one_that_has_not_run_can_be_sent(made: Made, runs: list[str]) -> None:
     assert runs == []
 
 
-def test_constants_are_known_before(made: Made, runs: list[str]) -> None:
-    kernels = made(NOTING + "ONE, TWO = 1, 2\nLESS = -1\nTEXT = b'x'\nBOTH = ONE + TWO\nTWICE = 1\nTWICE = TWICE + 1\n")
-    assert (kernels.ONE, kernels.TWO, kernels.LESS, kernels.TEXT) == (1, 2, -1, b"x")
-    assert runs == []
-    assert kernels.BOTH == 3
-    assert runs == ["run"]
-    assert kernels.TWICE == 2
-
-
-def test_a_name_that_is_assigned_twice_is_not_taken_for_a_constant(made: Made, runs: list[str]) -> None:
-    assert made(NOTING + "TWICE = 1\nTWICE = TWICE + 1\n").TWICE == 2
-    assert runs == ["run"]
-
-
 def test_a_name_that_nobody_defines_is_an_error(made: Made, runs: list[str]) -> None:
     kernels = made(NOTING + "ONE = 1\n")
     with pytest.raises(AttributeError, match="no attribute 'TWO'"):
@@ -168,19 +154,7 @@ def test_all_can_be_loaded_at_once() -> None:
     assert run.stdout.splitlines() == ["False True", f"True False {modules}", "1"], run.stderr
 
 
-@pytest.mark.parametrize("file", sorted(SOURCE.rglob("kernels.py")), ids=lambda file: str(file.parent.name))
-def test_constants_read_from_the_source_are_those_of_the_module(file: Path) -> None:
-    name = ".".join(("tidelog", *file.relative_to(SOURCE).with_suffix("").parts))
-    __import__(name)
-    found = lazy._constants(file.read_text())
-    assert {name: value for name, value in vars(sys.modules[name]).items() if name in found} == found
-
-
-def test_sources_without_text_have_no_constants() -> None:
-    assert lazy._constants(None) == {}
-
-
-def test_what_counts_as_a_constant() -> None:
-    constants = "A = 1\nB, C = 2, -3  # why\n"
-    others = "D = (\n    4\n)\nE = A + 1\ndef f():\n    F = 6\nG = 7\nG = 8\nH: int = 9\nI == 1\n"
-    assert lazy._constants(constants + others) == {"A": 1, "B": 2, "C": -3}
+def test_modules_of_kernels_that_import_each_other_fail_as_others_do(made: Made, runs: list[str]) -> None:
+    kernels = made(NOTING + "from made_up.kernels import late\ndef late():\n    return 1\n")
+    with pytest.raises(ImportError, match="late"):
+        kernels.late()

@@ -1,16 +1,17 @@
 """The one place where Numba compiles: the :func:`kernel` decorator and the array types of signatures.
 
 Kernels are plain functions over arrays in modules called ``kernels``. They are compiled for explicit
-signatures, release the GIL and are cached on disk. A kernel calls only functions of its own module: Numba's
-cache notices changes of the file a kernel stands in, and would go on using a stale copy of a function
-inlined from another one.
+signatures, release the GIL and are cached on disk. What a kernel takes from other modules of the project, functions and
+constants, is compiled into it; so the cache goes by the text of all of these modules, see :func:`source_digest`.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -56,8 +57,35 @@ class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # Numba ha
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
-        text = self.get_source_stamp().hex()[:16]
-        self._cache_path = os.path.join(numba.config.CACHE_DIR, f"{function.__module__}-{text}")
+        self._stamp = source_digest(file)
+        self._cache_path = os.path.join(numba.config.CACHE_DIR, f"{function.__module__}-{self._stamp.hex()[:16]}")
+
+    def get_source_stamp(self) -> bytes:
+        """What has to be the same for a compiled kernel to be used."""
+        return self._stamp
+
+
+def source_digest(file: str) -> bytes:
+    """A digest of a source and of those of all modules of the project that it imports, directly or not.
+
+    The modules are found by the lines ``from tidelog… import``, and have been imported already.
+    """
+    digest = hashlib.sha256()
+    waiting, known = [file], {file}
+    while waiting:
+        source = Path(waiting.pop()).read_bytes()
+        digest.update(hashlib.sha256(source).digest())
+        for name in IMPORT.findall(source):
+            imported = sys.modules[name.decode()].__file__
+            assert imported is not None
+            if imported not in known:
+                known.add(imported)
+                waiting.append(imported)
+    return digest.digest()
+
+
+IMPORT: Final = re.compile(rb"^from (tidelog(?:\.\w+)+) import ", re.MULTILINE)
+"""How kernels, and what they import, import modules of the project."""
 
 
 _LOCATORS = f"{__name__}.{KernelLocator.__name__},InTreeCacheLocator,UserWideCacheLocator"
@@ -161,7 +189,14 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
 
 
 inline = numba.njit(nogil=True, error_model="numpy", inline="never")
-"""Decorator of helper functions that kernels of the same module call; compiled into them, never cached alone."""
+"""Decorator of helper functions that kernels call; compiled into them, never cached alone."""
+
+inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+"""The same for helpers in inner loops: left to itself the compiler calls them, and a call with arrays costs more than
+they do. They own nothing, and so need not count references to arrays, which costs more too."""
+
+called = numba.njit(nogil=True, error_model="numpy", _nrt=False)
+"""The same for helpers that own nothing and are too large to be everywhere."""
 
 
 @functools.cache

@@ -5,9 +5,8 @@ what tidelog does calls no kernel: listing streams, planning what tasks of Spark
 written. A process that does only such things does not pay for kernels.
 
 :func:`install` puts a finder in front of Python's own, which gives a module ``tidelog.….kernels`` as an empty one. The
-first use of a name runs the module; from then on it is a module like any other, and costs what any other does. Only for
-constants it need not run: numbers, and tuples of them, are read from its source, since the layout of files depends on
-some. Nothing but kernels is loaded in this way.
+first use of a name runs the module; from then on it is a module like any other, and costs what any other does. Nothing
+but kernels is loaded in this way: constants that others need too stand in plain modules, which kernels import.
 
 For a little work, such as that of a first question, kernels need not be loaded either: a module ``plain`` beside one of
 kernels may have functions of the same names and of the same effect that are written in Python alone. They are called
@@ -17,14 +16,11 @@ loading would have cost.
 
 from __future__ import annotations
 
-import ast
 import gc
 import importlib
 import importlib.util
-import re
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
@@ -36,8 +32,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
-_ASSIGNMENT: Final = re.compile(r"^(\w+(?:, \w+)*) = (.+)$", re.MULTILINE)
-
 
 _RUNNING: Final = threading.RLock()
 """Held by the thread that runs a module of kernels, so that one of them runs at a time.
@@ -54,12 +48,11 @@ class _Unloaded(ModuleType):
         # Python and its tools ask any module for such names; kernels have none of them.
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        if not _has_constant(self, name):
-            instead = _plain(self, name)
-            if instead is not None:
-                return instead
-            _run(self)
-        return getattr(self, name)
+        instead = _plain(self, name)
+        if instead is not None:
+            return instead
+        _run(self)
+        return ModuleType.__getattribute__(self, name)  # by now it is one, unless it is running
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name, as those do it who send functions to other processes, but only for modules of the usual type."""
@@ -75,7 +68,6 @@ class _Deferring(Loader):
         # the rest is loaded; who needs another one waits. Reentrant: a module may look at its own names while it runs.
         self.lock = threading.RLock()
         self.is_running = False
-        self.constants: dict[str, Any] | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Unloaded(spec.name)
@@ -195,36 +187,6 @@ def load_kernels() -> None:
     for name in kernel_modules():
         for load in kernels_of(name).values():
             load()
-
-
-def _has_constant(module: ModuleType, name: str) -> bool:
-    """Whether a name is a constant that the source tells, or otherwise there without running the module."""
-    assert module.__spec__ is not None
-    deferring = module.__spec__.loader
-    if isinstance(deferring, _Deferring):
-        with deferring.lock:  # not while it runs: what it computes comes last
-            if deferring.constants is None:
-                deferring.constants = _constants(deferring.get_source(module.__name__))
-                vars(module).update(deferring.constants)
-    return name in vars(module)
-
-
-def _constants(source: str | None) -> dict[str, Any]:
-    """What a source assigns to names, on the outermost level, once, in one line, and as literals; nothing without one.
-
-    By its lines: parsing all of it would take a tenth of what is saved. A test compares the outcome with the modules.
-    """
-    found: dict[str, Any] = {}
-    times: Counter[str] = Counter()
-    for left, right in _ASSIGNMENT.findall(source or ""):
-        names = left.split(", ")
-        times.update(names)
-        try:
-            value = ast.literal_eval(right)
-        except (ValueError, SyntaxError):
-            continue  # computed, or more than one line
-        found.update(zip(names, value if len(names) > 1 else (value,), strict=True))
-    return {name: value for name, value in found.items() if times[name] == 1}
 
 
 def _run(module: ModuleType) -> None:

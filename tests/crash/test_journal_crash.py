@@ -17,7 +17,7 @@ from support.children import child
 from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.storage.journal.journal import Journal, read_journal
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 
 NAME = "tail/j"
 CREATED = "created"

@@ -18,7 +18,7 @@ import pytest
 import tidelog
 from tidelog.model.errors import CorruptionError, StorageError, TidelogError
 from tidelog.storage.media import directories
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 from tidelog.store.log.documents import decode, encode
 from tidelog.store.log.newest_mark import MARK
 from tidelog.store.tail.record import Publisher, TailRecord

@@ -21,7 +21,7 @@ from tidelog.model.errors import (
     NotFoundError,
     StorageError,
 )
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 from tidelog.store.catalogue import Catalogue, StreamEntry
 from tidelog.store.manifest.manifest import Change
 from tidelog.store.manifest.options import GRACE_SECONDS, StreamOptions

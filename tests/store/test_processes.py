@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from support.children import child
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 from tidelog.store.catalogue import Catalogue
 from tidelog.store.manifest.manifest import ManifestLog
 

@@ -15,7 +15,7 @@ package = types.ModuleType("tidelog.storage")
 package.__path__ = [tidelog.__path__[0] + "/storage"]
 sys.modules["tidelog.storage"] = package
 from tidelog.model.errors import LockedError
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 """
 """Prepended to every script: gives it ``FileMedium`` and ``LockedError``."""
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index import kernels
+from tidelog.index.entry_words import COUNTS
 from tidelog.index.layout import Layout
 from tidelog.storage.codec import Ints
 from tidelog.storage.rows.numbered import Rows
@@ -172,7 +173,7 @@ def _of_runs(layout: Layout, cuts: Ints, columns: Ints, summaries: Iterable[npt.
         first = WORDS_BEFORE + WORDS_OF_COLUMN * column
         record = words[:, first : first + WORDS_OF_COLUMN]
         _put_column(record, found)
-        if layout.kinds[column] == kernels.COUNTS:
+        if layout.kinds[column] == COUNTS:
             record[:, 0] = 0
             record[:, NANS_WORD + 1 :] = 0
     return entries

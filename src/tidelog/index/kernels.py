@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tidelog.index.entry_words import COLUMN_WORDS, COUNTS, FLOAT, HEAD_WORDS, SIGNED, SUMMARY_WORDS, TEXT
 from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u64, void
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED, MIN_TRUNCATED
 
-COUNTS, SIGNED, UNSIGNED, FLOAT, TEXT = 0, 1, 2, 3, 4
-"""How the bounds of a column compare; a column of kind ``COUNTS`` has none, and no sum."""
-
-HEAD_WORDS = 2
-COLUMN_WORDS = 7
-
-# As in tidelog.storage.summary; a kernel module takes nothing from other modules.
-SUMMARY_WORDS = 6
-HAS_BOUNDS = 1
-HAS_SUM = 2
-INTEGER_SUM = 4
-MIN_TRUNCATED = 8
-MAX_TRUNCATED = 16
 _OF_BOUNDS = HAS_BOUNDS | MIN_TRUNCATED | MAX_TRUNCATED
 _OF_SUM = HAS_SUM | INTEGER_SUM
 

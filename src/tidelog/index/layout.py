@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.index import kernels
+from tidelog.index.entry_words import COUNTS, FLOAT, SIGNED, TEXT, UNSIGNED
 from tidelog.index.states import States, StoredState
 from tidelog.model.errors import (
     NONSENSE,
@@ -85,7 +85,7 @@ class Layout:
         if self.aggregates is not None:
             always = {schema.time, SEQUENCE_COLUMN}
             dropped = [name not in self.aggregates and name not in always for name in self.stored.names]
-            self.kinds[dropped] = kernels.COUNTS
+            self.kinds[dropped] = COUNTS
         self.columns.flags.writeable = self.kinds.flags.writeable = False
         self.states = States(self.stored, schema.time, states)
 
@@ -198,11 +198,11 @@ def _kept(schema: Schema, aggregates: str | Iterable[str]) -> frozenset[str] | N
 
 def _kind(type: pa.DataType) -> int:
     if is_text(type):
-        return kernels.TEXT
+        return TEXT
     if pa.types.is_floating(type):
-        return kernels.FLOAT
+        return FLOAT
     if pa.types.is_unsigned_integer(type):
-        return kernels.UNSIGNED
+        return UNSIGNED
     if pa.types.is_nested(type) or pa.types.is_null(type):
-        return kernels.COUNTS
-    return kernels.SIGNED
+        return COUNTS
+    return SIGNED

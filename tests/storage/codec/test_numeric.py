@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.profiles import scaled
 from tidelog.model.errors import SchemaError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import decode_integers, decode_numbers, encode_integers, encode_numbers
-from tidelog.storage.codec.piece import Encoding
 
 TYPES = [
     pa.bool_(),

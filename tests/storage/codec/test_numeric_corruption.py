@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints
+from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import decode_integers, decode_numbers, encode_integers, encode_numbers
 from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.decoder import decode_blocks
-from tidelog.storage.codec.piece import Encoding
 
 ROWS = 2500
 ZERO = np.zeros(1, np.int64)

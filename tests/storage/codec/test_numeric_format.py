@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from support.profiles import scaled
 from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.encodings import Encoding, ValidityKind
 from tidelog.storage.codec.numeric import encode_integers, encode_numbers
-from tidelog.storage.codec.piece import Encoding, ValidityKind
 
 MASK = (1 << 64) - 1
 

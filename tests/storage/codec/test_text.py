@@ -17,8 +17,8 @@ from support.profiles import scaled
 from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import Arena, Pieces
+from tidelog.storage.codec.encodings import VECTOR, Encoding, ValidityKind
 from tidelog.storage.codec.numeric import decode_integers
-from tidelog.storage.codec.piece import VECTOR, Encoding, ValidityKind
 from tidelog.storage.codec.text import TextOverflowError, compression, decode_text, encode_text, encoder
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]

@@ -15,8 +15,8 @@ from support.profiles import scaled
 from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.piece import Encoding
 from tidelog.storage.codec.text import decode_text, encode_text
 
 ROWS = 2500

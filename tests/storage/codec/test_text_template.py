@@ -19,8 +19,9 @@ from support.profiles import scaled
 from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Pieces
+from tidelog.storage.codec.encodings import VECTOR, Encoding
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.piece import VECTOR, Encoding, body_offset, write_head
+from tidelog.storage.codec.piece import body_offset, write_head
 from tidelog.storage.codec.text import decode_text, encode_text
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.template.encoder import Text, find_templates

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
-from tidelog.storage.codec.piece import Encoding, Heads, ValidityKind, read_heads, write_head
+from tidelog.storage.codec.encodings import Encoding, ValidityKind
+from tidelog.storage.codec.piece import Heads, read_heads, write_head
 from tidelog.storage.codec.validity import decode_validity, encode_validity, no_nulls, valid_bits
 
 

@@ -31,7 +31,8 @@ from tidelog.model.errors import (
 )
 from tidelog.storage.journal import format
 from tidelog.storage.journal.journal import LARGEST_RECORD, Journal, read_journal
-from tidelog.storage.media.medium import FileMedium, Medium
+from tidelog.storage.media.file_medium import FileMedium
+from tidelog.storage.media.medium import Medium
 
 HEAD = 32
 """Bytes of a record before its payload."""

@@ -15,7 +15,7 @@ from support.children import child, run
 from support.interrupts import Boundaries
 from tidelog.model.errors import LockedError, StorageError
 from tidelog.storage.media import lock as locks
-from tidelog.storage.media.medium import FileMedium
+from tidelog.storage.media.file_medium import FileMedium
 
 HOLDER = """
 lock = FileMedium(sys.argv[1]).lock("writer")

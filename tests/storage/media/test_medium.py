@@ -13,7 +13,8 @@ from support.media.contract import MediumContract
 from support.media.crash import RecordingMedium
 from tidelog.model.errors import ClosedError, ExistsError, NotFoundError, StorageError
 from tidelog.storage.media import directories, files
-from tidelog.storage.media.medium import FileMedium, Medium
+from tidelog.storage.media.file_medium import FileMedium
+from tidelog.storage.media.medium import Medium
 
 
 class TestPlainFiles(MediumContract):

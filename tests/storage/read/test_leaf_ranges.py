@@ -19,9 +19,9 @@ from tidelog.model.errors import CorruptionError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.storage import Container, ContainerReader, FileMedium, Options
 from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import decode_integers, encode_numbers
 from tidelog.storage.codec.numeric.decoder import cut_located
-from tidelog.storage.codec.piece import Encoding
 
 VECTOR = 1024
 SCHEMA = pa.schema(

@@ -12,7 +12,8 @@ from support.streams.manifests import SCHEMA, Hand, put_file, put_split
 from tidelog.model import Interval, Schema
 from tidelog.model.errors import ConflictError, NotFoundError
 from tidelog.model.times.clock import INT64_MIN
-from tidelog.storage.media.medium import FileMedium, Medium
+from tidelog.storage.media.file_medium import FileMedium
+from tidelog.storage.media.medium import Medium
 from tidelog.store.log.file_names import new_file_name, new_stem
 from tidelog.store.manifest.deletions import drop_deleted, is_deleted, is_spent, retention_bound
 from tidelog.store.manifest.manifest import Change, Deletion, Manifest, ManifestLog, SplitInfo, split_path

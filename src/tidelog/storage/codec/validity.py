@@ -13,7 +13,8 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Bytes, Ints
 from tidelog.storage.codec.buffers import allocate
-from tidelog.storage.codec.piece import HEAD, Heads, ValidityKind
+from tidelog.storage.codec.encodings import HEAD, ValidityKind
+from tidelog.storage.codec.piece import Heads
 
 _NOTHING = np.zeros(0, np.uint8)
 

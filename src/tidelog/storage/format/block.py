@@ -36,6 +36,7 @@ from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.consecutive import encode_consecutive
 from tidelog.storage.codec.numeric.decoder import find_in_range
 from tidelog.storage.format import kernels
+from tidelog.storage.format.frame import ENTRY_BYTES, HEAD_BYTES, OK, SUMMARY_BYTES
 from tidelog.storage.format.meter import ReadMeter
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.storage.rows.numbered import NumberedRows
@@ -140,7 +141,7 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
     packed = pa.Codec("lz4_raw").compress(content, asbytes=True) if size else b""
     codec, body = (1, packed) if len(packed) < size else (0, bytes(content))
     piece = _NODE_HEAD.pack(codec, size) + body
-    head = kernels.HEAD + kernels.ENTRY
+    head = HEAD_BYTES + ENTRY_BYTES
     length = head + align(len(piece))
     if length > LARGEST_FRAME:
         raise InputError(f"a node of {size} bytes does not fit a frame of at most {LARGEST_FRAME} bytes")
@@ -148,7 +149,7 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
     view = words.view(np.uint8).data
     view[head : head + len(piece)] = piece
     first = head // 8
-    _ENTRY.pack_into(view, kernels.HEAD, head, len(piece), int(kernels.hash64(words, first, len(words) - first)))
+    _ENTRY.pack_into(view, HEAD_BYTES, head, len(piece), int(kernels.hash64(words, first, len(words) - first)))
     _HEAD.pack_into(view, 0, 0, id, length, head, 0, 1, NODE)
     words[0] = kernels.hash64(words, 1, head // 8 - 1)
     digest = int(kernels.hash64(words, 0, len(words)))
@@ -157,7 +158,7 @@ def encode_node(content: bytes | memoryview, id: int) -> Frames:
 
 def head_length(columns: int) -> int:
     """Bytes of the head of a leaf with so many columns."""
-    return kernels.HEAD + columns * (kernels.ENTRY + kernels.SUMMARY)
+    return HEAD_BYTES + columns * (ENTRY_BYTES + SUMMARY_BYTES)
 
 
 @dataclass(slots=True)
@@ -183,8 +184,8 @@ class OpenFrames:
         """A leaf's summaries, one for each column (a copy)."""
         at = int(self.offsets[index])
         columns = _HEAD.unpack_from(self.buffer.data, at)[5]
-        start = at + kernels.HEAD + columns * kernels.ENTRY
-        return self.buffer[start : start + columns * kernels.SUMMARY].copy().view(SUMMARY)
+        start = at + HEAD_BYTES + columns * ENTRY_BYTES
+        return self.buffer[start : start + columns * SUMMARY_BYTES].copy().view(SUMMARY)
 
 
 def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints, meter: ReadMeter) -> OpenFrames:
@@ -195,7 +196,7 @@ def open_frames(buffer: Bytes, offsets: Ints, lengths: Ints, ids: Ints, meter: R
     rows = np.empty(len(offsets), np.int64)
     words = buffer[: len(buffer) & ~7].view(np.uint64)
     bad = int(kernels.open_frames(words, offsets, lengths, ids, rows))
-    if bad != kernels.OK:
+    if bad != OK:
         raise CorruptionError(
             f"the head of block {int(ids[bad])} is damaged: its checksum, id or length is not what was written"
         )
@@ -246,7 +247,7 @@ def _locate(frames: OpenFrames, schema: pa.Schema, columns: Sequence[int]) -> tu
     offsets = np.empty((len(columns), len(frames.offsets)), np.int64)
     lengths = np.empty_like(offsets)
     bad = int(kernels.locate_pieces(words, frames.offsets, np.array(columns, np.int64), offsets, lengths))
-    if bad != kernels.OK:
+    if bad != OK:
         column, frame = divmod(bad, len(frames.offsets))
         raise CorruptionError(
             f"column {schema.names[columns[column]]!r} of block {int(frames.ids[frame])} is damaged: "
@@ -262,7 +263,7 @@ def decode_node(frames: OpenFrames, index: int) -> bytes:
     length = np.empty((1, 1), np.int64)
     only = np.zeros(1, np.int64)
     words = frames.buffer[: len(frames.buffer) & ~7].view(np.uint64)
-    if kernels.locate_pieces(words, frames.offsets[index : index + 1], only, offset, length) != kernels.OK:
+    if kernels.locate_pieces(words, frames.offsets[index : index + 1], only, offset, length) != OK:
         raise CorruptionError(f"node {int(frames.ids[index])} is damaged: its checksum is not the one written")
     start, stop = int(offset[0, 0]), int(offset[0, 0] + length[0, 0])
     frames.meter.add(1, stop - start)

@@ -17,21 +17,13 @@ from typing import Any
 import numpy as np
 
 from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u64
+from tidelog.storage.format.frame import ENTRY_BYTES, HEAD_BYTES, OK, SUMMARY_BYTES
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _LEFT = np.uint64(29)
 _RIGHT = np.uint64(35)
-
-HEAD = 32
-"""Bytes of a frame before its column directory."""
-ENTRY = 16
-"""Bytes of one entry of the column directory."""
-SUMMARY = 48
-"""Bytes of one column's summary."""
-
-OK = -1
 
 
 @inline
@@ -119,7 +111,7 @@ def assemble_frames(
     shorts = out.view(np.uint16)
     for b in range(blocks):
         base = frames[b] >> 3
-        head = HEAD + columns * (ENTRY + SUMMARY)
+        head = HEAD_BYTES + columns * (ENTRY_BYTES + SUMMARY_BYTES)
         out[base + 1] = np.uint64(ids[b])
         halves[2 * base + 4] = np.uint32(frames[b + 1] - frames[b])
         halves[2 * base + 5] = np.uint32(head)
@@ -146,8 +138,8 @@ def assemble_frames(
             at += count
         summary = base + 4 + 2 * columns
         for c in range(columns):
-            for i in range(SUMMARY // 8):
-                out[summary + SUMMARY // 8 * c + i] = summaries[b, c, i]
+            for i in range(SUMMARY_BYTES // 8):
+                out[summary + SUMMARY_BYTES // 8 * c + i] = summaries[b, c, i]
         out[base] = _hash(out, base + 1, (head >> 3) - 1)
         digests[b] = _hash(out, base, at - base)
     return OK
@@ -158,10 +150,10 @@ def _rows_of(words: Any, frame: Any, length: Any, id: Any) -> Any:
     """The rows of the frame at a byte, or -1 if its head is not what was written for its id."""
     halves = words.view(np.uint32)
     base = frame >> 3
-    if length < HEAD or frame + length > 8 * words.size:
+    if length < HEAD_BYTES or frame + length > 8 * words.size:
         return np.int64(-1)
     head = np.int64(halves[2 * base + 5])
-    if head < HEAD or head > length or head & 7 or np.int64(halves[2 * base + 4]) != length:
+    if head < HEAD_BYTES or head > length or head & 7 or np.int64(halves[2 * base + 4]) != length:
         return np.int64(-1)
     if np.int64(words[base + 1]) != id or words[base] != _hash(words, base + 1, (head >> 3) - 1):
         return np.int64(-1)
@@ -181,7 +173,7 @@ def _locate(words: Any, frames: Any, columns: Any, offsets: Any, lengths: Any) -
             offset = np.int64(halves[2 * entry])
             length = np.int64(halves[2 * entry + 1])
             total = np.int64(halves[2 * base + 4])
-            if offset & 7 or offset < HEAD or offset + ((length + 7) & ~7) > total:
+            if offset & 7 or offset < HEAD_BYTES or offset + ((length + 7) & ~7) > total:
                 return c * frames.size + b
             if _hash(words, (frames[b] + offset) >> 3, (length + 7) >> 3) != words[entry + 1]:
                 return c * frames.size + b

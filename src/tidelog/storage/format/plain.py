@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.lazy import stands_in
-from tidelog.storage.format import kernels
+from tidelog.storage.format.frame import HEAD_BYTES, OK
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -64,15 +64,15 @@ def open_frames(words: Words, frames: Ints, lengths: Ints, ids: Ints, rows: Ints
         rows[index] = found = _rows_of(words, frame, length, id)
         if found < 0:
             return index
-    return kernels.OK
+    return OK
 
 
 def _rows_of(words: Words, frame: int, length: int, id: int) -> int:
     base = frame >> 3
-    if length < kernels.HEAD or frame + length > 8 * len(words):
+    if length < HEAD_BYTES or frame + length > 8 * len(words):
         return -1
     head = _half(words, 2 * base + 5)
-    if head < kernels.HEAD or head > length or head & 7 or _half(words, 2 * base + 4) != length:
+    if head < HEAD_BYTES or head > length or head & 7 or _half(words, 2 * base + 4) != length:
         return -1
     content = _words(words, base, head >> 3)
     if content[1] != id & _MASK or content[0] != _hash(content[1:]):
@@ -97,10 +97,10 @@ def locate_pieces(words: Words, frames: Ints, columns: Ints, offsets: Ints, leng
             entry = base + 4 + 2 * column
             offset, length = _half(words, 2 * entry), _half(words, 2 * entry + 1)
             count = (length + 7) >> 3
-            if offset & 7 or offset < kernels.HEAD or offset + 8 * count > _half(words, 2 * base + 4):
+            if offset & 7 or offset < HEAD_BYTES or offset + 8 * count > _half(words, 2 * base + 4):
                 return number
             if _hash(_words(words, (frame + offset) >> 3, count)) != int(words[entry + 1]):
                 return number
             offsets[place, index] = frame + offset
             lengths[place, index] = length
-    return kernels.OK
+    return OK

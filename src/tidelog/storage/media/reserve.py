@@ -10,13 +10,10 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidelog.model.errors import ExistsError, NotFoundError, StorageError
-from tidelog.storage.media.files import File
-
-if TYPE_CHECKING:
-    from tidelog.storage.media.medium import Medium
+from tidelog.storage.media.medium import File, Medium
 
 RESERVE: Final = "reserve"
 """The name of the file, at the root of a store."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.numeric.columns import DTYPES, Words, column_of
 from tidelog.storage.format import kernels
+from tidelog.storage.format.frame import OK
 
 Numbers = list[npt.NDArray[Any]]
 
@@ -56,7 +57,7 @@ class LeafPieces:
         """
         self._places[:] = places, sizes, ids
         bad = int(kernels.open_pieces(words, self._places, self._columns, self.rows, self.offsets, self.lengths))
-        if bad == kernels.OK:
+        if bad == OK:
             return
         if bad < 0:
             raise CorruptionError(

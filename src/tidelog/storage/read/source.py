@@ -14,7 +14,7 @@ from tidelog import threads
 from tidelog.model.arrays import batch_of
 from tidelog.model.errors import CorruptionError, InputError, NotFoundError, did_you_mean
 from tidelog.storage.codec import Ints, is_text
-from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.codec.encodings import VECTOR
 from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.format import block
 from tidelog.storage.format.commit import Commit

@@ -47,7 +47,7 @@ from tidelog.storage.summary.compute import (
     summarise_into,
     summarise_numbers,
 )
-from tidelog.storage.summary.kernels import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED, MIN_TRUNCATED
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED, MIN_TRUNCATED
 from tidelog.storage.summary.record import SUMMARY, maximum, minimum, total
 
 __all__ = [

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.storage.summary import kernels
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM
 from tidelog.storage.summary.record import SUMMARY
 
 if TYPE_CHECKING:  # only names of array types: summaries do not need the codecs
@@ -91,7 +92,7 @@ def summarise_numbers(values: npt.NDArray[Any], type: pa.DataType, cuts: Ints, w
 def summarise_consecutive(first: int, cuts: Ints, words: Words) -> None:
     """Like :func:`summarise_into`, of 64-bit integers that count up by one from ``first`` on; no block is empty."""
     lows, highs, counts = first + cuts[:-1], first + cuts[1:] - 1, cuts[1:] - cuts[:-1]
-    words[:, 0] = kernels.HAS_BOUNDS | kernels.HAS_SUM | kernels.INTEGER_SUM
+    words[:, 0] = HAS_BOUNDS | HAS_SUM | INTEGER_SUM
     words[:, 2], words[:, 3] = lows, highs
     if 2 * (abs(first) + int(cuts[-1])) * int(counts.max()) < 1 << 63:
         sums = (lows + highs) * counts >> 1

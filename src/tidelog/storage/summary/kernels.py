@@ -10,19 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, boolean, f64, i64, inline, kernel, u8, u64, void
-
-HAS_BOUNDS = 1
-HAS_SUM = 2
-INTEGER_SUM = 4
-MIN_TRUNCATED = 8
-MAX_TRUNCATED = 16
-
-LANES = 64
-"""Independent accumulators of a float sum: enough for the adder's latency, whatever the vector width."""
+from tidelog.storage.codec.memory.kernels import load_big_endian
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, LANES, MAX_TRUNCATED, MIN_TRUNCATED
 
 _STRETCH = 1024
 _ONES = (1 << 64) - 1
@@ -214,20 +205,6 @@ def summarise_decimals(words: Any, mask: Any, cuts: Any, out: Any) -> None:
         out[b, 0] = _head(flags, rows - valid)
 
 
-def _type_load_big_endian(_typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes of ``array`` at ``index``, at any alignment, as a big-endian word; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(base, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.bswap(builder.load(place, align=1))
-
-    return u64(array, index), generate
-
-
-_load_big_endian: Any = intrinsic(_type_load_big_endian)
-
-
 @inline
 def _prefix_near_end(data: Any, start: Any, size: Any) -> Any:
     """The first eight of ``size`` bytes as such a word, padded with zeros, where ``data`` ends too soon."""
@@ -265,7 +242,7 @@ def summarise_text(data: Any, offsets: Any, mask: Any, cuts: Any, out: Any) -> N
                 kept = min(size, 9)
                 word: Any = np.uint64(0)
                 if start + 8 <= len(data):
-                    word = _load_big_endian(data, start) & _KEPT_BYTES[kept]
+                    word = load_big_endian(data, start) & _KEPT_BYTES[kept]
                 else:
                     word = _prefix_near_end(data, start, size)
                 words[count] = word

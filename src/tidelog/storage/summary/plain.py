@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.lazy import stands_in
-from tidelog.storage.summary import kernels
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, LANES, MAX_TRUNCATED, MIN_TRUNCATED
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -37,11 +37,11 @@ def summarise_integers(values: Ints, mask: Bytes, cuts: Ints, flip: int, keep_su
         out[block] = 0
         out[block, 0] = (last - first - len(chosen)) << 32
         if len(chosen):
-            flags = kernels.HAS_BOUNDS
+            flags = HAS_BOUNDS
             out[block, 2] = int(chosen.min()) & _MASK
             out[block, 3] = int(chosen.max()) & _MASK
             if keep_sum:
-                flags |= kernels.HAS_SUM | kernels.INTEGER_SUM
+                flags |= HAS_SUM | INTEGER_SUM
                 total = sum(chosen.tolist())
                 out[block, 4] = total & _MASK
                 out[block, 5] = total >> 64 & _MASK
@@ -64,7 +64,7 @@ def summarise_floats(values: npt.NDArray[np.float64], bits: Ints, mask: Bytes, c
         if not numbers.any():
             continue
         keys = _ordered(bits[first:last][numbers])
-        out[block, 0] |= np.uint64(kernels.HAS_BOUNDS | kernels.HAS_SUM)
+        out[block, 0] |= np.uint64(HAS_BOUNDS | HAS_SUM)
         out[block, 2:4] = _ordered(np.array([keys.min(), keys.max()])).view(np.uint64)
         out[block, 4] = _sum(np.where(numbers, part, 0.0)).view(np.uint64)
 
@@ -75,10 +75,10 @@ def _ordered(bits: Ints) -> Ints:
 
 
 def _sum(values: npt.NDArray[np.float64]) -> np.float64:
-    lanes = np.zeros(kernels.LANES)
+    lanes = np.zeros(LANES)
     with np.errstate(all="ignore"):
-        for first in range(0, len(values), kernels.LANES):
-            group = values[first : first + kernels.LANES]
+        for first in range(0, len(values), LANES):
+            group = values[first : first + LANES]
             lanes[: len(group)] += group
         while len(lanes) > 1:
             half = len(lanes) // 2
@@ -107,10 +107,10 @@ def summarise_text(data: Bytes, offsets: Ints, mask: Bytes, cuts: Ints, out: Wor
         out[block] = 0
         if found:
             low, high = min(found)[0], max(found)[0]
-            flags = kernels.HAS_BOUNDS
+            flags = HAS_BOUNDS
             if (low, False) not in found:
-                flags |= kernels.MIN_TRUNCATED
+                flags |= MIN_TRUNCATED
             if (high, True) in found:
-                flags |= kernels.MAX_TRUNCATED
+                flags |= MAX_TRUNCATED
             out[block, 2], out[block, 3] = int.from_bytes(low, "big"), int.from_bytes(high, "big")
         out[block, 0] = flags | (last - first - len(rows)) << 32

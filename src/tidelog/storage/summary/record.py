@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidelog.storage.summary.kernels import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED
+from tidelog.storage.summary.flags import HAS_BOUNDS, HAS_SUM, INTEGER_SUM, MAX_TRUNCATED
 
 SUMMARY = np.dtype(
     [

@@ -27,7 +27,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.root import Root
 from tidelog.model.arrays import floats
 from tidelog.storage import ContainerReader
-from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.codec.encodings import VECTOR
 from tidelog.store.manifest.split_info import Correlation
 
 SAMPLED_LEAVES: Final = 16

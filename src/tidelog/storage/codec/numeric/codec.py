@@ -13,13 +13,21 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
 from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric.columns import DTYPES, Column, column_of, values_of
-from tidelog.storage.codec.numeric.decoder import HAS_LEFT, HAS_NULLS, decode_pieces
-from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_blocks
+from tidelog.storage.codec.numeric.decoder import decode_pieces
+from tidelog.storage.codec.numeric.encoder import encode_blocks
 from tidelog.storage.codec.numeric.halves import decode_halves, encode_halves
+from tidelog.storage.codec.numeric.outcomes import (
+    BULKY,
+    DICTIONARY_PROMISES,
+    HAS_LEFT,
+    HAS_NULLS,
+    RUNS_PROMISE,
+)
 from tidelog.storage.codec.numeric.repeats import decode_dictionaries, decode_runs, encode_repeats
 from tidelog.storage.codec.numeric.shuffle import decode_shuffled, encode_shuffled
-from tidelog.storage.codec.piece import Encoding, Heads, read_heads
+from tidelog.storage.codec.piece import Heads, read_heads
 from tidelog.storage.codec.validity import decode_validity, encode_validity
 
 _ALIGNMENT = 64

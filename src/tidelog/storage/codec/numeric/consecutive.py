@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidelog.storage.codec.arena import Arena, Ints, Pieces
+from tidelog.storage.codec.encodings import HEAD, VECTOR, Encoding
 from tidelog.storage.codec.numeric.columns import Words
-from tidelog.storage.codec.piece import HEAD, VECTOR, Encoding
 
 _HEAD_WORDS = HEAD // 8
 _VECTOR_WORDS = 2

@@ -10,11 +10,12 @@ import threading
 import numpy as np
 
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.encodings import HEAD, Encoding, ValidityKind
 from tidelog.storage.codec.numeric.columns import INT64, Words
 from tidelog.storage.codec.numeric.decoder import decode_integers
 from tidelog.storage.codec.numeric.encoder import encode_blocks
 from tidelog.storage.codec.numeric.pairs import find_pairs, pair_lengths, write_pairs
-from tidelog.storage.codec.piece import HEAD, Encoding, Heads, ValidityKind, write_head
+from tidelog.storage.codec.piece import Heads, write_head
 from tidelog.storage.codec.validity import Validity, no_nulls
 
 

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces, align
+from tidelog.storage.codec.encodings import VECTOR, Encoding
 from tidelog.storage.codec.numeric.columns import Column
 from tidelog.storage.codec.numeric.decoder import decode_blocks
-from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, read_heads
+from tidelog.storage.codec.piece import Heads, read_heads
 
 LZ4 = 1
 

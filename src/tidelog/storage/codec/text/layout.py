@@ -7,6 +7,9 @@ from enum import IntEnum
 
 import numpy as np
 
+PLAIN, DICTIONARY, CONSTANT, NOTHING, TEMPLATE = range(5)
+"""What kernels call the kinds of pieces; NOTHING has no valid row, and no body."""
+
 LARGEST_TEXT = (1 << 31) - 1
 """Bytes of text one block may hold: what LZ4 and 32-bit offsets can still address."""
 

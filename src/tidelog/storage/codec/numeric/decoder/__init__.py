@@ -11,18 +11,24 @@ import numpy.typing as npt
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Bytes, Ints
+from tidelog.storage.codec.encodings import VECTOR
 from tidelog.storage.codec.numeric.columns import DTYPES, EMPTY, INT64, Column, Words, aligned
 from tidelog.storage.codec.numeric.decoder import kernels
-
-HAS_NULLS, HAS_LEFT = kernels.HAS_NULLS, kernels.HAS_LEFT
-"""Remarks on a run: some of its pieces have nulls; some have an encoding that is not the kernel's."""
+from tidelog.storage.codec.numeric.outcomes import (
+    BAD_BODY,
+    BAD_ENCODING,
+    BAD_PLACE,
+    BAD_RANGE,
+    BAD_ROOM,
+    HAS_LEFT,
+)
 
 _COMPLAINTS = {
-    kernels.BAD_PLACE: "does not lie inside its buffer, 8-byte aligned, with the length its head needs",
-    kernels.BAD_RANGE: "does not hold the rows asked for, or they are not whole vectors",
-    kernels.BAD_ENCODING: "has an encoding or a parameter that its column type cannot have",
-    kernels.BAD_BODY: "has a body that contradicts its head",
-    kernels.BAD_ROOM: "holds other rows than there is room for",
+    BAD_PLACE: "does not lie inside its buffer, 8-byte aligned, with the length its head needs",
+    BAD_RANGE: "does not hold the rows asked for, or they are not whole vectors",
+    BAD_ENCODING: "has an encoding or a parameter that its column type cannot have",
+    BAD_BODY: "has a body that contradicts its head",
+    BAD_ROOM: "holds other rows than there is room for",
 }
 
 
@@ -30,7 +36,7 @@ class _Scratch(threading.local):
     """Working memory of the kernel, one per thread and kept as long as it."""
 
     def __init__(self) -> None:
-        self.words: Words = np.empty(kernels.SCRATCH, np.uint64)
+        self.words: Words = np.empty(2 * VECTOR, np.uint64)
 
 
 _scratch = _Scratch()

@@ -17,42 +17,40 @@ from typing import Any
 import numpy as np
 
 from tidelog.jit import array_in, array_out, i64, inline, kernel, u8, u16, u32, u64
-
-U: Any = np.uint64
-I: Any = np.int64  # noqa: E741
-
-VECTOR = 1024
-LANES = 16
-
-RAW, PACKED, DECIMAL, ORDERED = np.arange(4)
-ALL_NULL = 1
-
-ZERO, ONE = np.uint64(0), np.uint64(1)
-LOWEST = np.int64(-(2**63))
-HIGHEST = np.int64(2**63 - 1)
-LOWEST_32 = np.int64(-(2**31))
-MAGIC = np.float64(1.5 * 2**52)
-MAGIC_BITS = MAGIC.view(np.uint64)
-POWERS = np.array([10.0**e for e in range(16)])
-
-# What may be wrong with a piece.
-BAD_PLACE, BAD_RANGE, BAD_ENCODING, BAD_BODY, BAD_ROOM = 1, 2, 3, 4, 5
-
-# Remarks on a run that was decoded: some pieces have nulls, some were left to others.
-HAS_NULLS, HAS_LEFT = 1, 2
-
-SCRATCH = 2048
-"""Words of scratch, two for each value of a vector; a literal, see :mod:`tidelog.lazy`."""
+from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.numeric.kernels import (
+    ALL_NULL,
+    DECIMAL,
+    HIGHEST,
+    LANES,
+    LOWEST,
+    LOWEST_32,
+    MAGIC,
+    MAGIC_BITS,
+    ONE,
+    ORDERED,
+    PACKED,
+    POWERS,
+    RAW,
+    ZERO,
+    I,
+    U,
+    packed_words,
+)
+from tidelog.storage.codec.numeric.outcomes import (
+    BAD_BODY,
+    BAD_ENCODING,
+    BAD_PLACE,
+    BAD_RANGE,
+    BAD_ROOM,
+    HAS_LEFT,
+    HAS_NULLS,
+)
 
 LARGEST_SCALED = np.int64(1 << 52)
 """The integers of DECIMAL vectors are well below this."""
 NOWHERE = np.uint64(1 << 60)
 """An integer that no DECIMAL vector has."""
-
-
-@inline
-def _packed_words(n: Any, width: Any) -> Any:
-    return LANES * ((((n + LANES - 1) // LANES) * width + 63) >> 6)
 
 
 @inline
@@ -67,7 +65,7 @@ def _vector_words(words: Any, p: Any, end: Any, n: Any) -> Any:
     order = flags & 3
     if width > 64 or count > n or flags > 63 or (count > 0 and width == 64):
         return -1
-    length = 1 + ((flags >> 2) & 1) + order + ((flags >> 3) & 1) + _packed_words(n, width)
+    length = 1 + ((flags >> 2) & 1) + order + ((flags >> 3) & 1) + packed_words(n, width)
     length += ((2 * count + 7) >> 3) + (((count << (flags >> 4)) + 7) >> 3)
     return length if length <= end - p else -1
 
@@ -107,7 +105,7 @@ def _decode_residuals(words: Any, p: Any, end: Any, n: Any, r: Any) -> Any:
     at = p + 1 + ((flags >> 2) & 1) + (flags & 3) + ((flags >> 3) & 1)
     _unpack(words, at, n, width, r)
     if count > 0:
-        at += _packed_words(n, width)
+        at += packed_words(n, width)
         log = flags >> 4
         parts = at + ((2 * count + 7) >> 3)
         unused = 64 - (8 << log)
@@ -380,7 +378,7 @@ def _first_value(words: Any, p: Any, n: Any) -> Any:
     residual = ZERO
     if width > 0:
         residual = words[at] & (~ZERO >> U(64 - width))
-    at += _packed_words(n, width)
+    at += packed_words(n, width)
     log = flags >> 4
     for k in range(count):
         if (words[at + (k >> 2)] >> U(16 * (k & 3))) & U(65535) == ZERO:

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.encodings import HEAD, VECTOR
 from tidelog.storage.codec.numeric.columns import EMPTY, INT64, Column, Words
 from tidelog.storage.codec.numeric.encoder import kernels
-from tidelog.storage.codec.piece import HEAD, VECTOR
 from tidelog.storage.codec.validity import Validity, no_nulls
-
-BULKY, RUNS_PROMISE, DICTIONARY_PROMISES = kernels.BULKY, kernels.RUNS_PROMISE, kernels.DICTIONARY_PROMISES
-"""Remarks on a block: packing took off less than a quarter; runs, or a dictionary, may make it clearly smaller."""
 
 _VECTOR_BYTES = 16 * VECTOR
 """More than a vector ever takes: its head, packed words and exceptions."""

@@ -18,30 +18,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.extending import intrinsic
 
 from tidelog.jit import array_in, array_out, boolean, i64, inline, kernel, u8, u16, u32, u64
+from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.memory.kernels import leading_zeros
+from tidelog.storage.codec.numeric.kernels import (
+    ALL_NULL,
+    DECIMAL,
+    HASH,
+    HIGHEST,
+    LANES,
+    LOWEST,
+    LOWEST_32,
+    MAGIC,
+    MAGIC_BITS,
+    ONE,
+    ORDERED,
+    PACKED,
+    POWERS,
+    RAW,
+    ZERO,
+    I,
+    U,
+    packed_words,
+)
+from tidelog.storage.codec.numeric.outcomes import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE
 
-U: Any = np.uint64
-I: Any = np.int64  # noqa: E741
-
-VECTOR = 1024
-LANES = 16
-
-RAW, PACKED, DECIMAL, ORDERED = np.arange(4)
-ALL_NULL = 1
-
-ZERO, ONE = np.uint64(0), np.uint64(1)
-HIGHEST = np.int64(2**63 - 1)
-LOWEST = np.int64(-(2**63))
-LOWEST_32 = np.int64(-(2**31))
-
-# A float becomes an integer by adding 1.5 * 2**52: the bits of the sum less those of this constant.
-MAGIC = np.float64(1.5 * 2**52)
-MAGIC_BITS = MAGIC.view(np.uint64)
 # Scaled integers stay below what nearly every float could be scaled to: such a one is no decimal number.
 SCALED_LIMIT, SCALED_LIMIT_32 = np.float64(2.0**51), np.float64(2.0**23)
-POWERS = np.array([10.0**e for e in range(16)])
 LARGEST_EXPONENT, LARGEST_EXPONENT_32 = 15, 10
 EXPONENT_BITS, EXPONENT_BITS_32 = np.uint64(0x7FF << 52), np.uint64(0xFF << 23)
 
@@ -67,25 +71,8 @@ SHORT = 128
 """Vectors of fewer values are always searched for outliers: packing them is coarse, and searching cheap. Blocks of
 fewer values are not worth a remark."""
 
-BULKY, RUNS_PROMISE, DICTIONARY_PROMISES = 1, 2, 4
-"""Remarks on a block: it hardly got smaller; runs, or a dictionary, may make it clearly smaller."""
-
-HASH = np.uint64(0x9E3779B97F4A7C15)
-
 FIXED_SCRATCH = 4 * VECTOR + 4 * 65 + 8
 """Words of scratch besides two for each row of the largest block."""
-
-
-@intrinsic
-def _leading_zeros(_context: Any, value: Any) -> Any:
-    """Leading zero bits of an unsigned 64-bit word."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        from llvmlite import ir
-
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return value(value), generate
 
 
 # --- Loading: values of any width as 64-bit words -----------------------------------------------------
@@ -362,8 +349,8 @@ def _choose_order(v: Any, n: Any, plan: Any, counts: Any) -> Any:
             off = _difference(v, 3 + k * step, order) - centre
             magnitude = off ^ (off >> 63)
             union |= magnitude
-            counts[64 - I(_leading_zeros(U(magnitude)))] += ONE
-        beyond, bits = 0, 64 - I(_leading_zeros(U(union)))
+            counts[64 - I(leading_zeros(U(magnitude)))] += ONE
+        beyond, bits = 0, 64 - I(leading_zeros(U(union)))
         while bits >= 0 and 4 * beyond <= sampled:
             # Both sides of the centre take a bit more; a width of 0 needs all differences equal.
             width = bits + 1
@@ -474,11 +461,6 @@ def _count_beyond(r: Any, width: Any, centre: Any) -> Any:
 
 
 @inline
-def _packed_words(n: Any, width: Any) -> Any:
-    return LANES * ((((n + LANES - 1) // LANES) * width + 63) >> 6)
-
-
-@inline
 def _exception_words(count: Any, log: Any) -> Any:
     return ((2 * count + 7) >> 3) + (((count << log) + 7) >> 3)
 
@@ -501,21 +483,21 @@ def _best_width(r: Any, n: Any, centre: Any, centred: Any, counts: Any) -> Any:
     if centred:
         for i in range(len(r)):
             off = I(r[i] - centre)
-            counts[65 * (i & 3) + 64 - I(_leading_zeros(U(off ^ (off >> 63)))) + (off != 0)] += ONE
+            counts[65 * (i & 3) + 64 - I(leading_zeros(U(off ^ (off >> 63)))) + (off != 0)] += ONE
     else:
         for i in range(len(r)):
-            counts[65 * (i & 3) + 64 - I(_leading_zeros(r[i]))] += ONE
+            counts[65 * (i & 3) + 64 - I(leading_zeros(r[i]))] += ONE
     widest = -1
     best, best_size, best_beyond, beyond = 0, 0, 0, 0
     for width in range(64, -1, -1):
         if widest >= 0:
-            size = _packed_words(n, width) + _exception_words(beyond, _log_bytes(widest - width + 1))
+            size = packed_words(n, width) + _exception_words(beyond, _log_bytes(widest - width + 1))
             if size < best_size:
                 best, best_size, best_beyond = width, size, beyond
         here = I(counts[width] + counts[65 + width] + counts[130 + width] + counts[195 + width])
         if widest < 0 and (here > 0 or width == 0):
             widest = width
-            best, best_size = width, _packed_words(n, width)
+            best, best_size = width, packed_words(n, width)
         beyond += here
     return best, best_beyond
 
@@ -543,7 +525,7 @@ def _write_exceptions(r: Any, n: Any, width: Any, count: Any, out: Any, p: Any) 
                     part = I(r[U(i)]) >> width
                     union |= part ^ (part >> 63)
                     k += 1
-    log = _log_bytes(65 - I(_leading_zeros(U(union))))
+    log = _log_bytes(65 - I(leading_zeros(U(union))))
     for i in range(parts, parts + (((count << log) + 7) >> 3)):
         out[i] = ZERO
     room = ~ZERO >> U(64 - (8 << log))
@@ -562,7 +544,7 @@ def _pack(r: Any, n: Any, width: Any, out: Any, p: Any) -> Any:
     rows = (n + LANES - 1) // LANES
     for i in range(n, LANES * rows):
         r[U(i)] = ZERO
-    for i in range(p, p + _packed_words(n, width)):
+    for i in range(p, p + packed_words(n, width)):
         out[U(i)] = ZERO
     for row in range(rows):
         bit = row * width
@@ -584,7 +566,7 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
         _choose_order(v, n, plan, counts)
     order = I(plan[ORDER]) if n >= 5 else I(0)
     low, high = _take_differences(v, n, order, s)
-    bits = 64 - I(_leading_zeros(U(high) - U(low)))
+    bits = 64 - I(leading_zeros(U(high) - U(low)))
     change = bits - I(plan[SPAN])
     if not planning and (change > SLACK or (change < -UNLIKE and bits > 0)):
         # Unlike the vector the plan was made for: wider, or so much narrower that another order may suit it.
@@ -597,7 +579,7 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
     span = U(high) - reference
     if planning:
         _choose_factor(s, n, order, plan)
-        plan[SPAN] = U(64) - _leading_zeros(span)
+        plan[SPAN] = U(64) - leading_zeros(span)
         plan[KNOWN] = ONE
     for i in range(order):
         s[i] = reference
@@ -606,17 +588,17 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
     centre = plan[CENTRE] - reference
     if order == 0:
         centre -= v[0]
-    width = 64 - I(_leading_zeros(span))
+    width = 64 - I(leading_zeros(span))
     expected = I(plan[EXPECTED])
     factor = plan[FACTOR]
     r = s
     if factor > ONE and span >= factor:
         quotients, remainders = _divide(s, n, plan, q)
         span //= factor
-        if remainders == ZERO and _leading_zeros(quotients) >= _leading_zeros(span):
+        if remainders == ZERO and leading_zeros(quotients) >= leading_zeros(span):
             r = q
-            width = 64 - I(_leading_zeros(quotients))
-            expected -= 63 - I(_leading_zeros(factor))
+            width = 64 - I(leading_zeros(quotients))
+            expected -= 63 - I(leading_zeros(factor))
             centre //= factor
         else:
             factor = ONE
@@ -629,7 +611,7 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
         above, outside = _count_beyond(counted, width - 1, centre)
         centred = outside < above
         if width > expected + SLACK or n < SHORT:
-            centred |= 64 - I(_leading_zeros(centre)) > expected + SLACK
+            centred |= 64 - I(leading_zeros(centre)) > expected + SLACK
             width, beyond = _best_width(counted, n, centre, centred, counts)
         else:
             # No outliers, yet a bit or two less may pay.
@@ -676,7 +658,7 @@ def _encode_vector(v: Any, n: Any, work: Any, out: Any, p: Any) -> Any:
     if factor != ONE:
         out[p] = factor
         p += 1
-    end = p + _packed_words(n, width)
+    end = p + packed_words(n, width)
     if beyond > 0:
         log = _write_exceptions(r, n, width, beyond, out, end)
         out[head] |= U(log) << U(12)
@@ -722,7 +704,7 @@ def _promises(v: Any, n: Any, rows: Any, words: Any, bitmap: Any) -> Any:
             remarks |= RUNS_PROMISE
         # A sample with many distinct values stands for a block with more of them. The saving must be worth decoding
         # twice: below three eighths it is not.
-        code_bits = 65 - I(_leading_zeros(U(distinct))) + I(distinct > 16)
+        code_bits = 65 - I(leading_zeros(U(distinct))) + I(distinct > 16)
         few = distinct <= 32 and rows * code_bits // 64 + 2 * distinct < (5 * words) >> 3
         if not few and n == VECTOR and 3 * words > rows:
             # Many bits per value: a larger sample tells some hundred distinct values from very many.

@@ -10,8 +10,9 @@ import numpy as np
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.encodings import HEAD, Encoding
 from tidelog.storage.codec.numeric.pairs import kernels
-from tidelog.storage.codec.piece import HEAD, Encoding, Heads
+from tidelog.storage.codec.piece import Heads
 
 _LENGTH = 8
 """Bytes of the length in front of the first stream."""

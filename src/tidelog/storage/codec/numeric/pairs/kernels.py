@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tidelog.jit import array_in, array_out, i64, inline, kernel, u64
+from tidelog.storage.codec.numeric.kernels import U
 
-U: Any = np.uint64
 ALL_BUT_KIND_AND_ROWS = np.uint64(0x00000000FFFF00FF)
 
 

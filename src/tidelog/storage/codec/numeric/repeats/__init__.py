@@ -15,12 +15,14 @@ import numpy as np
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.encodings import VECTOR, Encoding
 from tidelog.storage.codec.numeric.columns import DTYPES, Column, Words
 from tidelog.storage.codec.numeric.decoder import decode_blocks, decode_integers
-from tidelog.storage.codec.numeric.encoder import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE, encode_integers
+from tidelog.storage.codec.numeric.encoder import encode_integers
+from tidelog.storage.codec.numeric.outcomes import BULKY, DICTIONARY_PROMISES, RUNS_PROMISE
 from tidelog.storage.codec.numeric.pairs import find_pairs, pair_lengths, write_pairs
 from tidelog.storage.codec.numeric.repeats import kernels
-from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, read_heads
+from tidelog.storage.codec.piece import Heads, read_heads
 
 
 class _Scratch(threading.local):
@@ -28,7 +30,6 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.streams = Arena()
-        self.table: Words = np.empty(kernels.TABLE, np.uint64)
         self.words: Words = np.empty(0, np.uint64)
 
     def areas(self, rows: int) -> tuple[Words, Words, Words]:
@@ -63,7 +64,8 @@ def encode_repeats(arena: Arena, pieces: Pieces, remarks: Bytes, column: Column)
         _replace(arena, pieces, remarks, blocks, heads, Encoding.RUNS, one, bounds, other, bounds)
     if (marks & DICTIONARY_PROMISES).any():
         wanted = marks & DICTIONARY_PROMISES
-        kernels.find_distinct(values, cuts, wanted, _scratch.table, one, bounds, other, number_bounds)
+        table = np.empty(kernels.TABLE, np.uint64)
+        kernels.find_distinct(values, cuts, wanted, table, one, bounds, other, number_bounds)
         _replace(arena, pieces, remarks, blocks, heads, Encoding.DICTIONARY, one, bounds, other, number_bounds)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tidelog.jit import array_in, array_out, i64, kernel, u8, u64, void
+from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.numeric.kernels import (
+    HASH,
+    ONE,
+    ZERO,
+    I,
+    U,
+)
 
-U: Any = np.uint64
-I: Any = np.int64  # noqa: E741
-ZERO, ONE = np.uint64(0), np.uint64(1)
-HASH = np.uint64(0x9E3779B97F4A7C15)
-
-FEW_VALUES = 1024
+FEW_VALUES = VECTOR
 """Most entries of a dictionary: one vector, which decodes into the first-level cache."""
 
 TABLE = 4096

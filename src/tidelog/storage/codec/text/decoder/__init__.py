@@ -12,22 +12,32 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError, TidelogError
 from tidelog.storage.codec.arena import Bytes, Ints, align
 from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.encodings import VECTOR, Encoding, ValidityKind
 from tidelog.storage.codec.numeric import decode_integers
-from tidelog.storage.codec.piece import VECTOR, Encoding, Heads, ValidityKind, check_ranges, read_heads
+from tidelog.storage.codec.piece import Heads, check_ranges, read_heads
 from tidelog.storage.codec.text.compression import expand
 from tidelog.storage.codec.text.decoder import kernels
-from tidelog.storage.codec.text.layout import DIRECTORY_ENTRY, PLAIN_HEAD
+from tidelog.storage.codec.text.layout import (
+    CONSTANT,
+    DICTIONARY,
+    DIRECTORY_ENTRY,
+    NOTHING,
+    PLAIN,
+    PLAIN_HEAD,
+    TEMPLATE,
+)
 from tidelog.storage.codec.text.scratch import scratch
-from tidelog.storage.codec.text.template import decoder as template
+from tidelog.storage.codec.text.template.decoder import Piece as TemplatePiece
+from tidelog.storage.codec.text.template.layout import ROOM
 from tidelog.storage.codec.validity import decode_validity
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
 _UNKNOWN = -1
 _KINDS: Ints = np.full(256, _UNKNOWN, np.int64)
-_KINDS[Encoding.TEXT_PLAIN] = kernels.PLAIN
-_KINDS[Encoding.TEXT_DICTIONARY] = kernels.DICTIONARY
-_KINDS[Encoding.TEXT_CONSTANT] = kernels.CONSTANT
-_KINDS[Encoding.TEXT_TEMPLATE] = kernels.TEMPLATE
+_KINDS[Encoding.TEXT_PLAIN] = PLAIN
+_KINDS[Encoding.TEXT_DICTIONARY] = DICTIONARY
+_KINDS[Encoding.TEXT_CONSTANT] = CONSTANT
+_KINDS[Encoding.TEXT_TEMPLATE] = TEMPLATE
 
 
 class TextOverflowError(TidelogError, OverflowError):
@@ -73,26 +83,26 @@ def decode_text(type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, 
     templates = []
     row = 0
     for piece, (kind, count) in enumerate(pieces[:-1, [kernels.KIND, kernels.ROWS]].tolist()):
-        if kind == kernels.PLAIN and count:
+        if kind == PLAIN and count:
             part = _PlainPiece(buffer, piece, pieces[piece].tolist(), heads, int(offsets[piece] + lengths[piece]))
             plain.append(part.select(int(starts[piece]), places[row : row + count + 1]))
-        elif kind == kernels.TEMPLATE and count:
+        elif kind == TEMPLATE and count:
             templates.append((piece, row))
         row += count
-    content, content_buffer = allocate(total + (template.ROOM if templates else kernels.SLACK))
+    content, content_buffer = allocate(total + (ROOM if templates else kernels.SLACK))
     kernels.fill(pieces, numbers, entries, values, bitmap, content)
     for piece, row in templates:
         fields = pieces[piece].tolist()
         body = int(offsets[piece] + heads.body[piece])
         first = int(starts[piece]) // VECTOR
-        part_of_buffer = template.Piece(buffer, piece, body, fields[kernels.BYTES_AT], fields[kernels.PACKED_AT], first)
+        part_of_buffer = TemplatePiece(buffer, piece, body, fields[kernels.BYTES_AT], fields[kernels.PACKED_AT], first)
         stream, count, start = fields[kernels.STREAM], fields[kernels.ROWS], fields[kernels.OUT]
         ends = numbers[stream : stream + count]
         # It overwrites what follows, which may be there already.
         end = start + fields[kernels.TEXT_BYTES]
-        behind = content[end : end + template.ROOM].copy()
+        behind = content[end : end + ROOM].copy()
         part_of_buffer.fill(ends, bitmap, row, content, start)
-        content[end : end + template.ROOM] = behind
+        content[end : end + ROOM] = behind
         places[row + 1 : row + 1 + count] = ends
     for selection in plain:
         selection.fill(content)
@@ -115,7 +125,7 @@ def _decode_streams(
             f"{int(heads.rows[i])} rows; one of the encodings of text, and a body unless all rows are null, were "
             "expected"
         )
-    kinds[bare] = kernels.NOTHING
+    kinds[bare] = NOTHING
     known = np.stack([kinds, heads.rows, heads.parameter, offsets + heads.body, offsets + lengths], axis=1)
     pieces = np.empty((len(kinds) + 1, kernels.FIELDS), np.int64)
     streams = np.empty((4, 2 * len(kinds)), np.int64)

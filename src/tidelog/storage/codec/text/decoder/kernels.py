@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
-from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
-
-PLAIN, DICTIONARY, CONSTANT, NOTHING, TEMPLATE = 0, 1, 2, 3, 4
-"""Kinds of pieces; NOTHING has no valid row, and no body."""
+from tidelog.jit import array_in, array_out, i32, i64, inline, inlined, kernel, u8, u64, void
+from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.memory.kernels import copy16, copy32
+from tidelog.storage.codec.text.layout import (
+    CONSTANT,
+    DICTIONARY,
+    DICTIONARY_HEAD,
+    LARGEST_TEXT,
+    NOTHING,
+    PLAIN,
+    PLAIN_HEAD,
+    TEMPLATE,
+)
+from tidelog.storage.codec.text.template.layout import GUARD, HEAD
+from tidelog.storage.codec.text.template.layout import LARGEST_TEXT as LARGEST_TEMPLATE_TEXT
 
 KIND = 0
 ROWS = 1
@@ -51,41 +59,9 @@ FIELDS = 17
 SLACK = 32
 """Bytes behind memory that words may reach into."""
 
-_VECTOR = 1024
-_PLAIN_HEAD = 8
-_DICTIONARY_HEAD = 24
-_TEMPLATE_HEAD = 32
-_TEMPLATE_GUARD = 16
-_LARGEST_TEMPLATE_TEXT = 1 << 24
-_LARGEST_SIZE = (1 << 31) - 1
+_PLAIN_HEAD, _DICTIONARY_HEAD, _TEMPLATE_HEAD = PLAIN_HEAD.size, DICTIONARY_HEAD.size, HEAD.size
 _SIZE_BITS = np.uint64(32)
 _SIZE_MASK = np.uint64(0xFFFFFFFF)
-
-_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
-"""For helpers in inner loops: left to itself the compiler calls them, and a call with arrays costs more than
-they do."""
-
-
-def _copier(size: int) -> Any:
-    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
-
-    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.VectorType(ir.IntType(8), size).as_pointer()
-            places = []
-            for argument, index in ((0, 1), (2, 3)):
-                array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
-                places.append(builder.bitcast(builder.gep(array.data, [arguments[index]]), word))
-            builder.store(builder.load(places[1], align=1), places[0], align=1)
-            return context.get_dummy_value()
-
-        return void(target, at, source, start), generate
-
-    return intrinsic(typed)
-
-
-_copy16: Any = _copier(16)
-_copy32: Any = _copier(32)
 
 
 @inline
@@ -126,7 +102,7 @@ def _locate_segments(buffer: Any, body: Any, end: Any, rows: Any, per_segment: A
     """Find the parts of a PLAIN body; returns whether those before the segments lie inside it."""
     if end - body < _PLAIN_HEAD or per_segment == 0:
         return False
-    vectors = (rows + _VECTOR - 1) // _VECTOR
+    vectors = (rows + VECTOR - 1) // VECTOR
     segments = (vectors + per_segment - 1) // per_segment
     piece[STREAM_BYTES] = _number(buffer, body)
     piece[COMPRESSION] = _number(buffer, body + 4)
@@ -138,7 +114,7 @@ def _locate_segments(buffer: Any, body: Any, end: Any, rows: Any, per_segment: A
 @inline
 def _locate_templates(buffer: Any, body: Any, end: Any, rows: Any, start: Any, stop: Any, piece: Any) -> Any:
     """Find the parts of a TEMPLATE body that rows ``start`` to ``stop`` need; returns whether all lie inside it."""
-    vectors = (rows + _VECTOR - 1) // _VECTOR
+    vectors = (rows + VECTOR - 1) // VECTOR
     directory = body + _TEMPLATE_HEAD
     piece[STREAM_AT] = directory + 8 * vectors
     if piece[STREAM_AT] > end:
@@ -151,12 +127,12 @@ def _locate_templates(buffer: Any, body: Any, end: Any, rows: Any, start: Any, s
     for vector in range(vectors):
         size = _number(buffer, directory + 8 * vector)
         text += size
-        if vector == start // _VECTOR:
+        if vector == start // VECTOR:
             piece[PACKED_AT] = packed
-        if start <= vector * _VECTOR < stop:
+        if start <= vector * VECTOR < stop:
             piece[TEXT_BYTES] += size
         packed += _number(buffer, directory + 8 * vector + 4)
-    return packed + _TEMPLATE_GUARD <= end and text <= _LARGEST_TEMPLATE_TEXT
+    return packed + GUARD <= end and text <= LARGEST_TEMPLATE_TEXT
 
 
 @kernel(i64(array_in(u8), array_in(i64, 2), array_in(i64), array_in(i64), array_out(i64, 2), array_out(i64, 2)))
@@ -213,7 +189,7 @@ def locate(buffer: Any, heads: Any, starts: Any, stops: Any, pieces: Any, stream
     return count
 
 
-@_inlined
+@inlined
 def _is_valid(bitmap: Any, row: Any) -> Any:
     return (bitmap[row >> 3] >> (row & 7)) & 1 != 0
 
@@ -263,7 +239,7 @@ def lay_out(pieces: Any, numbers: Any, bitmap: Any, entries: Any, offsets: Any) 
             size = 0
             if kind == PLAIN:
                 size = stream[i]
-                if size < 0 or size > _LARGEST_SIZE:
+                if size < 0 or size > LARGEST_TEXT:
                     return -1 - p
             elif kind == DICTIONARY:
                 if stream[i] < 0 or stream[i] >= count:
@@ -302,8 +278,8 @@ def fill(pieces: Any, numbers: Any, entries: Any, values: Any, bitmap: Any, out:
                     entry = known[stream[i]]
                 size = np.int64(entry & _SIZE_MASK)
                 start = base + np.int64(entry >> _SIZE_BITS)
-                _copy16(out, at, values, start)
+                copy16(out, at, values, start)
                 for k in range(16, size, 32):
-                    _copy32(out, at + k, values, start + k)
+                    copy32(out, at + k, values, start + k)
                 at += size
         row += rows

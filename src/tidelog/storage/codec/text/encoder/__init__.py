@@ -11,14 +11,19 @@ import pyarrow as pa
 
 from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import ALIGNMENT, Arena, Bytes, DistinctTexts, Ints, Pieces, align
+from tidelog.storage.codec.encodings import HEAD, VECTOR, Encoding
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.piece import HEAD, VECTOR, Encoding, body_offset, write_head
+from tidelog.storage.codec.piece import body_offset, write_head
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.encoder import kernels
 from tidelog.storage.codec.text.layout import (
+    CONSTANT,
+    DICTIONARY,
     DICTIONARY_HEAD,
     DIRECTORY_ENTRY,
     LARGEST_TEXT,
+    NOTHING,
+    PLAIN,
     PLAIN_HEAD,
 )
 from tidelog.storage.codec.text.scratch import scratch
@@ -57,9 +62,9 @@ def encode_text(array: pa.Array, cuts: Ints, arena: Arena, level: int = 1) -> Pi
     if run.has_only_short_dictionaries():
         return Pieces(*run.write_dictionaries(validity, arena), run.distinct)
     for block, kind in enumerate(run.kinds):
-        if kind == kernels.PLAIN:
+        if kind == PLAIN:
             encoding, parameter, parts = run.template(block, templates) or run.plain(block, compressor)
-        elif kind == kernels.NOTHING:
+        elif kind == NOTHING:
             encoding, parameter, parts = Encoding.TEXT_CONSTANT, 0, []
         else:
             encoding, parameter, parts = run.dictionary(block, compressor)
@@ -101,7 +106,7 @@ class _Run:
     def has_only_short_dictionaries(self) -> bool:
         """Whether every block is a DICTIONARY whose values are too few to be compressed."""
         lengths = self.layout[:, kernels.VALUES_LENGTH]
-        return all(kind == kernels.DICTIONARY for kind in self.kinds) and bool((lengths < _WORTH_COMPRESSING).all())
+        return all(kind == DICTIONARY for kind in self.kinds) and bool((lengths < _WORTH_COMPRESSING).all())
 
     def write_dictionaries(self, validity: Validity, arena: Arena) -> tuple[Ints, Ints]:
         """Write the pieces of all blocks, short dictionaries, at once; returns their offsets and lengths."""
@@ -131,7 +136,7 @@ class _Run:
         values = self.values[at : at + size].data
         stored = compressor.shorter(values) if size >= _WORTH_COMPRESSING else values
         compression = compressor.compression
-        if self.kinds[block] == kernels.CONSTANT:
+        if self.kinds[block] == CONSTANT:
             head = DICTIONARY_HEAD.pack(count, size, len(stored), compression, 0, 0)
             return Encoding.TEXT_CONSTANT, 0, [head, stored]
         indexes, sizes = (self.streams[at : at + length].data for at, length in (streams[:2], streams[2:]))
@@ -215,7 +220,7 @@ def _survey(array: pa.Array, cuts: Ints) -> _Run:
         )
     # One call for all streams: those of the blocks, then the sizes of their distinct values.
     number_cuts = np.zeros(2 * len(rows) + 1, np.int64)
-    np.cumsum(np.concatenate([np.where(kinds <= kernels.DICTIONARY, rows, 0), entries]), out=number_cuts[1:])
+    np.cumsum(np.concatenate([np.where(kinds <= DICTIONARY, rows, 0), entries]), out=number_cuts[1:])
     streams_end, sizes_end = int(number_cuts[len(rows)]), int(number_cuts[-1])
     values = scratch.array("values", int(value_bytes.sum()), np.uint8)
     kernels.copy_values(data, offsets, found[: sizes_end - streams_end], values, numbers[streams_end:sizes_end])
@@ -243,7 +248,7 @@ def _survey(array: pa.Array, cuts: Ints) -> _Run:
         layout,
         values,
         scratch.streams.data,
-        None if (kinds == kernels.PLAIN).any() else _distinct(values, numbers[streams_end:sizes_end], entries),
+        None if (kinds == PLAIN).any() else _distinct(values, numbers[streams_end:sizes_end], entries),
     )
 
 

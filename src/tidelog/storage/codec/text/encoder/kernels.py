@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
-from tidelog.jit import array_in, array_out, i32, i64, inline, kernel, u8, u64, void
-
-PLAIN, DICTIONARY, CONSTANT, NOTHING = 0, 1, 2, 3
-"""What a block is to be encoded as; NOTHING is a block without a valid row."""
+from tidelog.jit import array_in, array_out, i32, i64, inline, inlined, kernel, u8, u64, void
+from tidelog.storage.codec.memory.kernels import copy8, load
+from tidelog.storage.codec.text.layout import CONSTANT, DICTIONARY, NOTHING, PLAIN
 
 KIND, ENTRIES, VALUE_BYTES, TEXT_BYTES, FIELDS = 0, 1, 2, 3, 4
 """Columns of what :func:`find_distinct` tells about a block: kind, distinct values (0 if PLAIN), their bytes, bytes
@@ -45,40 +41,6 @@ _SAMPLE_SLOT_BITS = 9
 SAMPLE_SLOTS = 1 << _SAMPLE_SLOT_BITS
 
 
-def _type_load(_typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes of ``array`` at ``index`` as a little-endian word; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(base, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(place, align=1)
-
-    return u64(array, index), generate
-
-
-def _type_copy(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
-    """Copies eight bytes from an index of one array to an index of another; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        places = []
-        for argument, index in ((0, 1), (2, 3)):
-            array = context.make_array(signature.args[argument])(context, builder, arguments[argument])
-            place = builder.gep(array.data, [arguments[index]])
-            places.append(builder.bitcast(place, ir.IntType(64).as_pointer()))
-        builder.store(builder.load(places[1], align=1), places[0], align=1)
-        return context.get_dummy_value()
-
-    return void(target, at, source, start), generate
-
-
-_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)
-"""For helpers in inner loops: left to itself the compiler calls them, and a call with arrays costs more than
-they do."""
-
-_load: Any = intrinsic(_type_load)
-_copy: Any = intrinsic(_type_copy)
-
-
 @inline
 def _word_near_end(data: Any, start: Any, size: Any) -> Any:
     """The at most eight bytes of a value as a word, where ``data`` ends too soon for a load."""
@@ -88,36 +50,36 @@ def _word_near_end(data: Any, start: Any, size: Any) -> Any:
     return word
 
 
-@_inlined
+@inlined
 def _short_word(data: Any, start: Any, size: Any) -> Any:
     """The at most eight bytes of a value as a word, padded with zeros."""
     if start + 8 > len(data):
         return _word_near_end(data, start, size)
-    word = _load(data, start)
+    word = load(data, start)
     return word & ~(~np.uint64(0) << np.uint64(8 * size)) if size < 8 else word
 
 
-@_inlined
+@inlined
 def _digest(data: Any, start: Any, size: Any) -> Any:
     """A word that tells values of more than eight bytes apart, with rare exceptions."""
     word = np.uint64(size)
     last = start + size - 8
     for at in range(start, last, 8):
-        word = (word ^ _load(data, at)) * np.uint64(_MULTIPLIER)
+        word = (word ^ load(data, at)) * np.uint64(_MULTIPLIER)
         word ^= word >> np.uint64(29)
-    return (word ^ _load(data, last)) * np.uint64(_MULTIPLIER)
+    return (word ^ load(data, last)) * np.uint64(_MULTIPLIER)
 
 
-@_inlined
+@inlined
 def _same(data: Any, one: Any, other: Any, size: Any) -> Any:
     """Whether two values of ``size`` > 8 bytes are equal; they usually are, since their digests are."""
     for k in range(0, size - 8, 8):
-        if _load(data, one + k) != _load(data, other + k):
+        if load(data, one + k) != load(data, other + k):
             return False
-    return _load(data, one + size - 8) == _load(data, other + size - 8)
+    return load(data, one + size - 8) == load(data, other + size - 8)
 
 
-@_inlined
+@inlined
 def _key(data: Any, start: Any, size: Any) -> Any:
     """A word that is different for different values of equal size, with rare exceptions among the longer ones."""
     return _short_word(data, start, size) if size <= 8 else _digest(data, start, size)
@@ -300,8 +262,8 @@ def copy_values(data: Any, offsets: Any, rows: Any, out: Any, sizes: Any) -> int
         sizes[i] = size
         if size >= 8:
             for k in range(0, size - 8, 8):
-                _copy(out, at + k, data, start + k)
-            _copy(out, at + size - 8, data, start + size - 8)
+                copy8(out, at + k, data, start + k)
+            copy8(out, at + size - 8, data, start + size - 8)
         else:
             for k in range(size):
                 out[at + k] = data[start + k]
@@ -321,7 +283,7 @@ def _put_part(out: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
     """Copy a part and pad it with zeros to a multiple of 8; returns where the next one goes."""
     whole = size & -8
     for k in range(0, whole, 8):
-        _copy(out, at + k, source, start + k)
+        copy8(out, at + k, source, start + k)
     for k in range(whole, size):
         out[at + k] = source[start + k]
     end = at + ((size + 7) & -8)

@@ -8,19 +8,24 @@ import numpy as np
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Bytes, Ints
-from tidelog.storage.codec.piece import VECTOR
+from tidelog.storage.codec.encodings import VECTOR
 from tidelog.storage.codec.text.compression import expand
 from tidelog.storage.codec.text.scratch import scratch
 from tidelog.storage.codec.text.template.filling import kernels
-from tidelog.storage.codec.text.template.layout import DIRECTORY_ENTRY, ENTRY, HEAD, LARGEST_TABLE
-
-ROOM = kernels.ROOM
-"""Bytes behind the text of a piece that :meth:`Piece.fill` overwrites."""
+from tidelog.storage.codec.text.template.layout import (
+    BAD_BITS,
+    BAD_NUMBER,
+    BAD_TEXT,
+    DIRECTORY_ENTRY,
+    ENTRY,
+    HEAD,
+    LARGEST_TABLE,
+)
 
 _COMPLAINTS = {
-    kernels.BAD_NUMBER: "a row has the number of a template that does not exist",
-    kernels.BAD_BITS: "the rows of a vector have more bits than the vector",
-    kernels.BAD_TEXT: "the rows of a vector have other bytes than its directory says, or a word that does not exist",
+    BAD_NUMBER: "a row has the number of a template that does not exist",
+    BAD_BITS: "the rows of a vector have more bits than the vector",
+    BAD_TEXT: "the rows of a vector have other bytes than its directory says, or a word that does not exist",
 }
 
 

@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.storage.codec.arena import Bytes, Ints
+from tidelog.storage.codec.encodings import VECTOR
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.piece import VECTOR
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.scratch import scratch
+from tidelog.storage.codec.text.template import kernels
 from tidelog.storage.codec.text.template.finding import kernels as finding
 from tidelog.storage.codec.text.template.layout import DIRECTORY_ENTRY, GUARD, HEAD, LARGEST_TABLE, LARGEST_TEXT
 from tidelog.storage.codec.text.template.packing import kernels as packing
@@ -53,9 +54,9 @@ class Text:
     def padded(self) -> Text:
         """The same with readable bytes behind those of the last row."""
         start, end = int(self.offsets[0]), int(self.offsets[-1])
-        if end + finding.SLACK <= len(self.data):
+        if end + kernels.SLACK <= len(self.data):
             return self
-        data = scratch.array("padded text", end - start + finding.SLACK, np.uint8)
+        data = scratch.array("padded text", end - start + kernels.SLACK, np.uint8)
         data[: end - start] = self.data[start:end]
         data[end - start :] = 0
         return Text(data, self.offsets - start, self.mask, self.text_bytes)
@@ -96,7 +97,7 @@ class Templates:
         rows = len(self.numbers)
         vectors = -(-rows // VECTOR)
         packed_sizes = np.empty(vectors, np.int64)
-        packed = scratch.array("packed", self.packed_bytes + 8 * vectors + packing.SLACK, np.uint8)
+        packed = scratch.array("packed", self.packed_bytes + 8 * vectors + kernels.SLACK, np.uint8)
         size = int(
             packing.pack(
                 text.data,
@@ -186,8 +187,8 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
     numbers = scratch.array("templates of rows", rows, np.int64)
     values = scratch.array("slot values", most_values, np.uint64)
     spans = scratch.array("slot spans", most_values, np.uint64)
-    templates = scratch.array("templates", most * finding.TEMPLATE_FIELDS, np.uint64)
-    slots = scratch.array("slots", (4 * most + _SLOTS_OF_BLOCK) * finding.SLOT_FIELDS, np.uint64)
+    templates = scratch.array("templates", most * kernels.TEMPLATE_FIELDS, np.uint64)
+    slots = scratch.array("slots", (4 * most + _SLOTS_OF_BLOCK) * kernels.SLOT_FIELDS, np.uint64)
     count = int(
         finding.find_templates(
             text.data,
@@ -197,8 +198,8 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
             most,
             scratch.array("masks", finding.mask_words(int(text.offsets[-1] - text.offsets[0])), np.uint64),
             scratch.array("template table", _power_of_two(2 * most), np.int32),
-            scratch.array("rough images", text.text_bytes + finding.SLACK, np.uint8),
-            scratch.array("images", text.text_bytes + finding.SLACK, np.uint8),
+            scratch.array("rough images", text.text_bytes + kernels.SLACK, np.uint8),
+            scratch.array("images", text.text_bytes + kernels.SLACK, np.uint8),
             numbers,
             values,
             spans,
@@ -208,18 +209,18 @@ def find_templates(text: Text, allowance: int = 0) -> Templates | None:
     )
     if count < 0:
         return None
-    templates = templates[: count * finding.TEMPLATE_FIELDS]
-    by_field = templates.reshape(count, finding.TEMPLATE_FIELDS)
-    slots_of_template = by_field[:, finding.SLOTS].astype(np.int64)
+    templates = templates[: count * kernels.TEMPLATE_FIELDS]
+    by_field = templates.reshape(count, kernels.TEMPLATE_FIELDS)
+    slots_of_template = by_field[:, kernels.SLOTS].astype(np.int64)
     used_slots = int(slots_of_template.sum())
-    used_values = int((slots_of_template * by_field[:, finding.ROWS].astype(np.int64)).sum())
-    slots = slots[: used_slots * finding.SLOT_FIELDS]
+    used_values = int((slots_of_template * by_field[:, kernels.ROWS].astype(np.int64)).sum())
+    slots = slots[: used_slots * kernels.SLOT_FIELDS]
     values, spans = values[:used_values], spans[:used_values]
     most_operations = used_slots + count + text.text_bytes // int(packing.LONGEST_CONSTANT)
     operations = scratch.array("operations", 3 * most_operations, np.uint8)
     bases = scratch.array("bases", used_slots, np.uint64)
-    constants = scratch.array("constants", text.text_bytes + packing.SLACK, np.uint8)
-    words = scratch.array("words", text.text_bytes + packing.SLACK, np.uint8)
+    constants = scratch.array("constants", text.text_bytes + kernels.SLACK, np.uint8)
+    words = scratch.array("words", text.text_bytes + kernels.SLACK, np.uint8)
     entries = scratch.array("word entries", used_values, np.uint64)
     plan = scratch.array("plan", packing.PLAN_FIELDS * used_slots, np.uint64)
     plans = scratch.array("plans", packing.PLAN_FIELDS * count, np.uint64)

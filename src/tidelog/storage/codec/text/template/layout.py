@@ -22,3 +22,9 @@ ENTRY = struct.Struct("<II")
 
 GUARD = 16
 """Zero bytes behind the packed values, so that they can be read in words."""
+
+ROOM = 640
+"""Bytes behind the decoded text of a piece that are overwritten: at most two long constants, in words."""
+
+BAD_TABLE, BAD_NUMBER, BAD_BITS, BAD_TEXT = -1, -2, -3, -4
+"""What may be wrong with a piece: its table; the template of a row; the bits of a vector; its text."""

@@ -8,46 +8,42 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
-from tidelog.jit import array_in, array_out, i64, kernel, u8, u64, void
-
-
-def _words(*numbers: int) -> list[Any]:
-    return [np.uint64(number) for number in numbers]
-
+from tidelog.jit import array_in, array_out, i64, inlined, kernel, u8, u64
+from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.memory.kernels import copy32, leading_zeros, load, store, trailing_zeros
+from tidelog.storage.codec.text.template.kernels import (
+    ALL,
+    DECIMAL,
+    DIGITS,
+    END,
+    JOIN,
+    LOWER,
+    WORD,
+    unsigned,
+)
+from tidelog.storage.codec.text.template.layout import BAD_BITS, BAD_NUMBER, BAD_TABLE, BAD_TEXT
 
 OPERATIONS, BASES, CONSTANT_BYTES, WORDS, WORD_BYTES, COUNTS = 0, 1, 2, 3, 4, 5
 """Sizes of the parts of the table, as the head of the body gives them."""
 
-BAD_TABLE, BAD_NUMBER, BAD_BITS, BAD_TEXT = -1, -2, -3, -4
-"""What is wrong with a piece: its table; the template of a row; the bits of a vector; its text."""
-
 SLACK = 48
 """Bytes behind the table that words may reach into."""
-
-ROOM = 640
-"""Bytes behind the text of a piece that are overwritten: at most two long constants, in words."""
 
 OPERATION_FIELDS = 2
 """Words of working memory for an operation: what it does, and its base."""
 
-_VECTOR = 1024
-_END, _JOIN, _DECIMAL, _DIGITS, _LOWER, _UPPER, _WORD, _SHORT = _words(*range(8))
-"""Kinds of operations; the last is one of digits whose strings stand in :data:`_SHORT_STRINGS`."""
+_SHORT = np.uint64(7)
+"""A kind of operations besides those of the format: digits whose strings stand in :data:`_SHORT_STRINGS`."""
 
-
-_0, _1, _2, _3, _4, _7, _8, _16 = _words(0, 1, 2, 3, 4, 7, 8, 16)
-_32, _40, _48, _56, _63, _64, _BYTE, _LOW = _words(32, 40, 48, 56, 63, 64, 0xFF, 0xFFFFFFFF)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_0, _1, _2, _3, _4, _7, _8, _16 = unsigned(0, 1, 2, 3, 4, 7, 8, 16)
+_32, _40, _48, _56, _63, _64, _BYTE, _LOW = unsigned(32, 40, 48, 56, 63, 64, 0xFF, 0xFFFFFFFF)
 _WIDEST = np.uint64(57)
 """Bits that a word at any byte certainly has of a number."""
 _POWERS = np.array([10**n for n in range(20)], np.uint64)
 _THREE_DIGITS = np.array([int.from_bytes(b"%03d" % min(value, 999), "little") for value in range(1024)], np.uint32)
-_SHORT_VALUES, _SHORT_RANKS = _words(1024, 2048)
+_SHORT_VALUES, _SHORT_RANKS = unsigned(1024, 2048)
 _SHORT_STRINGS = np.array(
     [
         int.from_bytes(digits.encode(), "little")
@@ -63,83 +59,17 @@ _THOUSAND = np.uint64(1000)
 _EIGHT = np.uint64(10**8)
 _ZEROS = np.uint64(0x3030303030303030)
 
-_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-"""Decorator of helpers. They own nothing, and so need not count references to arrays, which costs more than they do."""
 
-
-def _place(context: Any, builder: Any, type: Any, array: Any, index: Any, pointee: Any) -> Any:
-    base = context.make_array(type)(context, builder, array).data
-    return builder.bitcast(builder.gep(base, [index]), pointee.as_pointer())
-
-
-def _type_load(_typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes of ``array`` at ``index`` as a little-endian word; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
-        return builder.load(place, align=1)
-
-    return u64(array, index), generate
-
-
-def _type_store(_typing: Any, array: Any, index: Any, word: Any) -> Any:
-    """Writes a word as eight bytes of ``array`` at ``index``; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
-        builder.store(arguments[2], place, align=1)
-        return context.get_dummy_value()
-
-    return void(array, index, u64), generate
-
-
-def _copier(size: int) -> Any:
-    """An intrinsic that copies ``size`` bytes from an index of one array to an index of another; unchecked."""
-
-    def typed(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.VectorType(ir.IntType(8), size)
-            target, source = (
-                _place(context, builder, signature.args[k], arguments[k], arguments[k + 1], word) for k in (0, 2)
-            )
-            builder.store(builder.load(source, align=1), target, align=1)
-            return context.get_dummy_value()
-
-        return void(target, at, source, start), generate
-
-    return intrinsic(typed)
-
-
-def _counter(operation: str) -> Any:
-    """An intrinsic that counts the zeros of a word before or behind the ones."""
-
-    def typed(_typing: Any, word: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return getattr(builder, operation)(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-        return u64(u64), generate
-
-    return intrinsic(typed)
-
-
-_load: Any = intrinsic(_type_load)
-_store: Any = intrinsic(_type_store)
-_copy16: Any = _copier(16)
-_copy32: Any = _copier(32)
-_trailing_zeros: Any = _counter("cttz")
-_leading_zeros: Any = _counter("ctlz")
-
-
-@_inlined
+@inlined
 def _copy(out: Any, at: Any, table: Any, start: Any, size: Any) -> None:
-    _copy32(out, at, table, start)
+    copy32(out, at, table, start)
     k = _32
     while k < size:
-        _copy32(out, at + k, table, start + k)
+        copy32(out, at + k, table, start + k)
         k += _32
 
 
-@_inlined
+@inlined
 def _decimal8(value: Any) -> Any:
     """The eight digits of a number below 10^8, the first one lowest; of others, something that is not."""
     thousands = value // _THOUSAND
@@ -149,18 +79,18 @@ def _decimal8(value: Any) -> Any:
     return last << _40 | middle << _16 | np.uint64(_THREE_DIGITS[millions]) >> _8
 
 
-@_inlined
+@inlined
 def _put_digits(out: Any, at: Any, value: Any, size: Any) -> None:
     """Write a number in ``size`` digits, 16 at the most."""
     if size <= _8:
-        _store(out, at, _decimal8(value) >> (_64 - (size << _3)))
+        store(out, at, _decimal8(value) >> (_64 - (size << _3)))
     else:
         high = value // _EIGHT
-        _store(out, at, _decimal8(high) >> (np.uint64(128) - (size << _3)))
-        _store(out, at + size - _8, _decimal8(value - high * _EIGHT))
+        store(out, at, _decimal8(high) >> (np.uint64(128) - (size << _3)))
+        store(out, at + size - _8, _decimal8(value - high * _EIGHT))
 
 
-@_inlined
+@inlined
 def _hexadecimal8(value: Any, letters: Any) -> Any:
     """The eight hexadecimal digits of a number, the first one lowest; ``letters`` is what leads from 9 to them."""
     word = (value >> _16 | value << _32) & np.uint64(0x0000FFFF0000FFFF)
@@ -195,7 +125,7 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
         shape = np.uint64(table[_3 * i + _1])
         width = np.uint64(table[_3 * i + _2])
         kind = shape & _7
-        letters = kind - _LOWER <= _1
+        letters = kind - LOWER <= _1
         narrow = width > _0 if letters else width <= _WIDEST
         if kind == _7 or width > _64 or not narrow or constant + length > first_word:
             return BAD_TABLE
@@ -203,13 +133,13 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
         if shape & _8 != _0:
             if bases == first_size:
                 return BAD_TABLE
-            base = _load(table, bases)
+            base = load(table, bases)
             bases += _8
         if base < _SHORT_RANKS and width <= np.uint64(11):
-            most = base + ~(_ALL << width)
-            if kind == _DECIMAL and most < _SHORT_VALUES:
+            most = base + ~(ALL << width)
+            if kind == DECIMAL and most < _SHORT_VALUES:
                 kind = np.uint64(_SHORT)
-            elif kind == _DIGITS and most < _SHORT_RANKS:
+            elif kind == DIGITS and most < _SHORT_RANKS:
                 kind = np.uint64(_SHORT)
                 base += _SHORT_VALUES
         o = i << _1
@@ -217,7 +147,7 @@ def prepare(table: Any, counts: Any, operations: Any, templates: Any, words: Any
         operations[o + _1] = base
         constant += length
         bits += width
-        if kind == _END:
+        if kind == END:
             templates[found] = first << _32 | bits
             found += _1
             first = i + _1
@@ -282,7 +212,7 @@ def fill(
         expected += np.uint64(vectors[v, 0])
         bit = first_bit
         first_bit += np.uint64(vectors[v, 1]) << _3
-        for i in range(np.uint64(v * _VECTOR), np.uint64(min((v + 1) * _VECTOR, len(numbers)))):
+        for i in range(np.uint64(v * VECTOR), np.uint64(min((v + 1) * VECTOR, len(numbers)))):
             if len(bitmap) != 0:
                 r = np.uint64(row) + i
                 if bitmap[r >> _3] >> (r & _7) & 1 == 0:
@@ -303,23 +233,23 @@ def fill(
                 kind = operation >> _40 & _BYTE
                 _copy(out, at, table, operation & _LOW, size)
                 at += size
-                if kind == _END:
+                if kind == END:
                     break
                 byte = bit >> _3
                 shift = bit & _7
-                value = _load(buffer, byte) >> shift
+                value = load(buffer, byte) >> shift
                 width = operation >> _56
                 bit += width
                 if kind == np.uint64(_SHORT):
-                    digits = np.uint64(_SHORT_STRINGS[(value & ~(_ALL << width)) + operations[o + _1]])
-                    _store(out, at, digits)
-                    at += _8 - (_leading_zeros(digits) >> _3)
-                elif kind == _DECIMAL:
-                    value = (value & ~(_ALL << width)) + operations[o + _1]
+                    digits = np.uint64(_SHORT_STRINGS[(value & ~(ALL << width)) + operations[o + _1]])
+                    store(out, at, digits)
+                    at += _8 - (leading_zeros(digits) >> _3)
+                elif kind == DECIMAL:
+                    value = (value & ~(ALL << width)) + operations[o + _1]
                     if value < _EIGHT:
                         digits = _decimal8(value)
-                        zeros = _trailing_zeros((digits ^ _ZEROS) | _1 << _56) >> _3
-                        _store(out, at, digits >> (zeros << _3))
+                        zeros = trailing_zeros((digits ^ _ZEROS) | _1 << _56) >> _3
+                        store(out, at, digits >> (zeros << _3))
                         at += _8 - zeros
                     else:
                         size = _8
@@ -327,30 +257,30 @@ def fill(
                             size += _1
                         _put_digits(out, at, value, size)
                         at += size
-                elif kind == _DIGITS:
-                    value = (value & ~(_ALL << width)) + operations[o + _1]
+                elif kind == DIGITS:
+                    value = (value & ~(ALL << width)) + operations[o + _1]
                     size = _1
                     while size < _16 and value >= _POWERS[size]:
                         value -= _POWERS[size]
                         size += _1
                     _put_digits(out, at, value, size)
                     at += size
-                elif kind == _WORD:
-                    value = (value & ~(_ALL << width)) + operations[o + _1]
+                elif kind == WORD:
+                    value = (value & ~(ALL << width)) + operations[o + _1]
                     if value >= np.uint64(len(words)):
                         return BAD_TEXT
                     size = words[value] & _BYTE
                     _copy(out, at, table, words[value] >> _8, size)
                     at += size
-                elif kind != _JOIN:
+                elif kind != JOIN:
                     value |= np.uint64(buffer[byte + _8]) << _1 << (_63 - shift)
-                    value = (value & _ALL >> (_64 - width)) + operations[o + _1]
+                    value = (value & ALL >> (_64 - width)) + operations[o + _1]
                     size = operation >> _48 & _BYTE
                     value <<= _64 - (size << _2)
-                    letters = np.uint64(0x27) if kind == _LOWER else np.uint64(7)
-                    _store(out, at, _hexadecimal8(value >> _32, letters))
+                    letters = np.uint64(0x27) if kind == LOWER else np.uint64(7)
+                    store(out, at, _hexadecimal8(value >> _32, letters))
                     if size > _8:
-                        _store(out, at + _8, _hexadecimal8(value & _LOW, letters))
+                        store(out, at + _8, _hexadecimal8(value & _LOW, letters))
                     at += size
                 o += np.uint64(OPERATION_FIELDS)
             numbers[i] = np.int64(at)

@@ -12,35 +12,44 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tidelog.jit import array_in, array_out, i32, i64, kernel, u8, u64, void
-
-
-def _words(*numbers: int) -> list[Any]:
-    return [np.uint64(number) for number in numbers]
-
-
-HASH, IMAGE_AT, IMAGE_BYTES, SLOT, SLOTS, ROWS, TEXT_AT, TEXT_BYTES = _words(*range(8))
-TEMPLATE_FIELDS = 8
-"""What is known of a template: its image and a hash of that, its first slot and their number, how many rows have it,
-and the text of the first of these."""
-
-TAGS, SIZES, LEAST, MOST, FIRST, SHAPE, BASE = _words(*range(7))
-SLOT_FIELDS = 8
-"""What is known of a slot: a bit for each number of leading zeros and for each class; a bit for each number of
-characters; the least and the greatest value; the first value."""
+from tidelog.jit import array_in, array_out, called, i32, i64, inlined, kernel, u8, u64
+from tidelog.storage.codec.memory.kernels import count_ones, leading_zeros, load, place_of, trailing_zeros
+from tidelog.storage.codec.text.template.kernels import (
+    ALL,
+    CLASSES,
+    DIGIT_CLASS,
+    FIRST,
+    IMAGE_AT,
+    IMAGE_BYTES,
+    LEAST,
+    LOWER_CLASS,
+    MOST,
+    RANKS,
+    ROWS,
+    SIZES,
+    SLOT,
+    SLOTS,
+    TEXT_AT,
+    TEXT_BYTES,
+    UPPER_CLASS,
+    WORD_CLASS,
+    below,
+    copy,
+    digest,
+    is_null,
+    same,
+    unsigned,
+)
 
 TOO_MANY, FOREIGN = -1, -2
 """Why a block is not encoded by templates: too many of them, or too many slots; text with the byte of slots."""
 
 MARKER = 0xFF
-SLACK = 128
-"""Bytes behind text and images that words may reach into."""
 
 _BATCH = 64
 """Rows classified at a time."""
@@ -57,20 +66,17 @@ def mask_words(text_bytes: int) -> int:
     return _MASKS * (text_bytes // 64 + _BATCH + 4) + 2 * _BATCH
 
 
-_0, _1, _2, _3, _4, _6, _7, _8 = _words(0, 1, 2, 3, 4, 6, 7, 8)
-_16, _24, _29, _32, _56, _62, _63, _64, _BYTE = _words(16, 24, 29, 32, 56, 62, 63, 64, 0xFF)
-_DIGIT_CLASS, _LOWER_CLASS, _UPPER_CLASS, _WORD_CLASS = _words(1, 2, 4, 8)
-_CLASSES = np.uint64(32)
-"""Bit of the tags of a slot that stands for the first class."""
+_0, _1, _2, _3, _4, _6, _7, _8 = unsigned(0, 1, 2, 3, 4, 6, 7, 8)
+_16, _24, _32, _56, _62, _63, _64, _BYTE = unsigned(16, 24, 32, 56, 62, 63, 64, 0xFF)
 _LONGEST_NUMBER = np.uint64(16)
 """Characters of a slot that holds digits, decimal or hexadecimal."""
 _LONGEST_TOKEN = np.uint64(56)
 """Characters of a slot that holds a word, and bits that a byte-aligned word certainly has of a mask."""
 _DIGIT_RUNS = np.uint64(3)
 """Runs of digits that are slots of their own in a token that is no number; with more, the token is one slot."""
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_NIBBLES, _ONES, _PAIRS, _FOURS = _words(0x0F0F0F0F0F0F0F0F, 0x0101010101010101, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
+_NIBBLES, _ONES, _PAIRS, _FOURS = unsigned(
+    0x0F0F0F0F0F0F0F0F, 0x0101010101010101, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
+)
 _RADIX = np.array(
     [
         [1 + (10 << 8), 1 + (100 << 16), 1 + (10**4 << 32), 10**8],
@@ -79,43 +85,6 @@ _RADIX = np.array(
     np.uint64,
 )
 """Factors that join two digits, pairs, fours and eights of them; decimal and hexadecimal."""
-_RANKS = np.array([0, 0, *((10**n - 10) // 9 for n in range(2, 17))], np.uint64)
-"""By number of digits, the rank of the first string of so many, among all strings of digits by length and value."""
-
-_inlined: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-_called: Any = numba.njit(nogil=True, error_model="numpy", _nrt=False)
-"""Decorators of helpers, inlined or not. They own nothing, and so need not count references to arrays, which costs more
-than most of them do."""
-
-
-def _place(context: Any, builder: Any, type: Any, array: Any, index: Any, pointee: Any) -> Any:
-    """A pointer to what stands ``index`` bytes behind the start of an array."""
-    base = builder.bitcast(context.make_array(type)(context, builder, array).data, ir.IntType(8).as_pointer())
-    return builder.bitcast(builder.gep(base, [index]), pointee.as_pointer())
-
-
-def _type_load(_typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes of ``array`` at ``index`` as a little-endian word; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
-        return builder.load(place, align=1)
-
-    return u64(array, index), generate
-
-
-def _type_copy(_typing: Any, target: Any, at: Any, source: Any, start: Any) -> Any:
-    """Copies sixteen bytes from an index of one array to an index of another; unchecked."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.VectorType(ir.IntType(8), 16)
-        target, source = (
-            _place(context, builder, signature.args[k], arguments[k], arguments[k + 1], word) for k in (0, 2)
-        )
-        builder.store(builder.load(source, align=1), target, align=1)
-        return context.get_dummy_value()
-
-    return void(target, at, source, start), generate
 
 
 def _type_classify(_typing: Any, array: Any, index: Any) -> Any:
@@ -127,7 +96,7 @@ def _type_classify(_typing: Any, array: Any, index: Any) -> Any:
         masks = []
         for start in (0, 32):
             index = builder.add(arguments[1], ir.Constant(arguments[1].type, start))
-            place = _place(context, builder, signature.args[0], arguments[0], index, half)
+            place = place_of(context, builder, signature.args[0], arguments[0], index, half)
             text = builder.load(place, align=1)
             folded, zero, a, ten, f, z = (
                 ir.Constant(half, [number] * 32) for number in (32, ord("0"), ord("a"), 10, 6, 26)
@@ -149,33 +118,10 @@ def _type_classify(_typing: Any, array: Any, index: Any) -> Any:
     return types.UniTuple(u64, 4)(array, index), generate
 
 
-def _counter(operation: str) -> Any:
-    """An intrinsic that counts bits of a word; zeros before or behind the ones are 64 if there is none."""
-
-    def typed(_typing: Any, word: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            rest = () if operation == "ctpop" else (ir.Constant(ir.IntType(1), 0),)
-            return getattr(builder, operation)(arguments[0], *rest)
-
-        return u64(u64), generate
-
-    return intrinsic(typed)
-
-
-_load: Any = intrinsic(_type_load)
-_copy16: Any = intrinsic(_type_copy)
 _classify: Any = intrinsic(_type_classify)
-_trailing_zeros: Any = _counter("cttz")
-_leading_zeros: Any = _counter("ctlz")
-_ones: Any = _counter("ctpop")
 
 
-@_inlined
-def _is_null(mask: Any, row: Any) -> Any:
-    return len(mask) != 0 and mask[row] == 0
-
-
-@_called
+@called
 def _classify_rows(data: Any, offsets: Any, mask: Any, begin: Any, end: Any, masks: Any, stride: Any) -> None:
     """Write the masks of the valid rows ``begin`` to ``end``, one mask ``stride`` words behind the other.
 
@@ -186,13 +132,13 @@ def _classify_rows(data: Any, offsets: Any, mask: Any, begin: Any, end: Any, mas
         masks[np.uint64(kind) * stride] = _0
     k = _1
     for row in range(begin, end):
-        if _is_null(mask, row):
+        if is_null(mask, row):
             continue
         at = np.uint64(offsets[row])
         rest = np.uint64(offsets[row + _1]) - at
         digits_before = letters_before = _0
         while True:
-            inside = _ALL if rest >= _64 else ~(_ALL << rest)
+            inside = ALL if rest >= _64 else ~(ALL << rest)
             digits, either, hexadecimal, upper = _classify(data, at)
             digits &= inside
             hexadecimal &= inside
@@ -215,32 +161,26 @@ def _classify_rows(data: Any, offsets: Any, mask: Any, begin: Any, end: Any, mas
         masks[np.uint64(kind) * stride + k] = _0
 
 
-@_inlined
+@inlined
 def _window(masks: Any, start: Any, at: Any) -> Any:
     """At least 57 bits, from bit ``at`` on, of the mask that starts at byte ``start``; higher ones are arbitrary."""
-    return _load(masks, start + (at >> _3)) >> (at & _7)
+    return load(masks, start + (at >> _3)) >> (at & _7)
 
 
-@_inlined
+@inlined
 def _from(bits: Any, count: Any) -> Any:
     """``bits`` without the lowest ``count``."""
-    return bits & _ALL << count if count < _64 else _0
+    return bits & ALL << count if count < _64 else _0
 
 
-@_inlined
-def _below(count: Any) -> Any:
-    """The lowest 1 to 64 bits."""
-    return _ALL >> (_64 - count)
-
-
-@_inlined
+@inlined
 def _digits8(data: Any, at: Any, size: Any) -> Any:
     """1 to 8 digits as bytes of a word, the last one on top, and zeros below the first."""
-    chars = _load(data, at) << (_64 - (size << _3))
+    chars = load(data, at) << (_64 - (size << _3))
     return (chars & _NIBBLES) + (chars >> _6 & _ONES) * np.uint64(9)
 
 
-@_inlined
+@inlined
 def _joined(digits: Any, radix: Any) -> Any:
     """The number that up to eight digits are."""
     word = digits * _RADIX[radix, _0] >> _8
@@ -248,65 +188,19 @@ def _joined(digits: Any, radix: Any) -> Any:
     return (word & _FOURS) * _RADIX[radix, _2] >> _32
 
 
-@_called
+@called
 def _number(data: Any, at: Any, size: Any, radix: Any) -> Any:
     """The number that 1 to 16 digits are, and how many of them are zeros before another digit."""
     if size <= _8:
         digits = _digits8(data, at, size)
-        return _joined(digits, radix), (min(_trailing_zeros(digits), _56) >> _3) + size - _8
+        return _joined(digits, radix), (min(trailing_zeros(digits), _56) >> _3) + size - _8
     digits = _digits8(data, at, size - _8)
     last = _digits8(data, at + size - _8, _8)
-    zeros = _trailing_zeros(digits) if digits != _0 else _64 + min(_trailing_zeros(last), _56)
+    zeros = trailing_zeros(digits) if digits != _0 else _64 + min(trailing_zeros(last), _56)
     return _joined(digits, radix) * _RADIX[radix, _3] + _joined(last, radix), (zeros >> _3) + size - _16
 
 
-@_inlined
-def _digest(data: Any, at: Any, size: Any) -> Any:
-    """A hash of bytes, in two lanes that need not wait for each other."""
-    one = size
-    other = _MULTIPLIER
-    last = at + size
-    while at + _16 <= last:
-        one = (one ^ _load(data, at)) * _MULTIPLIER
-        other = (other ^ _load(data, at + _8)) * _MULTIPLIER
-        one ^= one >> _29
-        other ^= other >> _29
-        at += _16
-    if at + _8 <= last:
-        one = (one ^ _load(data, at)) * _MULTIPLIER
-        one ^= one >> _29
-        at += _8
-    if at < last:
-        other = (other ^ (_load(data, at) & _below((last - at) << _3))) * _MULTIPLIER
-        other ^= other >> _29
-    return one ^ (other << _32 | other >> _32)
-
-
-@_inlined
-def _same(data: Any, one: Any, others: Any, other: Any, size: Any) -> Any:
-    """Whether two stretches of bytes are equal."""
-    different = _0
-    last = one + size
-    while one + _8 <= last:
-        different |= _load(data, one) ^ _load(others, other)
-        one += _8
-        other += _8
-    if one < last:
-        different |= (_load(data, one) ^ _load(others, other)) & _below((last - one) << _3)
-    return different == _0
-
-
-@_inlined
-def _copy(data: Any, start: Any, size: Any, out: Any, at: Any) -> None:
-    """Copy bytes, and some behind them."""
-    _copy16(out, at, data, start)
-    k = _16
-    while k < size:
-        _copy16(out, at + k, data, start + k)
-        k += _16
-
-
-@_called
+@called
 def _tokenise(
     data: Any,
     offsets: Any,
@@ -335,10 +229,10 @@ def _tokenise(
     image = _0
     e = _0
     for row in range(begin, end):
-        if _is_null(mask, row):
+        if is_null(mask, row):
             continue
         if done + np.uint64(128) > np.uint64(len(values)):
-            return _ALL
+            return ALL
         # Positions are bits of the masks; with this added, bytes of the data.
         base = np.uint64(offsets[row]) - (first << _6)
         stop = np.uint64(offsets[row + _1]) - base
@@ -353,33 +247,33 @@ def _tokenise(
                     break
                 # Tokens that begin in 64 characters have fewer slots than twice that.
                 if done + np.uint64(128) > np.uint64(len(values)):
-                    return _ALL
+                    return ALL
                 places = masks[places_at + k]
                 # A token that was dealt with may reach into the word.
                 if boundary > k << _6:
                     places = _from(places, boundary - (k << _6))
                 continue
-            start = (k << _6) + _trailing_zeros(places)
+            start = (k << _6) + trailing_zeros(places)
             places &= places - _1
             around = _window(masks, alnum_at, start - _1)
-            size = _trailing_zeros(~_window(masks, _0, start))
-            if around & _1 == _0 and _trailing_zeros(~(around >> _1)) == size and size <= _8 and size > _0:
+            size = trailing_zeros(~_window(masks, _0, start))
+            if around & _1 == _0 and trailing_zeros(~(around >> _1)) == size and size <= _8 and size > _0:
                 # Nothing but a few digits, as most slots.
                 gap = start - constant
-                _copy(data, base + constant, gap, rough, image)
+                copy(data, base + constant, gap, rough, image)
                 rough[image + gap] = MARKER
                 image += gap + _1
                 constant = start + size
                 digits = _digits8(data, base + start, size)
-                zeros = (min(_trailing_zeros(digits), _56) >> _3) + size - _8
-                values[done] = _joined(digits, _0) + _RANKS[size]
-                spans[done] = (base + start) << _24 | zeros << _16 | size << _8 | _DIGIT_CLASS
+                zeros = (min(trailing_zeros(digits), _56) >> _3) + size - _8
+                values[done] = _joined(digits, _0) + RANKS[size]
+                spans[done] = (base + start) << _24 | zeros << _16 | size << _8 | DIGIT_CLASS
                 done += _1
                 continue
             # The token around it begins behind the one before, and has at most 56 characters.
             letters = _window(masks, alnum_at, start - _56) << _8
-            token = max(start - min(_leading_zeros(~letters), _56), boundary)
-            boundary = start + _trailing_zeros(~_window(masks, alnum_at, start))
+            token = max(start - min(leading_zeros(~letters), _56), boundary)
+            boundary = start + trailing_zeros(~_window(masks, alnum_at, start))
             places = _from(places, boundary - (k << _6))
             if boundary > token + _56:
                 # What is cut off is a token of its own.
@@ -387,9 +281,9 @@ def _tokenise(
                 masks[places_at + (boundary >> _6)] |= _1 << (boundary & _63)
                 places = _from(masks[places_at + k], boundary - (k << _6))
             size = boundary - token
-            everything = _below(size)
+            everything = below(size)
             digits = _window(masks, _0, token) & everything
-            kind = _DIGIT_CLASS
+            kind = DIGIT_CLASS
             radix = _0
             runs = digits
             longest = _LONGEST_NUMBER
@@ -399,34 +293,34 @@ def _tokenise(
                 if digits | letters == everything and (upper == _0 or upper == letters):  # noqa: SIM109 - a tuple costs a loop
                     if digits == _0 and size < _4:
                         continue
-                    kind = _LOWER_CLASS if upper == _0 else _UPPER_CLASS
+                    kind = LOWER_CLASS if upper == _0 else UPPER_CLASS
                     radix = _1
                     runs = everything
                 elif digits == _0:
                     continue
-                elif _ones(digits & ~(digits << _1)) > _DIGIT_RUNS:
-                    kind = _WORD_CLASS
+                elif count_ones(digits & ~(digits << _1)) > _DIGIT_RUNS:
+                    kind = WORD_CLASS
                     runs = everything
                     longest = _LONGEST_TOKEN
             while runs != _0:
-                skipped = _trailing_zeros(runs)
-                size = min(_trailing_zeros(~(runs >> skipped)), longest)
-                runs &= ~(_below(size) << skipped)
+                skipped = trailing_zeros(runs)
+                size = min(trailing_zeros(~(runs >> skipped)), longest)
+                runs &= ~(below(size) << skipped)
                 start = token + skipped
                 gap = start - constant
-                _copy(data, base + constant, gap, rough, image)
+                copy(data, base + constant, gap, rough, image)
                 rough[image + gap] = MARKER
                 image += gap + _1
                 constant = start + size
                 value = zeros = _0
-                if kind != _WORD_CLASS:
+                if kind != WORD_CLASS:
                     value, zeros = _number(data, base + start, size, radix)
-                    value += _RANKS[size if radix == _0 else _0]
+                    value += RANKS[size if radix == _0 else _0]
                 values[done] = value
                 spans[done] = (base + start) << _24 | zeros << _16 | size << _8 | kind
                 done += _1
         gap = stop - constant
-        _copy(data, base + constant, gap, rough, image)
+        copy(data, base + constant, gap, rough, image)
         image += gap
         ends[e] = image
         ends[e + _1] = done
@@ -494,16 +388,16 @@ def find_templates(
         _classify_rows(data, offsets, mask, first, last, masks, stride)
         found = done
         done = _tokenise(data, offsets, mask, first, last, masks, values, spans, done, rough, ends)
-        if done == _ALL:
+        if done == ALL:
             return TOO_MANY
         at = e = _0
         for row in range(first, last):
-            if _is_null(mask, row):
+            if is_null(mask, row):
                 numbers[row] = np.int64(t >> _3)
                 continue
             size = ends[e] - at
             slots_of_row = ends[e + _1] - found
-            key = _digest(rough, at, size)
+            key = digest(rough, at, size)
             place = key & slot_mask
             while True:
                 known = np.int64(table[place])
@@ -514,7 +408,7 @@ def find_templates(
                     templates[t] == key  # HASH
                     and templates[t + IMAGE_BYTES] == size
                     and templates[t + SLOTS] == slots_of_row
-                    and _same(images, templates[t + IMAGE_AT], rough, at, size)
+                    and same(images, templates[t + IMAGE_AT], rough, at, size)
                 ):
                     break
                 place = (place + _1) & slot_mask
@@ -526,7 +420,7 @@ def find_templates(
                     marks += np.uint64(rough[k] == MARKER)
                 if marks != slots_of_row:
                     return FOREIGN
-                _copy(rough, at, size, images, used_bytes)
+                copy(rough, at, size, images, used_bytes)
                 table[place] = np.int64(count)
                 t = count << _3
                 templates[t] = key
@@ -540,7 +434,7 @@ def find_templates(
                 for k in range(found, found + slots_of_row):
                     q = used_slots << _3
                     slots[q] = slots[q + SIZES] = slots[q + MOST] = _0
-                    slots[q + LEAST] = _ALL
+                    slots[q + LEAST] = ALL
                     slots[q + FIRST] = k
                     used_slots += _1
                 used_bytes += size
@@ -549,7 +443,7 @@ def find_templates(
             q = templates[t + SLOT] << _3
             for k in range(found, found + slots_of_row):
                 span = spans[k]
-                slots[q] |= _1 << (span >> _16 & _BYTE) | (span & _BYTE) << _CLASSES  # TAGS
+                slots[q] |= _1 << (span >> _16 & _BYTE) | (span & _BYTE) << CLASSES  # TAGS
                 slots[q + SIZES] |= _1 << (span >> _8 & _BYTE)
                 slots[q + LEAST] = min(slots[q + LEAST], values[k])
                 slots[q + MOST] = max(slots[q + MOST], values[k])

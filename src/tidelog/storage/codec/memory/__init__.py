@@ -1,0 +1,1 @@
+"""Bytes of arrays as words, for kernels."""
