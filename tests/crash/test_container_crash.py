@@ -53,7 +53,7 @@ def survive(crash: Crash, expected: Expected, options: Options = TINY, *, thorou
         assert commit.number >= acknowledged, crash
         blocks = expected.at(commit)
         assert_scans(container, blocks)
-        assert container.check() == [], crash
+        assert container.snapshot().check() == [], crash
         if not thorough:
             return commit.number
         assert_holds(container, blocks)
@@ -64,7 +64,7 @@ def survive(crash: Crash, expected: Expected, options: Options = TINY, *, thorou
     with reopened(medium, options) as container:
         assert container.recovery.is_clean
         assert_holds(container, [*blocks, more])
-        assert container.check() == []
+        assert container.snapshot().check() == []
     return commit.number
 
 
@@ -145,7 +145,7 @@ def test_a_failing_operation_is_reported_and_loses_nothing_acknowledged(kind: st
             commit = container.recovery.commit
             assert commit.number >= acknowledged[-1]
             assert_holds(container, history.expected.at(commit))
-            assert container.check() == []
+            assert container.snapshot().check() == []
     assert fired
 
 
@@ -158,7 +158,7 @@ def test_after_a_failure_the_container_refuses_to_go_on() -> None:
     container.append(batch(random.Random(2), 3))
     with pytest.raises(StorageError):
         container.flush()
-    for action in (container.flush, container.snapshot, lambda: container.append(b"x"), lambda: container.read(0)):
+    for action in (container.flush, container.snapshot, container.view, lambda: container.append(b"x")):
         with pytest.raises(TidelogError, match="close the container and open it again"):
             action()
     container.close()

@@ -37,8 +37,8 @@ def kill_once(directory: Path, seed: int) -> None:
     with Container.open(medium, NAME, OPTIONS) as container:
         commit = container.recovery.commit
         assert commit.number >= seen_by_reader
-        assert container.check() == []
-        rows = pa.Table.from_batches(container.scan(), SCHEMA)
+        assert container.snapshot().check() == []
+        rows = pa.Table.from_batches(container.view().scan(), SCHEMA)
         assert rows.equals(pa.Table.from_batches([batch(0, commit.rows)], SCHEMA))
 
 

@@ -65,7 +65,7 @@ def test_a_wrong_node_is_found(tree: Tree, change: Callable[[Node], Node], messa
 
 
 def test_a_wrong_leaf_is_found(tree: Tree) -> None:
-    tree.container.update(25, tree.container.read(0))
+    tree.container.update(25, tree.container.view().read(0))
     tree.container.flush()
     found = findings(tree)
     assert any("leaf 25 begins at time" in finding for finding in found)

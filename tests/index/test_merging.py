@@ -78,7 +78,7 @@ def assert_right(tree: Tree, dice: random.Random) -> None:
         assert same(pa.Table.from_batches([reader.row(index)]), expected.slice(index, 1))
     at = tree.root or tree.writer.flank()
     assert check_tree(NAME, tree.container.snapshot(), tree.layout, at) == []
-    assert tree.container.check() == []
+    assert tree.container.snapshot().check() == []
 
 
 @settings(max_examples=15, deadline=None)

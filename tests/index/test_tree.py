@@ -74,7 +74,7 @@ def test_a_tree_answers_like_its_rows(case: tuple[Tree, TreeReader, random.Rando
     for index in {0, len(times) // 2, len(times) - 1} & set(range(len(times))):
         assert same(pa.Table.from_batches([reader.row(index)]), table.slice(index, 1))
         leaf, row = reader.nth(index)
-        found = tree.container.read(leaf, ["_seq"], (row, row + 1))
+        found = tree.container.view().read(leaf, ["_seq"], (row, row + 1))
         assert found.column(0).to_pylist() == [table.column("_seq")[index].as_py()]
 
 
@@ -144,7 +144,7 @@ def test_every_tree_passes_its_check(seed: int, fanout: int, count: int, closed:
     at = tree.root or tree.writer.flank()
     assert check_tree(NAME, tree.container.snapshot(), tree.layout, at) == []
     assert check_tree(NAME, tree.container.snapshot(), tree.layout) == []
-    assert tree.container.check() == []
+    assert tree.container.snapshot().check() == []
     if closed:
         assert tree.root is not None
         assert tree.root.blocks == tree.container.blocks
@@ -373,4 +373,4 @@ def test_leaves_that_end_at_breaks(step: int) -> None:
         assert set(breaks.tolist()) <= set(lows)
         assert step < 1000 or lows == [0, 1, 8, 9, 17, 25, 30, 31, *range(32, 99, 8), 99]
         container.flush()
-        assert container.check() == []
+        assert container.snapshot().check() == []

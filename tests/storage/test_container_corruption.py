@@ -108,7 +108,7 @@ def test_recover_goes_back_to_an_intact_commit(written: tuple[bytes, Expected]) 
         assert commit.number == last.number - 1
         assert container.recovery.dropped_bytes >= 4096
         assert_holds(container, expected.at(commit))
-        assert container.check() == []
+        assert container.snapshot().check() == []
     with reopened(medium) as container:
         assert container.recovery.is_clean
 

@@ -25,8 +25,6 @@ from tidelog.storage.codec.piece import body_offset, write_head
 from tidelog.storage.codec.text import decode_text, encode_text
 from tidelog.storage.codec.text.compression import Compressor
 from tidelog.storage.codec.text.template.encoder import Text, find_templates
-from tidelog.storage.codec.text.template.finding import kernels as finding
-from tidelog.storage.codec.text.template.packing import kernels as packing
 from tidelog.storage.codec.validity import encode_validity, valid_bits
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -517,10 +515,3 @@ class TestHandmadePieces:
         except CorruptionError:
             return
         assert sum(map(len, found)) == text
-
-
-def test_kernels_agree_on_what_one_leaves_to_the_other() -> None:
-    shared = {name for name in vars(finding) if re.fullmatch("_?[A-Z][A-Z_]+", name)} & set(vars(packing))
-    assert {"TEMPLATE_FIELDS", "SLOTS", "TEXT_AT", "TAGS", "FIRST", "SLOT_FIELDS", "_CLASSES", "_WORD_CLASS"} <= shared
-    for name in shared:
-        assert np.array_equal(getattr(finding, name), getattr(packing, name)), name

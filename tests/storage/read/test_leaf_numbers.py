@@ -122,7 +122,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     medium = FileMedium(tmp_path)
     filled(medium)
     with ContainerReader.open(medium, "c") as reader:
-        start, size, _ = reader._source._frames.place(0)
+        start, size, _ = reader._frames.place(0)
     path = tmp_path / "c"
     whole = path.read_bytes()
     columns = tuple(range(len(COLUMNS)))

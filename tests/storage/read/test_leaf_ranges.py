@@ -162,7 +162,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     medium = FileMedium(tmp_path)
     filled(medium)
     with ContainerReader.open(medium, "c") as opened:
-        start, size, _ = opened._source._frames.place(4)
+        start, size, _ = opened._frames.place(4)
     path = tmp_path / "c"
     whole = path.read_bytes()
     for place in range(start, start + size, 1009):

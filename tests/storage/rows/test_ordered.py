@@ -145,5 +145,5 @@ def test_batches_that_are_encoded_together_are_stored_like_others(
             if isinstance(content, bytes):
                 assert container.read_node(id) == content
             else:
-                assert container.read(id).equals(content)
-        assert container.check() == []
+                assert container.view().read(id).equals(content)
+        assert container.snapshot().check() == []

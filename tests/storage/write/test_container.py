@@ -74,7 +74,7 @@ def test_histories_survive_on_real_files(tmp_path: Path, mapped: bool) -> None:
     with reopened(medium) as container:
         assert container.recovery.is_clean
         assert_holds(container, expected.at(container.recovery.commit))
-        assert container.check() == []
+        assert container.snapshot().check() == []
 
 
 @settings(max_examples=scaled(25))
@@ -119,16 +119,16 @@ def test_small_blocks_are_encoded_together_but_stay_apart(container: Container) 
     parts = [rows(i * 7, 7) for i in range(100)]
     assert [container.append(part) for part in parts] == list(range(100))
     container.flush()
-    assert all(container.read(i).equals(part) for i, part in enumerate(parts))
+    assert all(container.view().read(i).equals(part) for i, part in enumerate(parts))
     assert len(list(container.snapshot().scan())) < 10
 
 
 def test_the_writer_reads_what_is_not_flushed_yet(container: Container) -> None:
     container.extend(rows(0, 10_000))
     id = container.append(b"a node")
-    assert container.read(2).equals(rows(8192, 10_000 - 8192))
+    assert container.view().read(2).equals(rows(8192, 10_000 - 8192))
     assert container.read_node(id) == b"a node"
-    assert sum(batch.num_rows for batch in container.scan()) == 10_000
+    assert sum(batch.num_rows for batch in container.view().scan()) == 10_000
     assert container.snapshot().blocks == 0
 
 
@@ -137,7 +137,7 @@ def test_updates_show_to_later_commits_only(container: Container) -> None:
     container.flush()
     before = container.snapshot()
     container.update(1, rows(5, 10))
-    assert container.read(1).equals(rows(5, 10))
+    assert container.view().read(1).equals(rows(5, 10))
     unflushed = container.snapshot()
     commit = container.flush()
     after = container.snapshot()
@@ -147,7 +147,7 @@ def test_updates_show_to_later_commits_only(container: Container) -> None:
     assert after.read(1).equals(rows(5, 10))
     assert (after.rows, commit.rows) == (4106, 4106)
     assert commit.dead_bytes > 0
-    assert container.check() == []
+    assert container.snapshot().check() == []
 
 
 @pytest.mark.parametrize("refused", [0, 1, 9])
@@ -167,9 +167,9 @@ def test_leaves_are_updated_together_or_not_at_all(container: Container, refused
         container.update_leaves(updates)
     expected = [rows(0, 7) if id == 3 else rows(4096 * id, 4096) for id in range(10)]
     for _ in range(2):
-        assert [container.read(id) for id in range(10)] == expected
+        assert [container.view().read(id) for id in range(10)] == expected
         assert container.flush().rows == 9 * 4096 + 7
-        assert container.check() == []
+        assert container.snapshot().check() == []
     others = [update for number, update in enumerate(updates) if number != refused]
     assert [leaves[0].tolist() for leaves in container.update_leaves(others)] == [
         [expected[number].num_rows + 1] for number in range(10) if number != refused
@@ -178,8 +178,8 @@ def test_leaves_are_updated_together_or_not_at_all(container: Container, refused
         if number != refused:
             expected[number] = pa.concat_batches([expected[number], rows(number, 1)])
     assert container.flush().rows == 9 * 4096 + 7 + 9
-    assert [container.read(id) for id in range(10)] == expected
-    assert container.check() == []
+    assert [container.view().read(id) for id in range(10)] == expected
+    assert container.snapshot().check() == []
 
 
 def test_many_updates_keep_the_chain_of_tables_short(medium: FileMedium) -> None:
@@ -188,7 +188,7 @@ def test_many_updates_keep_the_chain_of_tables_short(medium: FileMedium) -> None
         for round in range(100):
             container.update(round % 25, rows(round, 3))
             container.flush()
-        assert container.check() == []
+        assert container.snapshot().check() == []
     with ContainerReader.open(medium, NAME) as reader:
         assert [reader.read(i)["ts"][0].value for i in range(25)] == [(75 + i) * 1000 for i in range(25)]
 
@@ -201,8 +201,8 @@ def test_frames_larger_than_many_macro_blocks(medium: FileMedium) -> None:
             container.append(content)
         container.append(os.urandom(100_000))
         container.flush()
-        assert container.read(1).equals(batch)
-        assert container.check() == []
+        assert container.view().read(1).equals(batch)
+        assert container.snapshot().check() == []
 
 
 def test_wide_rows_make_smaller_leaves(container: Container) -> None:
@@ -213,7 +213,7 @@ def test_wide_rows_make_smaller_leaves(container: Container) -> None:
     )
     ids = container.extend(batch)
     assert 2 <= len(ids) < 10
-    assert pa.Table.from_batches(container.scan()).equals(pa.Table.from_batches([batch]))
+    assert pa.Table.from_batches(container.view().scan()).equals(pa.Table.from_batches([batch]))
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -281,10 +281,11 @@ def test_bad_input_is_refused_and_nothing_is_written(container: Container) -> No
     with pytest.raises(NotFoundError, match="ids are 0 to 0"):
         container.update(1, rows(0, 1))
     with pytest.raises(NotFoundError):
-        container.read(-1)
+        container.view().read(-1)
     assert container.append(rows(0, 1)) == 1
+    node = container.append(b"node")
     with pytest.raises(InputError, match="use read_node"):
-        container.read(container.append(b"node"))
+        container.view().read(node)
     with pytest.raises(InputError, match="use read"):
         container.read_node(0)
 
@@ -317,7 +318,7 @@ def test_one_writer_at_a_time(container: Container, medium: FileMedium) -> None:
 def test_use_after_close(container: Container) -> None:
     container.close()
     container.close()
-    for action in (container.flush, container.snapshot, lambda: container.append(b""), lambda: container.read(0)):
+    for action in (container.flush, container.snapshot, container.view, lambda: container.append(b"")):
         with pytest.raises(ClosedError):
             action()
 
@@ -464,7 +465,7 @@ def test_every_column_type_goes_through(medium: FileMedium) -> None:
     with Container.create(medium, NAME, batch.schema) as container:
         container.append(batch)
         container.flush()
-        again = container.read(0)
+        again = container.view().read(0)
         assert again.schema.equals(batch.schema)
         for name in batch.schema.names:
             if "float" in name:
@@ -472,7 +473,7 @@ def test_every_column_type_goes_through(medium: FileMedium) -> None:
                 assert again[name].view(bits).equals(batch[name].view(bits))
             else:
                 assert again[name].equals(batch[name]), name
-        assert container.check() == []
+        assert container.snapshot().check() == []
 
 
 def test_a_scan_is_cut_smaller_where_a_batch_could_not_hold_the_text(
@@ -550,14 +551,9 @@ def test_a_view_shows_what_is_not_durable_yet(container: Container) -> None:
     assert pa.Table.from_batches(durable.scan()).equals(pa.Table.from_batches([rows(0, 10_000)]))
 
 
-def test_held_commits_are_made_by_flush_alone(tmp_path: Path) -> None:
+def test_commits_are_made_in_the_background(tmp_path: Path) -> None:
     with Container.create(FileMedium(tmp_path), NAME, SCHEMA, Options(commit_every=1000)) as container:
-        container.holds_commits = True
         container.extend(rows(0, 100_000))
-        container.view()
-        assert container.snapshot().commit.number == 0
-        container.holds_commits = False
-        container.extend(rows(100_000, 100_000))
         container.view()
         assert container.snapshot().commit.number > 0
 
@@ -578,8 +574,8 @@ def test_a_container_can_be_cut_back_to_an_earlier_commit(tmp_path: Path) -> Non
         container.extend(rows(300, 50))
     with reopened(medium) as container:
         assert container.recovery.is_clean
-        assert container.check() == []
-        assert pa.Table.from_batches(container.scan()).equals(pa.Table.from_batches([rows(0, 350)]))
+        assert container.snapshot().check() == []
+        assert pa.Table.from_batches(container.view().scan()).equals(pa.Table.from_batches([rows(0, 350)]))
     with Container.open_at(medium, NAME, 0, 0, TINY) as container:
         assert container.blocks == 0
     with reopened(medium) as container:

@@ -143,9 +143,9 @@ class MacroBuilder:
         """Whether so much is in it that copying it would cost more than a shorter macro block does."""
         return self._used >= _WORTH_WRITING
 
-    def holds_any(self, first: int, last: int) -> bool:
-        """Whether it holds a part of a block with an id from ``first`` to ``last`` (exclusive)."""
-        return any(first <= id < last for id, _, _, _ in self._slots)
+    def holds(self, id: int) -> bool:
+        """Whether it holds a part of a block."""
+        return any(each == id for each, _, _, _ in self._slots)
 
     def room(self) -> int:
         """Payload bytes the next slot may have."""

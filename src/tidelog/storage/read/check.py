@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError
-from tidelog.storage.codec import Ints
 from tidelog.storage.format import macro_block
 from tidelog.storage.format.commit import MAGIC as COMMIT_MAGIC
 from tidelog.storage.format.commit import Commit, Preface, all_relocations, parse_commit, published_commits
@@ -22,11 +21,12 @@ from tidelog.storage.format.macro_block import (
     parse_directory,
     payload_is_intact,
 )
-from tidelog.storage.format.translation import Addresses, Page, TranslationTree, page_length, parse_page
+from tidelog.storage.format.translation import Page, TranslationTree, page_length, parse_page
 from tidelog.storage.format.units import NIL, STRIDE, InvalidUnit, Unit, read_units
 from tidelog.storage.media.medium import File
+from tidelog.storage.read.addresses import AddressBook
 from tidelog.storage.read.cache import Cache
-from tidelog.storage.read.source import BlockSource
+from tidelog.storage.read.source import BlockReader
 from tidelog.storage.summary import summarise
 
 _RUN = 32
@@ -148,6 +148,17 @@ class _Walk:
                 self.messages.append(f"commit {number} places block {id} where no new image of it stands")
 
 
+class _Found(AddressBook):
+    """Addresses as they were found by walking, and those of blocks that were replaced."""
+
+    def __init__(self, addresses: list[int], relocations: Mapping[int, int]) -> None:
+        self._addresses = addresses
+        self._relocations = relocations
+
+    def one(self, id: int) -> int:
+        return self._relocations.get(id, self._addresses[id])
+
+
 def _continuation(directory: Directory) -> tuple[int, int] | None:
     if directory.next == NIL:
         return None
@@ -160,32 +171,27 @@ def _check_blocks(file: File, preface: Preface, commit: Commit, walk: _Walk) -> 
     schema = schema_of(preface)
     relocations = all_relocations(file, commit)
 
-    def addresses(first: int, last: int) -> Addresses:
-        return np.array([relocations.get(id, walk.addresses[id]) for id in range(first, last)], np.uint64)
-
-    source = BlockSource(file, schema, addresses, lambda: commit.end, Cache(0))
+    reader = BlockReader(file, schema, commit, _Found(walk.addresses, relocations), Cache(0))
     rows = 0
     for first in range(0, commit.next_id, _RUN):
         last = min(first + _RUN, commit.next_id)
         try:
-            ids, counts, stored = source.summaries(first, last)
-            batches = list(source.scan(first, last, None, last - first))
+            ids, counts, stored = reader.summaries(first, last)
             rows += int(counts.sum())
-            for index in range(len(schema)):
-                wrong = _wrong_summaries(batches, counts, stored[:, index], index)
-                messages += [f"the summary of {schema.names[index]!r} in block {int(ids[i])} is wrong" for i in wrong]
+            if len(ids):
+                batch, cuts = reader.read_leaves(ids)
+                for index, name in enumerate(schema.names):
+                    fresh = summarise(batch.column(index), cuts)
+                    wrong = [
+                        id
+                        for id, a, b in zip(ids.tolist(), fresh, stored[:, index], strict=True)
+                        if a.tobytes() != b.tobytes()
+                    ]
+                    messages += [f"the summary of {name!r} in block {id} is wrong" for id in wrong]
             for id in sorted(set(range(first, last)) - set(ids.tolist())):
-                source.read_node(id)
+                reader.read_node(id)
         except CorruptionError as error:
             messages.append(str(error))
     if not messages and rows != commit.rows:
         messages.append(f"the leaves have {rows} rows together, commit {commit.number} says {commit.rows}")
     return messages
-
-
-def _wrong_summaries(batches: list[pa.RecordBatch], counts: Ints, stored: np.ndarray, index: int) -> list[int]:
-    if not batches:
-        return []
-    cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    fresh = summarise(batches[0].column(index), cuts)
-    return [i for i in range(len(counts)) if fresh[i].tobytes() != stored[i].tobytes()]

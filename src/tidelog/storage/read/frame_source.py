@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.model.errors import CorruptionError
+from tidelog.model.errors import CorruptionError, InputError
 from tidelog.storage.codec import Bytes, Ints
 from tidelog.storage.format import block
 from tidelog.storage.format.macro_block import Directory, read_directory
 from tidelog.storage.format.meter import ReadMeter
-from tidelog.storage.format.translation import Addresses
 from tidelog.storage.format.units import NIL, STRIDE
 from tidelog.storage.media.medium import File
+from tidelog.storage.read.addresses import AddressBook
 from tidelog.storage.read.cache import Cache
 
 _DENSE: Final = 16
@@ -51,31 +51,25 @@ class _Extents:
 class FrameSource:
     """Opens the frames of a file, given the translation of block ids. May be used from several threads."""
 
-    def __init__(
-        self,
-        file: File,
-        addresses: Callable[[int, int], Addresses],
-        limit: Callable[[], int],
-        address: Callable[[int], int] | None = None,
-    ) -> None:
-        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read.
-
-        ``address`` translates a single one, if there is a quicker way.
-        """
+    def __init__(self, file: File, addresses: AddressBook, limit: int) -> None:
+        """``addresses`` translates ids; no byte at or behind ``limit`` is read."""
         self._file = file
         self._addresses = addresses
-        self.address = address or (lambda id: int(addresses(id, id + 1)[0]))
-        """The address of a block, given its id."""
-        self._limit = limit
+        self.limit = limit
+        """For whoever writes to the file meanwhile: it may grow."""
         self.meter = ReadMeter()
         """Counts what is decoded; may be replaced by one that others use too."""
         self._directories: Cache[Directory] = Cache(_CACHED_DIRECTORIES)
         self._mapped: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 
+    def address(self, id: int) -> int:
+        """The address of a block."""
+        return self._addresses.one(id)
+
     def words(self, end: int) -> npt.NDArray[np.uint64]:
         """The words of a mapped file where they stand, up to byte ``end`` at least, which must be committed."""
         if end > 8 * len(self._mapped):
-            octets = np.frombuffer(self._file.view(0, max(self._limit() & ~7, end)), np.uint8)
+            octets = np.frombuffer(self._file.view(0, max(self.limit & ~7, end)), np.uint8)
             if len(octets) < end:
                 raise self._cut_off(len(octets), end)
             self._mapped = octets[: len(octets) & ~7].view(np.uint64)
@@ -118,6 +112,25 @@ class FrameSource:
                 used += size
         return block.open_frames(buffer[:used], offsets, lengths, ids, self.meter)
 
+    def measure(self, id: int) -> tuple[int, int]:
+        """Rows and stored bytes of a block."""
+        ids = np.array([id])
+        return int(self.open(ids).rows[0]), int(self.lengths(ids)[0])
+
+    def open_leaf(self, id: int) -> block.OpenFrames:
+        """Open the frame of a leaf; :class:`InputError` if the block is a node."""
+        leaf = self.open(np.array([id]))
+        if leaf.kind(0) != block.LEAF:
+            raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
+        return leaf
+
+    def read_node(self, id: int) -> bytes:
+        """The bytes of a node; :class:`InputError` if the block is a leaf."""
+        node = self.open(np.array([id]))
+        if node.kind(0) != block.NODE:
+            raise InputError(f"block {id} is a leaf, not a node; use read")
+        return block.decode_node(node, 0)
+
     def _fill(self, offset: int, target: Bytes) -> None:
         read = self._file.read_into(offset, target.data)
         if read < len(target):
@@ -131,10 +144,12 @@ class FrameSource:
         if len(ids) == 1:
             return self._extent(first)
         if last - first <= _DENSE * len(ids):
-            addresses = self._addresses(first, last)[ids - first]
+            addresses = self._addresses.several(first, last)[ids - first]
         else:
             cuts = np.flatnonzero(np.diff(ids) > 1) + 1
-            addresses = np.concatenate([self._addresses(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)])
+            addresses = np.concatenate(
+                [self._addresses.several(int(run[0]), int(run[-1]) + 1) for run in np.split(ids, cuts)]
+            )
         positions = (addresses >> np.uint64(16)).astype(np.int64)
         slots = (addresses & np.uint64(0xFFFF)).astype(np.int64)
         # Many stand in the same macro block: the directories of all of these become one table.
@@ -160,12 +175,12 @@ class FrameSource:
     def _extent(self, id: int) -> _Extents:
         """Where the frame of one block stands."""
         start, size, is_split = self.place(id)
-        rests = {0: self._continuations(self._directory(self.address(id) >> 16))} if is_split else {}
+        rests = {0: self._continuations(self._directory(self._addresses.one(id) >> 16))} if is_split else {}
         return _Extents(np.array([start]), np.array([size]), rests)
 
     def place(self, id: int) -> tuple[int, int, bool]:
         """Where the frame of one block starts, its size there, and whether it goes on in another macro block."""
-        address = self.address(id)
+        address = self._addresses.one(id)
         directory, slot = self._directory(address >> 16), address & 0xFFFF
         count = len(directory.ids)
         if slot >= count or directory.ids.item(slot) != id:
@@ -195,7 +210,7 @@ class FrameSource:
     def _directory(self, position: int) -> Directory:
         directory = self._directories.find(position)
         if directory is None:
-            directory = read_directory(self._file, position, self._limit())
+            directory = read_directory(self._file, position, self.limit)
             self._directories.put(position, directory, 200 + 40 * len(directory.ids))
         return directory
 

@@ -21,16 +21,24 @@ from tidelog.storage.format.commit import Preface, read_preface
 from tidelog.storage.format.description import schema_of
 from tidelog.storage.format.macro_block import CONTINUATION, address_of, parse_directory
 from tidelog.storage.format.meter import ReadMeter
-from tidelog.storage.format.translation import Addresses
 from tidelog.storage.format.units import STRIDE, InvalidUnit, read_unit
 from tidelog.storage.media.medium import File
-from tidelog.storage.read.cache import Cache
-from tidelog.storage.read.source import BlockSource
+from tidelog.storage.read.addresses import AddressBook
+from tidelog.storage.read.frame_source import FrameSource
 
 _HEAD_WORDS: Final = 4
 """Words of the part of a frame's head that is the same for all."""
 _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(0xFFFF_FFFF)
+
+
+class _Tried(AddressBook):
+    """The one address that is tried."""
+
+    address = 0
+
+    def one(self, id: int) -> int:
+        return self.address
 
 
 @dataclass
@@ -56,20 +64,14 @@ class LeafSalvage:
         """The rows of all leaves that are whole: in the order of their ids, then those that were looked for."""
         limit = self.file.size() if self.until is None else min(self.until, self.file.size())
         images = self._images(limit)
-        at: dict[int, int] = {}
-
-        def addresses(first: int, last: int) -> Addresses:
-            return np.array([at[id] for id in range(first, last)], np.uint64)
-
-        source = BlockSource(self.file, schema_of(self.preface), addresses, lambda: limit, Cache(0), lambda id: at[id])
+        tried = _Tried()
+        frames = FrameSource(self.file, tried, limit)
         for id in sorted(images):
             trouble = None
             for address in reversed(images[id]):
-                at[id] = address
+                tried.address = address
                 try:
-                    batch = source.read(id, None, None)
-                    batch.validate(full=True)
-                    yield batch
+                    yield self._batch(frames.open_leaf(id))
                     break
                 except InputError:  # a node, which says nothing that leaves do not say
                     break
@@ -101,12 +103,18 @@ class LeafSalvage:
                 leaf = block.open_frames(
                     content, offset, length, words[place + 1 : place + 2].astype(np.int64), ReadMeter()
                 )
-                arrays = block.decode_leaves(leaf, schema, range(len(schema)), np.zeros(1, np.int64), leaf.rows)
-                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-                batch.validate(full=True)
+                batch = self._batch(leaf)
             except (CorruptionError, pa.ArrowInvalid):
                 continue
             yield batch
+
+    def _batch(self, leaf: block.OpenFrames) -> pa.RecordBatch:
+        """The rows of a leaf; :class:`CorruptionError` or ``ArrowInvalid`` if they are not whole."""
+        schema = schema_of(self.preface)
+        arrays = block.decode_leaves(leaf, schema, range(len(schema)), np.zeros(1, np.int64), leaf.rows)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        batch.validate(full=True)
+        return batch
 
     def _images(self, limit: int) -> dict[int, list[int]]:
         """The addresses of all images of each block, the newest last."""

@@ -19,11 +19,12 @@ from tidelog.storage.codec.text import TextOverflowError
 from tidelog.storage.format import block
 from tidelog.storage.format.commit import Commit
 from tidelog.storage.format.meter import ReadMeter
-from tidelog.storage.format.translation import Addresses
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.storage.media.medium import File
-from tidelog.storage.read.cache import Cache
+from tidelog.storage.read.addresses import AddressBook
+from tidelog.storage.read.cache import Cache, CacheStatistics
 from tidelog.storage.read.frame_source import FrameSource
+from tidelog.storage.read.leaf_pieces import Numbers
 from tidelog.storage.read.number_source import NumberSource
 from tidelog.storage.summary import SUMMARY
 
@@ -55,42 +56,41 @@ RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
 """Tells for each row of a batch whether it is wanted."""
 
 
-class BlockSource:
-    """Reads the blocks of one container file, given the translation of their ids.
+class BlockReader:
+    """Reads the blocks of a container as of one commit, given the translation of their ids.
 
-    Safe to use from several threads as far as ``addresses`` is.
+    Never locks, truncates or repairs anything. May be used from several threads.
     """
 
     def __init__(
-        self,
-        file: File,
-        schema: pa.Schema,
-        addresses: Callable[[int, int], Addresses],
-        limit: Callable[[], int],
-        cache: Cache[pa.Array],
-        address: Callable[[int], int] | None = None,
+        self, file: File, schema: pa.Schema, commit: Commit, addresses: AddressBook, cache: Cache[pa.Array]
     ) -> None:
-        """``addresses(first, last)`` translates a range of ids; no byte at or behind ``limit()`` is read.
-
-        ``address`` translates a single one, if there is a quicker way.
-        """
-        self._frames = FrameSource(file, addresses, limit, address)
-        self._is_mapped = file.maps
+        self._file = file
+        self.commit = commit
         self.schema = schema
         self._cache = cache
-        self.numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
-        """Reads numbers without Arrow."""
+        self._frames = FrameSource(file, addresses, commit.end)
+        self._numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
 
-    @property
-    def meter(self) -> ReadMeter:
-        """Counts what is decoded; may be replaced by one that others use too."""
-        return self._frames.meter
-
-    @meter.setter
-    def meter(self, meter: ReadMeter) -> None:
+    def measure(self, meter: ReadMeter) -> None:
+        """Let a meter count what is read from now on."""
         self._frames.meter = meter
 
-    def column_indexes(self, columns: Sequence[str] | None) -> list[int]:
+    def rename(self, names: Sequence[str]) -> None:
+        """Call the columns of leaves something else, for all in their order; before anything was read."""
+        self.schema = pa.schema([field.with_name(name) for field, name in zip(self.schema, names, strict=True)])
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are; their ids are 0 to ``blocks - 1``."""
+        return self.commit.next_id
+
+    @property
+    def rows(self) -> int:
+        """How many rows the leaves have together."""
+        return self.commit.rows
+
+    def _column_indexes(self, columns: Sequence[str] | None) -> list[int]:
         """The positions of named columns in the schema; all for None."""
         if columns is None:
             return list(range(len(self.schema)))
@@ -100,13 +100,15 @@ class BlockSource:
                 raise NotFoundError(f"no column {name!r}; {did_you_mean(name, self.schema.names)}")
         return indexes
 
-    def read(self, id: int, columns: Sequence[str] | None, rows: tuple[int, int] | None) -> pa.RecordBatch:
-        """The columns of one leaf; of rows ``[rows[0], rows[1])`` only, and decoding no others, if given."""
-        indexes = self.column_indexes(columns)
+    def read(
+        self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
+    ) -> pa.RecordBatch:
+        """A leaf's columns (all for None); with ``rows`` only those ``[rows[0], rows[1])``, decoding little more."""
+        indexes = self._column_indexes(columns)
         if rows is None and indexes:
             arrays = self._whole_columns(id, indexes)
             return self._batch(arrays, indexes, len(arrays[0]))
-        leaf = self._open_leaf(id)
+        leaf = self._frames.open_leaf(id)
         count = int(leaf.rows[0])
         start, stop = rows or (0, count)
         if not 0 <= start <= stop <= count:
@@ -117,8 +119,11 @@ class BlockSource:
         return self._batch([each.slice(start - first, stop - start) for each in decoded], indexes, stop - start)
 
     def heads(self, ids: Ints, columns: Sequence[str], vectors: int) -> tuple[pa.RecordBatch, Ints]:
-        """The first rows of leaves, so many vectors at the most, as one batch; where each begins, and the end."""
-        indexes = self.column_indexes(columns)
+        """The first rows of leaves, given by rising ids, as one batch; where each begins, and the end.
+
+        Of each at most so many vectors, which are 1,024 rows.
+        """
+        indexes = self._column_indexes(columns)
         frames = self._frames.open(ids)
         stops = np.minimum(frames.rows, vectors * VECTOR)
         arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), stops)
@@ -131,7 +136,7 @@ class BlockSource:
         found = {index: self._cache.find((address, index)) for index in indexes}
         missing = [index for index, array in found.items() if array is None]
         if missing:
-            leaf = self._open_leaf(id)
+            leaf = self._frames.open_leaf(id)
             for index, array in zip(missing, self._decode(leaf, missing, 0, int(leaf.rows[0])), strict=True):
                 found[index] = array
                 self._cache.put((address, index), array, array.nbytes)
@@ -143,55 +148,72 @@ class BlockSource:
         if not frames.rows.all():
             node = int(ids[int(np.argmin(frames.rows))])
             raise InputError(f"block {node} is a node, not a leaf with columns; use read_node")
-        indexes = self.column_indexes(None)
+        indexes = self._column_indexes(None)
         arrays = block.decode_leaves(frames, self.schema, indexes, np.zeros(len(ids), np.int64), frames.rows)
         cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames.rows)])
         return self._batch(arrays, indexes, int(cuts[-1])), cuts
-
-    def _open_leaf(self, id: int) -> block.OpenFrames:
-        leaf = self._frames.open(np.array([id]))
-        if leaf.kind(0) != block.LEAF:
-            raise InputError(f"block {id} is a node, not a leaf with columns; use read_node")
-        return leaf
 
     def _decode(self, leaf: block.OpenFrames, indexes: list[int], start: int, stop: int) -> list[pa.Array]:
         bounds = np.array([start], np.int64), np.array([stop], np.int64)
         return block.decode_leaves(leaf, self.schema, indexes, *bounds)
 
     def read_node(self, id: int) -> bytes:
-        """The bytes of one node."""
-        frames = self._frames.open(np.array([id]))
-        if frames.kind(0) != block.NODE:
-            raise InputError(f"block {id} is a leaf, not a node; use read")
-        return block.decode_node(frames, 0)
+        """A node's bytes."""
+        return self._frames.read_node(id)
 
-    def blocks_per_task(self, commit: Commit, columns: Sequence[str] | None, blocks: int) -> int:
+    def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
+        """Columns of a few leaves, by position, with the rows of all of them, and how many each has.
+
+        The arrays are valid until the thread's next call. Only numbers without nulls can be had like that, and not of
+        all encodings: None means that :meth:`read` is needed.
+        """
+        return self._numbers.whole(ids, columns)
+
+    def numbers_between(
+        self, ids: Sequence[int], columns: tuple[int, ...], ranges: Sequence[tuple[int, int]]
+    ) -> tuple[Numbers, Ints] | None:
+        """Columns of those rows of a few leaves whose values in the first column are in a range, and where these are.
+
+        The first of the columns, given by position, has integers of 64 bits that rise in every leaf; ``ranges`` are the
+        lowest and the highest of them that are wanted of each leaf. Returns arrays of the other columns, and ``cuts``:
+        of leaf i, rows ``cuts[2 * i]`` to ``cuts[2 * i + 1]`` (exclusive) of them are wanted, and those between have no
+        meaning. Valid until the thread's next call; None as for :meth:`numbers`.
+        """
+        return self._numbers.between(ids, columns, ranges)
+
+    def stored_bytes(self, ids: Ints) -> int:
+        """The bytes that some blocks, given by rising ids, take in the file."""
+        return int(self._frames.lengths(ids).sum())
+
+    def _blocks_per_task(self, columns: Sequence[str] | None, blocks: int) -> int:
         """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored."""
+        commit = self.commit
         if not commit.next_id:
             return 1
-        types = [self.schema.types[index] for index in self.column_indexes(columns)]
+        types = [self.schema.types[index] for index in self._column_indexes(columns)]
         width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
-        if not self._is_mapped or any(map(is_text, types)):  # how long texts are, only what is stored can tell
+        if not self._file.maps or any(map(is_text, types)):  # how long texts are, only what is stored can tell
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
         share = -(-blocks // threads.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))
 
     def scan(
-        self, first: int, last: int, columns: Sequence[str] | None, blocks_per_task: int
+        self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The leaves with ids from ``first`` to ``last`` (exclusive) as batches of several blocks, with read-ahead.
+        """The leaves with ids from ``first`` to ``last`` (exclusive, None for all), in order, several to a batch.
 
-        A batch has at most ``blocks_per_task`` blocks.
+        Lazy: a few batches are decoded ahead on other threads. An abandoned iterator frees everything.
         """
-        indexes = self.column_indexes(columns)
+        last = self.blocks if last is None else min(last, self.blocks)
+        first = max(first, 0)
+        blocks = self._blocks_per_task(columns, last - first)
+        indexes = self._column_indexes(columns)
         jobs = (
-            partial(self._decode_run, start, min(start + blocks_per_task, last), indexes)
-            for start in range(first, last, blocks_per_task)
+            partial(self._decode_run, start, min(start + blocks, last), indexes) for start in range(first, last, blocks)
         )
-        for batches in threads.in_order(jobs, ahead=threads.THREADS):
-            yield from batches
+        return _flat(threads.in_order(jobs, ahead=threads.THREADS))
 
     def select(
         self,
@@ -199,35 +221,30 @@ class BlockSource:
         columns: Sequence[str],
         tested: Sequence[str],
         test: RowTest,
-        wanted: ValueRange | None,
-        blocks_per_task: int,
+        wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of some leaves, given by ascending ids, that pass a test of the columns ``tested``; with read-ahead.
+        """The rows of leaves, given by ascending ids, that pass a test, which sees the columns ``tested``.
 
-        Other columns are decoded only around rows that pass. ``test`` is called on other threads. Leaves without such
-        rows leave no trace. If the test is for a range of one column's values, ``wanted`` is that, and the
-        test is asked only where it cannot be told from encoded values.
+        Lazy, like :meth:`scan`; ``columns`` that are not tested are decoded only around rows that pass. If a test is
+        for a range of one column's values, ``wanted`` is that: it is told from encoded values where that can be.
         """
-        chosen = _Selection(self.column_indexes(columns), self.column_indexes(tested), test, wanted)
-        jobs = (
-            partial(self._select_run, ids[start : start + blocks_per_task], chosen)
-            for start in range(0, len(ids), blocks_per_task)
-        )
-        for batches in threads.in_order(jobs, ahead=threads.THREADS):
-            yield from batches
+        blocks = self._blocks_per_task(list(dict.fromkeys((*tested, *columns))), len(ids))
+        chosen = _Selection(self._column_indexes(columns), self._column_indexes(tested), test, wanted)
+        jobs = (partial(self._select_run, ids[start : start + blocks], chosen) for start in range(0, len(ids), blocks))
+        return _flat(threads.in_order(jobs, ahead=threads.THREADS))
 
-    def count(self, ids: Ints, wanted: ValueRange, test: RowTest, blocks_per_task: int) -> int:
-        """How many rows of some leaves, given by ascending ids, have a value in a range.
+    def count(self, ids: Ints, wanted: ValueRange, test: RowTest) -> int:
+        """How many rows of leaves, given by ascending ids, have a value in a range; ``test`` tells the same of batches.
 
-        ``test`` tells the same of rows with the one column of the range.
+        Counts encoded values where that can be.
         """
         if not len(ids):
             return 0
-        chosen = _Selection([], self.column_indexes([wanted.column]), test, wanted)
+        blocks = self._blocks_per_task([wanted.column], len(ids))
+        chosen = _Selection([], self._column_indexes([wanted.column]), test, wanted)
         share = max(_SMALLEST_COUNT, -(-len(ids) // threads.THREADS))
         jobs = [
-            partial(self._count_run, ids[start : start + share], chosen, blocks_per_task)
-            for start in range(0, len(ids), share)
+            partial(self._count_run, ids[start : start + share], chosen, blocks) for start in range(0, len(ids), share)
         ]
         return sum(threads.together(jobs))
 
@@ -289,8 +306,9 @@ class BlockSource:
             return self._select_run(ids[:middle], chosen) + self._select_run(ids[middle:], chosen)
         return [self._batch([result[index] for index in indexes], indexes, len(places))]
 
-    def summaries(self, first: int, last: int) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
-        """Ids, row counts and summaries (by leaf and column) of the leaves in a range of ids; no events are decoded."""
+    def summaries(self, first: int = 0, last: int | None = None) -> tuple[Ints, Ints, npt.NDArray[np.void]]:
+        """Ids, row counts and per-column summaries of the leaves in a range of ids, read from frame heads."""
+        first, last = max(first, 0), self.blocks if last is None else min(last, self.blocks)
         ids: list[Ints] = []
         rows: list[Ints] = []
         tables: list[npt.NDArray[np.void]] = []
@@ -306,13 +324,9 @@ class BlockSource:
         table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
 
-    def stored_bytes(self, ids: Ints) -> int:
-        """Stored bytes of some blocks, given by rising ids."""
-        return int(self._frames.lengths(ids).sum())
-
-    def size_and_rows(self, id: int) -> tuple[int, int]:
-        """Stored bytes and rows of a block."""
-        return self.stored_bytes(np.array([id])), int(self._frames.open(np.array([id])).rows[0])
+    def cache_statistics(self) -> CacheStatistics:
+        """Hits, misses and content of the block cache."""
+        return self._cache.statistics()
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
@@ -334,6 +348,11 @@ class BlockSource:
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
         return batch_of(arrays, pa.schema([self.schema.field(index) for index in indexes]), rows)
+
+
+def _flat(runs: Iterator[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    for batches in runs:
+        yield from batches
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -28,28 +28,27 @@ from tidelog.storage.format import block
 from tidelog.storage.format.commit import (
     Commit,
     Preface,
-    all_relocations,
-    clear_slot,
     commit_at,
-    publish,
     read_preface,
     write_preface,
 )
 from tidelog.storage.format.description import describe, schema_of
 from tidelog.storage.format.macro_block import DATA, MOVED
-from tidelog.storage.format.translation import FANOUT, Addresses, Translation, TranslationTree
-from tidelog.storage.format.units import NIL, STRIDE
+from tidelog.storage.format.translation import FANOUT, Translation, TranslationTree
+from tidelog.storage.format.units import STRIDE
 from tidelog.storage.media.medium import File, Lock, Medium
+from tidelog.storage.read.addresses import AddressBook, PageLoader
 from tidelog.storage.read.cache import Cache
-from tidelog.storage.read.check import Finding
-from tidelog.storage.read.reader import CACHE_BYTES, ContainerReader, PageLoader, lock_name
+from tidelog.storage.read.frame_source import FrameSource
+from tidelog.storage.read.reader import CACHE_BYTES, ContainerReader, lock_name
 from tidelog.storage.read.recovery import Recovery, find_commit, recover_translation
-from tidelog.storage.read.source import BlockSource
 from tidelog.storage.rows.numbered import NumberedRows
 from tidelog.storage.rows.ordered import AnyRows
 from tidelog.storage.rows.row_size import RowSize
+from tidelog.storage.write.commits import Commits
 from tidelog.storage.write.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
 from tidelog.storage.write.placement import Placement
+from tidelog.storage.write.repair import cut_back, repair
 from tidelog.storage.write.updates import LeafUpdate, Leaves, PendingUpdates, changed_leaves
 
 LEAF_ROWS = 8192
@@ -64,12 +63,6 @@ _LEAF_BYTES = 8 << 20
 
 _LARGEST_LEAF = block.LARGEST_FRAME - (64 << 20)
 """Raw bytes of a leaf, so that its frame stays below the limit even if nothing compresses."""
-
-_REWRITTEN = 1 << 20
-"""Bytes written again at a time."""
-
-_LONGEST_CHAIN = 32
-"""Commits with relocations after which one carries the full table."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +118,6 @@ class Container:
         self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
         """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
         column. Called by a thread that appends, flushes or reads; must not use the container."""
-        self.holds_commits = False
-        """While set, commits are made by ``flush`` alone, so that no crash can leave a part of what was appended."""
         self._mutex = threading.RLock()
         self._closed = False
         self._pages = pages
@@ -135,25 +126,11 @@ class Container:
         self._failure: BaseException | None = None
         self._unseen_on: Medium | None = None
         """Of a container that nobody is told of yet: where it is."""
-
         self._placement = Placement(file, preface.macro_size, commit.place, tree)
         self._line = EncodingLine(commit.next_id, options.run_rows, self._place)
-        self._rows = commit.rows
-        self._dead_bytes = commit.dead_bytes
-        self._relocations = all_relocations(file, commit)
-        self._committed_relocations = dict(self._relocations)
-        self._moved = PendingUpdates()
-        # How long the chain of tables on disk is does not matter: the next table will be a full one.
-        self._chain_length = _LONGEST_CHAIN
-        self._last_with_relocations = commit.position if commit.relocations else commit.relocations_before
-
-        self._written = commit
-        self._durable = commit
-        self._syncing: threads.Task[None] | None = None
+        self._commits = Commits(file, commit, self._placement, options.commit_every)
         self._cache: Cache[pa.Array] = Cache(options.cache_bytes)
-        self._source = BlockSource(
-            file, self.schema, self._addresses, lambda: self._placement.place.offset, self._cache
-        )
+        self._frames = FrameSource(file, _Latest(tree, self._commits.relocations), commit.end)
 
     # -- opening and closing -------------------------------------------------------------------------------------
 
@@ -203,6 +180,7 @@ class Container:
                 container = cls(file, lock, preface, recovery, tree, pages, options)
                 if unseen:
                     container._unseen_on = medium
+                    container._commits.waits = False
                 return container
             except BaseException:
                 file.close()
@@ -245,7 +223,7 @@ class Container:
                 preface = read_preface(file)
                 recovery = find_commit(file, preface, roll_back=roll_back)
                 if at is not None and at[0] < recovery.commit.number:
-                    recovery = _cut_back(file, recovery, commit_at(file, preface, *at))
+                    recovery = cut_back(file, recovery, commit_at(file, preface, *at))
                 commit = recovery.commit
                 pages = PageLoader(file)
                 tree = recover_translation(file, preface, commit, pages)
@@ -253,7 +231,7 @@ class Container:
                 if commit.number == 0:  # its creator may have been killed before it made the name durable
                     medium.sync_names(_directory_of(name))
                 if not recovery.is_clean:
-                    _repair(file, recovery)
+                    repair(file, recovery)
                 return container
             except BaseException:
                 file.close()
@@ -280,8 +258,7 @@ class Container:
         with self._mutex:
             self._closed = True
             self._line.cancel()
-            if self._syncing is not None:
-                self._syncing.wait()
+            self._commits.abandon()
             self._file.close()
             self._file_lock.release()
 
@@ -311,7 +288,7 @@ class Container:
     @property
     def dead_bytes(self) -> int:
         """Bytes of the file that are of images which others have replaced, or will with the next commit."""
-        return self._dead_bytes + self._moved.dead_bytes
+        return self._commits.dead_bytes + self._commits.pending.dead_bytes
 
     def append(self, content: pa.RecordBatch | bytes) -> int:
         """Append one block, a leaf (a batch of the container's schema) or a node (bytes); returns its id.
@@ -376,17 +353,15 @@ class Container:
         with self._mutex, self._guard():
             if not 0 <= id < self.blocks:
                 raise NotFoundError(f"no block {id} to update: the ids are 0 to {self.blocks - 1}")
-            self._settle(id, id + 1)
+            self._settle(id)
+            old_rows, old_bytes = self._frames.measure(id)
             if isinstance(content, pa.RecordBatch):
                 self._check_leaf(content)
                 frames = block.encode_leaves(content, np.array([0, content.num_rows], np.int64), id)
             else:
                 frames = block.encode_node(content, id)
-            old_size, old_rows = self._source.size_and_rows(id)
             (address,) = self._placement.put_run([id], frames.content, frames.bounds, MOVED, frames.digests)
-            self._relocations[id] = self._moved.addresses[id] = address
-            self._moved.dead_bytes += old_size
-            self._moved.rows += frames.rows - old_rows
+            self._commits.update(PendingUpdates({id: address}, frames.rows - old_rows, old_bytes))
 
     def update_leaves(self, updates: Sequence[LeafUpdate]) -> list[Leaves]:
         """Replace leaves by what is made of them, on the encoding threads; returns rows and summaries of the new ones.
@@ -410,10 +385,9 @@ class Container:
                     moved.dead_bytes += old_bytes
                     leaves.append((frames.leaf_rows, frames.summaries))
             except InputError:
-                self._dead_bytes += placed
+                self._commits.dead_bytes += placed
                 raise
-            self._relocations.update(moved.addresses)
-            self._moved.add(moved)
+            self._commits.update(moved)
             return leaves
 
     def hasten(self) -> None:
@@ -433,16 +407,7 @@ class Container:
         """
         with self._mutex, self._guard():
             self._line.drain()
-            self._wait_for_sync()
-            meta = self._written.meta if meta is None else meta
-            moved = self._moved
-            if self._has_changed() or meta != self._written.meta or self._durable is not self._written:
-                self._moved = PendingUpdates()
-                self._rows += moved.rows
-                self._dead_bytes += moved.dead_bytes
-                self._make_durable(self._write_commit(meta, moved.addresses), waits=self._unseen_on is None)
-                self._committed_relocations = dict(self._relocations)
-            return self._durable
+            return self._commits.flush(meta)
 
     def sync_publication(self) -> None:
         """Make the slot of the newest commit durable too, so that no crash leaves it damaged.
@@ -461,15 +426,7 @@ class Container:
         """
         with self._mutex, self._guard():
             self._line.drain()
-            self._wait_for_sync()
-            self._placement.seal()
-            if not self._has_changed():
-                return self._written.number, self._written.position
-            return self._written.number + 1, self._placement.place.offset // STRIDE
-
-    def _has_changed(self) -> bool:
-        """Whether there is something to commit."""
-        return self._placement.has_grown_since(self._written) or bool(self._moved.addresses)
+            return self._commits.following()
 
     def _place(self, frames: block.Frames) -> None:
         """Take the frames of a run, the next ones, into the file."""
@@ -478,68 +435,15 @@ class Container:
         self._placement.settle()
         if self.on_leaves is not None and len(frames.leaf_rows):
             self.on_leaves(frames.first_id, frames.leaf_rows, frames.summaries)
-        self._rows += frames.rows
-        self._commit_in_background()
-
-    # -- commits --------------------------------------------------------------------------------------------------
-
-    def _write_commit(self, meta: bytes, moved: Mapping[int, int]) -> Commit:
-        """Write the record of a commit that includes the relocations ``moved``; not synced."""
-        before = self._last_with_relocations
-        if moved and self._chain_length >= _LONGEST_CHAIN:
-            moved, before, self._chain_length = self._relocations, NIL, 0
-        self._written = self._placement.commit(
-            number=self._written.number + 1,
-            rows=self._rows,
-            dead_bytes=self._dead_bytes,
-            relocations_before=before,
-            relocations=dict(moved),
-            meta=meta,
-        )
-        if moved:
-            self._last_with_relocations = self._written.position
-            self._chain_length += 1
-        return self._written
-
-    def _make_durable(self, commit: Commit, *, waits: bool = True) -> None:
-        if waits:
-            self._file.sync()
-        publish(self._file, commit)
-        self._durable = commit
-
-    def _commit_in_background(self) -> None:
-        """Commit what is placed when enough has been written, unless such a commit is still being synced.
-
-        Not while updates are pending: they belong to the next flush, and nodes appended meanwhile may speak of them.
-        """
-        if (
-            self.holds_commits
-            or self._moved.addresses
-            or self._placement.place.offset - self._written.end < self._options.commit_every
-        ):
-            return
-        if self._syncing is not None and not self._syncing.is_done:
-            return
-        self._wait_for_sync()
-        commit = self._write_commit(self._written.meta, {})
-        try:
-            self._syncing = threads.start(partial(self._make_durable, commit))
-        except RuntimeError:  # the system has no more threads
-            self._make_durable(commit)
-
-    def _wait_for_sync(self) -> None:
-        if self._syncing is not None:
-            self._syncing.wait()
-            syncing, self._syncing = self._syncing, None
-            syncing.result()
+        self._commits.rows += frames.rows
+        self._commits.begin()
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> ContainerReader:
         """A reader pinned to the newest durable commit, sharing this container's file and cache."""
         with self._mutex, self._guard():
-            self._wait_for_sync()
-            return self._reader(self._file, self._durable, self._committed_relocations)
+            return self._reader(self._file, *self._commits.newest())
 
     def view(self) -> ContainerReader:
         """A reader of everything appended and updated so far, durable or not, sharing this container's file and cache.
@@ -554,71 +458,35 @@ class Container:
         self._line.drain()
         self._placement.seal()
         end = self._placement.place
-        rows = self._rows + self._moved.rows
-        now = replace(self._written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
+        commits = self._commits
+        rows = commits.rows + commits.pending.rows
+        now = replace(commits.written, end=end.offset, place=end, next_id=self._placement.tree.next_id, rows=rows)
         # By weak reference: what keeps this container in memory does not keep a file open that nobody reads.
         file = None if self._viewed is None else self._viewed()
         if file is None:
             file = self._file.shared()
             self._viewed = weakref.ref(file)
-        return self._reader(file, now, self._relocations)
+        return self._reader(file, now, commits.relocations)
 
     def _reader(self, file: File, commit: Commit, relocations: Mapping[int, int]) -> ContainerReader:
         translation: Translation = self._placement.tree.freeze(self._pages.of(file))
         return ContainerReader(file, self._preface, commit, translation, relocations, self._cache, owns_file=False)
 
-    def read(
-        self, id: int, columns: Sequence[str] | None = None, rows: tuple[int, int] | None = None
-    ) -> pa.RecordBatch:
-        """A leaf as appended or updated last, durable or not; see :meth:`ContainerReader.read`."""
-        self._settle_existing(id)
-        return self._source.read(id, columns, rows)
-
     def read_node(self, id: int) -> bytes:
         """A node as appended or updated last, durable or not."""
-        self._settle_existing(id)
-        return self._source.read_node(id)
-
-    def scan(
-        self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """The leaves appended before this call, durable or not; see :meth:`ContainerReader.scan`."""
-        with self._mutex, self._guard():
-            last = self.blocks if last is None else min(last, self.blocks)
-            first = max(first, 0)
-            if first < last:
-                self._settle(first, last)
-            blocks = self._source.blocks_per_task(self._written, columns, last - first)
-            return self._source.scan(first, last, columns, blocks)
-
-    def check(self) -> list[Finding]:
-        """Walk every structure up to the newest durable commit; an empty list means that all is well."""
-        return self.snapshot().check()
-
-    def _settle_existing(self, id: int) -> None:
         with self._mutex, self._guard():
             if not 0 <= id < self.blocks:
                 raise NotFoundError(f"no block {id}: the ids are 0 to {self.blocks - 1}")
-            self._settle(id, id + 1)
+            self._settle(id)
+            return self._frames.read_node(id)
 
-    def _settle(self, first: int, last: int) -> None:
-        """See to it that the blocks of a range of ids can be read from the file."""
-        if last > self._placement.tree.next_id:
+    def _settle(self, id: int) -> None:
+        """See to it that a block can be read from the file."""
+        if id >= self._placement.tree.next_id:
             self._line.drain()
-        if self._placement.holds_any(first, last):
+        if self._placement.holds(id):
             self._placement.seal()
-
-    def _addresses(self, first: int, last: int) -> Addresses:
-        with self._mutex:
-            addresses = self._placement.tree.lookup(first, last)
-            known = self._relocations
-            near = known if len(known) < last - first else range(first, last)
-            moved = [id for id in near if first <= id < last and id in known]
-            if moved:
-                addresses = addresses.copy()
-                for id in moved:
-                    addresses[id - first] = self._relocations[id]
-            return addresses
+        self._frames.limit = self._placement.place.offset
 
     # -- guarding -------------------------------------------------------------------------------------------------
 
@@ -657,6 +525,18 @@ class Container:
             )
 
 
+class _Latest(AddressBook):
+    """The addresses of blocks as they were placed or updated last."""
+
+    def __init__(self, tree: TranslationTree, relocations: Mapping[int, int]) -> None:
+        self._tree = tree
+        self._relocations = relocations
+
+    def one(self, id: int) -> int:
+        moved = self._relocations.get(id)
+        return int(self._tree.lookup(id, id + 1)[0]) if moved is None else moved
+
+
 class _Guard:
     """Remembers an error that leaves the file in an unknown state; refused input is not one."""
 
@@ -672,42 +552,6 @@ class _Guard:
         refused = (InputError, NotFoundError, ClosedError, CorruptionError)
         if error is not None and not isinstance(error, refused) and self._container._failure is None:
             self._container._failure = error
-
-
-def _repair(file: File, recovery: Recovery) -> None:
-    """Cut off what no commit covers and publish the commit found.
-
-    Everything is synced before, since after a kill without power loss it may be readable but not yet durable. What no
-    slot vouches for is written again: if it was a failed sync that ended the writer before, the system may take its
-    bytes for written, and another sync alone would do nothing.
-    """
-    if recovery.dropped_bytes:
-        file.truncate(recovery.commit.end)
-    for offset in range(recovery.published_end, recovery.commit.end, _REWRITTEN):
-        file.write(offset, file.read(offset, min(_REWRITTEN, recovery.commit.end - offset)))
-    for slot in recovery.damaged_slots:
-        clear_slot(file, slot)
-    file.sync()
-    if recovery.commit.number:
-        publish(file, recovery.commit)
-
-
-def _cut_back(file: File, recovery: Recovery, commit: Commit) -> Recovery:
-    """Make an earlier commit the newest one.
-
-    The slots forget the later ones before these are cut off: a crash in between leaves whole commits that no slot
-    names, and then the caller cuts back once more. The earlier one has its slot first, so that whoever reads meanwhile
-    finds it, or a later one.
-    """
-    if commit.number:
-        publish(file, commit)
-        clear_slot(file, (commit.number + 1) % 2)
-    else:
-        clear_slot(file, 0)
-        clear_slot(file, 1)
-    file.sync()
-    dropped = recovery.dropped_bytes + recovery.commit.end - commit.end
-    return replace(recovery, commit=commit, published=-1, dropped_bytes=dropped, damaged_slots=())
 
 
 def _directory_of(name: str) -> str:

@@ -74,9 +74,9 @@ class Placement:
         else:
             self._builder.keep()
 
-    def holds_any(self, first: int, last: int) -> bool:
-        """Whether a part of a block with an id from ``first`` to ``last`` (exclusive) is not in the file yet."""
-        return self._builder.holds_any(first, last)
+    def holds(self, id: int) -> bool:
+        """Whether a part of a block is not in the file yet."""
+        return self._builder.holds(id)
 
     def has_grown_since(self, commit: Commit) -> bool:
         """Whether anything was put or written behind a commit."""
