@@ -555,6 +555,8 @@ def test_commits_are_made_in_the_background(tmp_path: Path) -> None:
     with Container.create(FileMedium(tmp_path), NAME, SCHEMA, Options(commit_every=1000)) as container:
         container.extend(rows(0, 100_000))
         container.view()
+        container.extend(rows(100_000, 100_000))
+        container.view()
         assert container.snapshot().commit.number > 0
 
 

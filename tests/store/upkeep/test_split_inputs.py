@@ -19,7 +19,7 @@ from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.storage.read.images import Images, Wanted
-from tidelog.storage.write import container
+from tidelog.storage.write import leaf_rules
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.manifest import Change
 from tidelog.store.read.scan import scan
@@ -129,7 +129,7 @@ def test_the_more_overlap_the_fewer_are_read_together(monkeypatch: pytest.Monkey
 
 def test_long_rows_that_compress_well_are_not_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their files are small, but there are as many leaves as it takes to hold them."""
-    monkeypatch.setattr(container, "_LEAF_BYTES", 1 << 14)
+    monkeypatch.setattr(leaf_rules, "_LEAF_BYTES", 1 << 14)
     stream = Store(RecordingMedium()).create_stream("s", SCHEMA, "ts")
     commits = [list(range(number * 50, number * 50 + 50)) for number in range(4)]
     for number, times in enumerate(commits):

@@ -42,11 +42,10 @@ from tidelog.storage.read.cache import Cache
 from tidelog.storage.read.frame_source import FrameSource
 from tidelog.storage.read.reader import CACHE_BYTES, ContainerReader, lock_name
 from tidelog.storage.read.recovery import Recovery, find_commit, recover_translation
-from tidelog.storage.rows.numbered import NumberedRows
 from tidelog.storage.rows.ordered import AnyRows
-from tidelog.storage.rows.row_size import RowSize
 from tidelog.storage.write.commits import Commits
-from tidelog.storage.write.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine, rows_of_leaves
+from tidelog.storage.write.encoding import RUN_ROWS, RUNS_AHEAD, EncodingLine
+from tidelog.storage.write.leaf_rules import LeafRules
 from tidelog.storage.write.placement import Placement
 from tidelog.storage.write.repair import cut_back, repair
 from tidelog.storage.write.updates import LeafUpdate, Leaves, PendingUpdates, changed_leaves
@@ -57,12 +56,6 @@ LEAF_ROWS = 8192
 MACRO_SIZE = 1 << 20
 COMMIT_EVERY = 16 << 20
 """Bytes written after which a commit is made in the background."""
-
-_LEAF_BYTES = 8 << 20
-"""Leaves are cut smaller than ``leaf_rows`` when their rows are so large that this would be exceeded."""
-
-_LARGEST_LEAF = block.LARGEST_FRAME - (64 << 20)
-"""Raw bytes of a leaf, so that its frame stays below the limit even if nothing compresses."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +106,7 @@ class Container:
         self._options = options
         self.recovery = recovery
         self.schema: pa.Schema = schema_of(preface)
-        self._unnumbered = pa.schema(list(self.schema)[:-1])
-        self._row_size = RowSize(self.schema)
+        self._leaves = LeafRules(self.schema, options.leaf_rows)
         self.on_leaves: Callable[[int, Ints, npt.NDArray[np.void]], None] | None = None
         """Told of every run of leaves when it has been placed, in order: first id, rows of each, summaries by leaf and
         column. Called by a thread that appends, flushes or reads; must not use the container."""
@@ -298,7 +290,7 @@ class Container:
         with self._mutex, self._guard():
             if not isinstance(content, pa.RecordBatch):
                 return self._line.add_node(content)
-            self._check_leaf(content)
+            self._leaves.check_one(content)
             return self._line.add_leaf(content)
 
     def extend(self, batch: AnyRows) -> range:
@@ -312,20 +304,12 @@ class Container:
         many rows there are in them.
         """
         with self._mutex, self._guard():
-            self._check_batch(batch)
+            self._leaves.check(batch)
             if not batch.num_rows:
                 return range(self.blocks, self.blocks), 0
-            size = self._row_size.of(batch)
-            rows = self._leaf_rows(batch.num_rows, size)
-            while most is not None and (fit := rows_of_leaves(batch.num_rows, rows, most, breaks)) < batch.num_rows:
-                batch = batch.slice(0, fit)
-                size = self._row_size.of(batch)
-                rows = self._leaf_rows(batch.num_rows, size)  # fewer if these rows are longer than those cut off
+            batch, rows, size = self._leaves.cut(batch, most, breaks)
             if breaks is not None:
                 breaks = breaks[breaks < batch.num_rows]
-            if size > _LARGEST_LEAF:
-                for start in range(0, batch.num_rows, rows):
-                    self._check_leaf_size(batch.slice(start, rows))
             return self._line.add_leaves(batch, rows, size, breaks), batch.num_rows
 
     def append_later(self, make: Callable[[], bytes]) -> int:
@@ -339,11 +323,7 @@ class Container:
 
     def leaf_rows(self, batch: AnyRows) -> int:
         """Rows of the leaves that :meth:`extend` would cut a batch into."""
-        return self._leaf_rows(batch.num_rows, self._row_size.of(batch))
-
-    def _leaf_rows(self, rows: int, size: int) -> int:
-        average = max(1, size // max(1, rows))
-        return max(1, min(self._options.leaf_rows, _LEAF_BYTES // average))
+        return self._leaves.rows_of(batch)[0]
 
     def update(self, id: int, content: pa.RecordBatch | bytes) -> None:
         """Replace a block: append a new image under the same id. Readers of earlier commits keep the old one.
@@ -356,7 +336,7 @@ class Container:
             self._settle(id)
             old_rows, old_bytes = self._frames.measure(id)
             if isinstance(content, pa.RecordBatch):
-                self._check_leaf(content)
+                self._leaves.check_one(content)
                 frames = block.encode_leaves(content, np.array([0, content.num_rows], np.int64), id)
             else:
                 frames = block.encode_node(content, id)
@@ -500,30 +480,6 @@ class Container:
             ) from self._failure
         return _Guard(self)
 
-    def _check_leaf(self, batch: pa.RecordBatch) -> None:
-        self._check_batch(batch)
-        if not batch.num_rows:
-            raise InputError("a leaf without rows was given; expected at least one row")
-        self._check_leaf_size(batch)
-
-    def _check_leaf_size(self, rows: AnyRows) -> None:
-        size = self._row_size.of(rows)
-        if size > _LARGEST_LEAF:
-            raise InputError(
-                f"a block of {rows.num_rows} rows has {size} bytes, at most {_LARGEST_LEAF} are possible; "
-                "append fewer rows at a time, or store such large values outside the stream"
-            )
-
-    def _check_batch(self, batch: AnyRows) -> None:
-        found, expected = batch.schema, self.schema
-        if isinstance(batch, NumberedRows) and len(expected) and expected.types[-1] == pa.int64():
-            expected = self._unnumbered
-        if found is not expected and not found.equals(expected):
-            raise InputError(
-                f"a batch with the columns {_columns(found)} was given, expected {_columns(expected)}; "
-                "convert it first (tidelog.model.to_batches)"
-            )
-
 
 class _Latest(AddressBook):
     """The addresses of blocks as they were placed or updated last."""
@@ -556,10 +512,6 @@ class _Guard:
 
 def _directory_of(name: str) -> str:
     return name.rpartition("/")[0]
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
 def _exists(name: str) -> ExistsError:
