@@ -21,9 +21,9 @@ from tidelog.storage.codec import Ints
 
 def blocks_of(tree: Tree) -> list[pa.RecordBatch | bytes]:
     """The contents of all blocks, in order."""
-    leaves = set(tree.container.snapshot().summaries()[0].tolist())
-    read, read_node = tree.container.read, tree.container.read_node
-    return [read(id) if id in leaves else read_node(id) for id in range(tree.container.blocks)]
+    reader = tree.container.view()
+    leaves = set(reader.summaries()[0].tolist())
+    return [reader.read(id) if id in leaves else reader.read_node(id) for id in range(reader.blocks)]
 
 
 def cut_off(blocks: list[pa.RecordBatch | bytes], layout: Layout) -> Container:

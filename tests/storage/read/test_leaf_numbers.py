@@ -92,7 +92,7 @@ def test_numbers_are_those_of_the_arrays(reader: ContainerReader) -> None:
         for id in range(reader.blocks):
             others = [[id], [id, (id + 1) % reader.blocks]]
             for ids in others:
-                found = reader.numbers(ids, columns)
+                found = reader.numbers.whole(ids, columns)
                 assert found is not None
                 for name, numbers in zip(chosen, found[0], strict=True):
                     wanted = np.concatenate([expected(reader, each, name) for each in ids])
@@ -103,11 +103,11 @@ def test_numbers_are_those_of_the_arrays(reader: ContainerReader) -> None:
 
 @pytest.mark.parametrize("name", ["holes", "text", "flag", "amount"])
 def test_what_takes_more_than_numbers_is_left_to_arrow(reader: ContainerReader, name: str) -> None:
-    assert reader.numbers([0], (0, SCHEMA.get_field_index(name))) is None
+    assert reader.numbers.whole([0], (0, SCHEMA.get_field_index(name))) is None
 
 
 def test_other_encodings_are_right_or_left_to_arrow(reader: ContainerReader) -> None:
-    found = reader.numbers([0], (SCHEMA.get_field_index("same"),))
+    found = reader.numbers.whole([0], (SCHEMA.get_field_index("same"),))
     assert found is None or found[0][0].tolist() == [5] * LEAF
 
 
@@ -115,7 +115,7 @@ def test_files_that_are_not_mapped_are_left_to_arrow(tmp_path: Path) -> None:
     for medium in (MemoryMedium(), FileMedium(tmp_path, mapped=False)):
         filled(medium)
         with ContainerReader.open(medium, "c") as reader:
-            assert reader.numbers([0], (0,)) is None
+            assert reader.numbers.whole([0], (0,)) is None
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
         with ContainerReader.open(medium, "c") as reader:
             try:
-                found = reader.numbers([0], columns)
+                found = reader.numbers.whole([0], columns)
             except CorruptionError:
                 noticed += 1
             else:  # in a column that was not asked for
@@ -144,11 +144,11 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 
 def test_every_thread_has_memory_of_its_own(reader: ContainerReader) -> None:
     column = (SCHEMA.get_field_index("i64"),)
-    here = reader.numbers([0], column)
+    here = reader.numbers.whole([0], column)
     assert here is not None
     before = here[0][0].copy()
     elsewhere: list[Any] = []
-    thread = threading.Thread(target=lambda: elsewhere.append(reader.numbers([3], column)))
+    thread = threading.Thread(target=lambda: elsewhere.append(reader.numbers.whole([3], column)))
     thread.start()
     thread.join()
     assert elsewhere[0] is not None

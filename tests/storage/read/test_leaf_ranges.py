@@ -108,7 +108,7 @@ def test_rows_are_those_between_the_times(reader: ContainerReader, data: st.Data
     ids = sorted(data.draw(st.sets(st.integers(0, len(KINDS) - 1), min_size=1, max_size=3)))
     others = tuple(data.draw(st.lists(st.sampled_from(COLUMNS), max_size=4)))
     wanted = [data.draw(ranges_in(TIMES[KINDS[id]])) for id in ids]
-    found = reader.numbers_between(ids, (0, *others), wanted)
+    found = reader.numbers.between(ids, (0, *others), wanted)
     if any(ENCODINGS[KINDS[id]] not in (Encoding.RAW, Encoding.PACKED) for id in ids):
         assert found is None
         return
@@ -132,7 +132,7 @@ def test_every_first_row_of_a_vector_is_found(reader: ContainerReader) -> None:
             continue
         for row in range(0, len(at), VECTOR):
             wanted = int(at[row]), int(at[row])
-            found = reader.numbers_between([id], (0,), [wanted])
+            found = reader.numbers.between([id], (0,), [wanted])
             assert found is not None
             rows = inside(at, wanted)
             assert int(found[1][1] - found[1][0]) == rows.stop - rows.start
@@ -147,15 +147,15 @@ def test_what_takes_more_than_numbers_is_left_to_arrow(tmp_path: Path) -> None:
     for medium in (MemoryMedium(), FileMedium(tmp_path, mapped=False)):
         filled(medium)
         with ContainerReader.open(medium, "c") as opened:
-            assert opened.numbers_between([0], (0, 1), [(0, 9)]) is None
+            assert opened.numbers.between([0], (0, 1), [(0, 9)]) is None
     schema = pa.schema({"at": pa.int64(), "text": pa.string(), "holes": pa.int64()})
     (tmp_path / "others").mkdir()
     medium = FileMedium(tmp_path / "others")
     with Container.create(medium, "c", schema, Options()) as container:
         container.append(pa.record_batch([[1, 2, 3], ["a", "b", "c"], [1, None, 3]], schema=schema))
     with ContainerReader.open(medium, "c") as opened:
-        assert opened.numbers_between([0], (0, 1), [(0, 9)]) is None
-        assert opened.numbers_between([0], (0, 2), [(0, 9)]) is None
+        assert opened.numbers.between([0], (0, 1), [(0, 9)]) is None
+        assert opened.numbers.between([0], (0, 2), [(0, 9)]) is None
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     for place in range(start, start + size, 1009):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
         with ContainerReader.open(medium, "c") as opened, pytest.raises(CorruptionError):
-            opened.numbers_between([4], COLUMNS, [(100, 200)])
+            opened.numbers.between([4], COLUMNS, [(100, 200)])
 
 
 @pytest.mark.parametrize("kind", ["regular", "bursts", "cubic"])

@@ -102,21 +102,21 @@ class Nodes:
     def numbers(
         self, ids: Sequence[int], columns: tuple[int, ...], counters: ReadCounters | None
     ) -> tuple[Numbers, list[int]] | None:
-        """Columns of a few leaves, see :meth:`ContainerReader.numbers`; None if they have to be read."""
+        """Columns of a few leaves, see :meth:`NumberSource.whole`; None if they have to be read."""
         if counters:
             counters.leaves += len(ids)
-        return self.reader.numbers(ids, columns)
+        return self.reader.numbers.whole(ids, columns)
 
     def numbers_between(
         self, leaves: Sequence[Edge], columns: tuple[int, ...], counters: ReadCounters | None
     ) -> tuple[Numbers, Ints] | None:
-        """Columns of the rows of leaves that are in a time range each, see :meth:`ContainerReader.numbers_between`."""
+        """Columns of the rows of leaves that are in a time range each, see :meth:`NumberSource.between`."""
         if counters:
             counters.leaves += len(leaves)
         ranges = [
             (INT64_MIN if start is None else start, INT64_MAX if end is None else end - 1) for _, start, end in leaves
         ]
-        return self.reader.numbers_between([id for id, _, _ in leaves], (self.layout.time, *columns), ranges)
+        return self.reader.numbers.between([id for id, _, _ in leaves], (self.layout.time, *columns), ranges)
 
     def read(self, id: int, columns: Sequence[int]) -> pa.RecordBatch:
         """Columns of a leaf that was counted before."""

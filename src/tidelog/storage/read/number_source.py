@@ -32,9 +32,9 @@ class NumberSource:
         """Columns that were asked for, and how; None for those that cannot be had."""
 
     def whole(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
-        """Columns of a few leaves, by position, and the rows of each leaf, see :meth:`LeafNumbers.read`.
+        """Columns of a few leaves, by position, with the rows of all of them, and how many each has.
 
-        Valid until the thread's next call.
+        The arrays are valid until the thread's next call.
         """
         found: tuple[Numbers, list[int]] | None = self._read(LeafNumbers, ids, columns)
         return found
@@ -42,9 +42,12 @@ class NumberSource:
     def between(
         self, ids: Sequence[int], columns: tuple[int, ...], ranges: Sequence[tuple[int, int]]
     ) -> tuple[Numbers, Ints] | None:
-        """Columns of rows of a few leaves, each in a range of times, see :meth:`LeafRanges.read`.
+        """Columns of those rows of a few leaves whose values in the first column are in a range, and where these are.
 
-        The first of the columns, given by their positions, has the times. Valid until the thread's next call.
+        The first of the columns, given by position, has integers of 64 bits that rise in every leaf; ``ranges`` are the
+        lowest and the highest of them that are wanted of each leaf. Returns arrays of the other columns, and ``cuts``:
+        of leaf i, rows ``cuts[2 * i]`` to ``cuts[2 * i + 1]`` (exclusive) of them are wanted, and those between have no
+        meaning. Valid until the thread's next call.
         """
         found: tuple[Numbers, Ints] | None = self._read(LeafRanges, ids, columns, ranges)
         return found

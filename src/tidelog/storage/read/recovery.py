@@ -31,8 +31,6 @@ class Recovery:
     """The number of the commit that the slots named."""
     dropped_bytes: int
     """Bytes behind the commit: written, but never acknowledged by a flush."""
-    dropped_blocks: int
-    """Blocks among them that were whole."""
     reason: str
     """Why reading stopped; empty if the file ends with whole units."""
     damaged_slots: tuple[int, ...] = ()
@@ -65,7 +63,6 @@ def find_commit(file: File, preface: Preface, *, roll_back: bool = False) -> Rec
 def _walk_behind(file: File, start: Commit, size: int, damaged_slots: tuple[int, ...]) -> Recovery:
     """Verify the units behind a durable commit and take every commit that is reached."""
     commit = start
-    blocks = 0
     reason = ""
     try:
         for unit in read_units(file, start.place, size):
@@ -73,25 +70,23 @@ def _walk_behind(file: File, start: Commit, size: int, damaged_slots: tuple[int,
                 found = parse_commit(unit)
                 if found.number != commit.number + 1:
                     raise InvalidUnit(f"commit {found.number} follows commit {commit.number}")
-                commit, blocks = found, 0
+                commit = found
             else:
-                blocks += _verify(file, unit)
+                _verify(file, unit)
     except InvalidUnit as error:
         reason = str(error)
-    return Recovery(commit, start.number, max(0, size - commit.end), blocks, reason, damaged_slots, start.end)
+    return Recovery(commit, start.number, max(0, size - commit.end), reason, damaged_slots, start.end)
 
 
-def _verify(file: File, unit: Unit) -> int:
-    """Verify a macro block or an address page completely; returns the number of blocks that begin in it."""
+def _verify(file: File, unit: Unit) -> None:
+    """Verify a macro block or an address page completely."""
     if unit.magic == translation.MAGIC:
         parse_page(unit)
-        return 0
+        return
     if unit.magic != macro_block.MAGIC:
         raise InvalidUnit(f"the unit at offset {unit.offset} is of an unknown kind {unit.magic!r}")
-    directory = parse_directory(unit)
-    if not payload_is_intact(file, directory):
+    if not payload_is_intact(file, parse_directory(unit)):
         raise InvalidUnit(f"the payload of the macro block at offset {unit.offset} is not the one written")
-    return int(np.count_nonzero(directory.kinds == DATA))
 
 
 def recover_translation(

@@ -22,9 +22,8 @@ from tidelog.storage.format.meter import ReadMeter
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.storage.media.medium import File
 from tidelog.storage.read.addresses import AddressBook
-from tidelog.storage.read.cache import Cache, CacheStatistics
+from tidelog.storage.read.cache import Cache
 from tidelog.storage.read.frame_source import FrameSource
-from tidelog.storage.read.leaf_pieces import Numbers
 from tidelog.storage.read.number_source import NumberSource
 from tidelog.storage.summary import SUMMARY
 
@@ -70,7 +69,8 @@ class BlockReader:
         self.schema = schema
         self._cache = cache
         self._frames = FrameSource(file, addresses, commit.end)
-        self._numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
+        self.numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
+        """Reads numbers of a few leaves without Arrow."""
 
     def measure(self, meter: ReadMeter) -> None:
         """Let a meter count what is read from now on."""
@@ -160,26 +160,6 @@ class BlockReader:
     def read_node(self, id: int) -> bytes:
         """A node's bytes."""
         return self._frames.read_node(id)
-
-    def numbers(self, ids: Sequence[int], columns: tuple[int, ...]) -> tuple[Numbers, list[int]] | None:
-        """Columns of a few leaves, by position, with the rows of all of them, and how many each has.
-
-        The arrays are valid until the thread's next call. Only numbers without nulls can be had like that, and not of
-        all encodings: None means that :meth:`read` is needed.
-        """
-        return self._numbers.whole(ids, columns)
-
-    def numbers_between(
-        self, ids: Sequence[int], columns: tuple[int, ...], ranges: Sequence[tuple[int, int]]
-    ) -> tuple[Numbers, Ints] | None:
-        """Columns of those rows of a few leaves whose values in the first column are in a range, and where these are.
-
-        The first of the columns, given by position, has integers of 64 bits that rise in every leaf; ``ranges`` are the
-        lowest and the highest of them that are wanted of each leaf. Returns arrays of the other columns, and ``cuts``:
-        of leaf i, rows ``cuts[2 * i]`` to ``cuts[2 * i + 1]`` (exclusive) of them are wanted, and those between have no
-        meaning. Valid until the thread's next call; None as for :meth:`numbers`.
-        """
-        return self._numbers.between(ids, columns, ranges)
 
     def stored_bytes(self, ids: Ints) -> int:
         """The bytes that some blocks, given by rising ids, take in the file."""
@@ -323,10 +303,6 @@ class BlockReader:
         empty = np.empty(0, np.int64)
         table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
-
-    def cache_statistics(self) -> CacheStatistics:
-        """Hits, misses and content of the block cache."""
-        return self._cache.statistics()
 
     def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
         """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""

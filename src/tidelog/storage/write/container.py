@@ -166,7 +166,7 @@ class Container:
                     medium.sync_names(_directory_of(name))
                 medium.remove(draft)
                 file.name = name
-                recovery = Recovery(Commit.empty(preface), 0, 0, 0, "")
+                recovery = Recovery(Commit.empty(preface), 0, 0, "")
                 pages = PageLoader(file)
                 tree = TranslationTree(options.fanout, pages)
                 container = cls(file, lock, preface, recovery, tree, pages, options)

@@ -60,7 +60,7 @@ def describe(
         "trees": trees,
         "late": late,
         "statistics": [each for part in snapshot.parts for each in _statistics(part.original)],
-        "nodes_cached": context.nodes.statistics().entries,
+        "nodes_cached": len(context.nodes),
         "blocks_read": context.meter.blocks,
         "bytes_read": context.meter.bytes,
     }
