@@ -164,7 +164,7 @@ def test_after_a_failure_the_container_refuses_to_go_on() -> None:
     container.close()
     with reopened(medium) as again:
         assert again.blocks in (1, 2)
-        assert again.check() == []
+        assert again.snapshot().check() == []
 
 
 def test_an_unfinished_creation_leaves_nothing_in_the_way() -> None:
