@@ -17,6 +17,7 @@ import pytest
 
 import tidelog
 from support.commands import TRADES, Cli
+from tidelog.engine.stream import writer_of
 from tidelog.model import to_batches
 from tidelog.storage.read.check import Finding
 from tidelog.store.bulk import BulkWriter
@@ -244,11 +245,11 @@ def test_orphans(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "events") as store:
         stream = store.stream("trades")
         rows = len(stream)
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         for batch in to_batches(TRADES, stream.schema):
             writer.append(batch)
-        left = [stream.context.path(info.name) for info in writer.finish()]
-    old = stream.context.path("1600000000000-0123456789abcdef.tide")
+        left = [writer_of(stream).context.path(info.name) for info in writer.finish()]
+    old = writer_of(stream).context.path("1600000000000-0123456789abcdef.tide")
     (tmp_path / "events" / old).write_bytes(b"left behind")
     run = cli("check", "--store", "events", "--orphans")
     assert run.code == 0

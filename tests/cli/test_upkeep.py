@@ -11,6 +11,8 @@ import tidelog
 from support.commands import Cli
 from tidelog.cli import warming
 from tidelog.cli.warming import Warmed
+from tidelog.engine.store import manifests_of
+from tidelog.engine.stream import writer_of
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
 SCHEMA = pa.schema([pa.field("t", pa.int64(), nullable=False), ("x", pa.float64())])
@@ -22,9 +24,9 @@ def many(tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "events", maintenance="manual") as store:
         stream = store.create_stream("s", SCHEMA, "t", retention=100, grace=0)
         for index in range(12):
-            writer = BulkWriter(stream.context)
+            writer = BulkWriter(writer_of(stream).context)
             writer.append(pa.record_batch([list(range(index * 10, index * 10 + 10)), [0.5] * 10], schema=SCHEMA))
-            commit_bulk(stream.manifests, writer.finish())
+            commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def test_compact(cli: Cli, many: None) -> None:
@@ -39,7 +41,7 @@ def test_compact(cli: Cli, many: None) -> None:
 
 def test_compact_in_steps(cli: Cli, many: None) -> None:
     with tidelog.open("events", read_only=True) as store:
-        size = next(iter(store.stream("s").manifests.load().splits.values())).bytes
+        size = next(iter(manifests_of(store, "s").load().splits.values())).bytes
     run = cli("compact", "--store", "events", "--max-bytes", 5 * size)
     assert run.out.startswith("'s': merged 5 splits into 1, ")
     assert run.out.endswith("; there is more to do\n")

@@ -10,6 +10,7 @@ from support.media.crash import Crash, RecordingMedium, kills, power_losses, ran
 from support.streams.history import NAME, PRODUCER, Append, last
 from support.streams.mixed_history import KEPT, MixedHistory, Survivor, judge_all, load, table
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 
 
 def lived(seed: int, steps: int, **options: object) -> tuple[RecordingMedium, MixedHistory]:
@@ -65,7 +66,7 @@ def go_on(medium: RecordingMedium, appends: list[Append], found: Survivor, *, th
         changed = Survivor.of(stream)
         assert (changed.count, changed.total) == (after.count, after.total)
         stream.maintain()
-        bound = stream.manifests.load().deleted_before
+        bound = writer_of(stream).manifests.load().deleted_before
         assert bound is None or bound <= more[-1][0] - KEPT
         assert store.check() == []
     with Store(medium) as store:

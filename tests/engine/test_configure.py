@@ -12,7 +12,7 @@ import pytest
 import tidelog
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import GrainError, InputError, ReadOnlyError, TimeError
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.split.reduced import write_reduced
@@ -108,7 +108,7 @@ def test_splits_are_not_reduced_once_that_is_not_wanted_any_more(monkeypatch: py
 
         monkeypatch.setattr(coarsening, "write_reduced", write)
         stream.maintain()
-        kinds = [split.kind for split in stream.manifests.load().splits.values()]
+        kinds = [split.kind for split in writer_of(stream).manifests.load().splits.values()]
         assert (len(written), kinds.count("reduced")) == (3, 2)
         assert store.check() == []
 
@@ -122,7 +122,7 @@ def test_a_writer_elsewhere_goes_on_and_looks_after_the_stream_as_it_is_told_now
         stream.maintain()
         assert stream.aggregate(None, None, "min(ts)")["min(ts)"] >= 893
         assert other.stream("s").scan().read_all() == stream.scan().read_all()
-        assert stream.manifests.load().options.grace == 3600
+        assert writer_of(stream).manifests.load().options.grace == 3600
         assert stream.check() == []
 
 
@@ -140,20 +140,20 @@ def test_a_writer_elsewhere_goes_on_and_looks_after_the_stream_as_it_is_told_now
 def test_what_cannot_be_changed_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
     with Store(MemoryMedium(), maintenance="manual") as store:
         stream = filled(store, retention=5000)
-        before = stream.manifests.load()
+        before = writer_of(stream).manifests.load()
         with pytest.raises(error, match=text):
             stream.configure(**options)
-        assert stream.manifests.load() == before
+        assert writer_of(stream).manifests.load() == before
         assert stream.options == before.options
 
 
 def test_the_same_again_commits_nothing() -> None:
     with Store(MemoryMedium(), maintenance="manual") as store:
         stream = filled(store, retention=5000)
-        number = stream.manifests.load().number
+        number = writer_of(stream).manifests.load().number
         stream.configure(retention=5000)
         stream.configure()
-        assert stream.manifests.load().number == number
+        assert writer_of(stream).manifests.load().number == number
 
 
 def test_who_only_reads_changes_nothing() -> None:

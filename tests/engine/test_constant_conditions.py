@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.expr import EvaluationError
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -53,13 +53,13 @@ def streams() -> Iterator[tuple[Stream, Stream, duckdb.DuckDBPyConnection]]:
     stream.append(table(model, SCHEMA))
     stream.flush()
     loaded = [(*row[:3], None) for row in rows(5, 300, 20, 2)]  # over the others
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(table(loaded, SCHEMA).to_batches()[0])
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
     anew = [(*row[:3], None) for row in rows(1003, 20, 10, 3)]
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(table(anew, SCHEMA).to_batches()[0])
-        commit_bulk(stream.manifests, writer.finish(), overwrite=Interval(1000, 1200))
+        commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=Interval(1000, 1200))
     model = [row for row in model + loaded if not 1000 <= row[0] < 1200] + anew
     stream.evolve(add={"x": pa.float64()}, widen={"v": pa.int64()})
     wider = pa.schema([SCHEMA.field(0), ("v", pa.int64()), SCHEMA.field(2), ("x", pa.float64())])

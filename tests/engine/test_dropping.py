@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import LockedError, NotFoundError, StorageError, TidelogError
 from tidelog.store.catalogue import Catalogue
 
@@ -104,17 +105,17 @@ def test_a_drop_between_the_look_and_the_lock(tmp_path: Path, monkeypatch: pytes
     create(tmp_path)
     with tidelog.open(tmp_path) as other, tidelog.open(tmp_path) as store:
         stream = other.stream("s")
-        adopt = stream._adopt_newest
+        adopt = writer_of(stream)._adopt_newest
 
         def drop_first() -> None:
             monkeypatch.undo()
             store.drop_stream("s")
             adopt()
 
-        monkeypatch.setattr(stream, "_adopt_newest", drop_first)
+        monkeypatch.setattr(writer_of(stream), "_adopt_newest", drop_first)
         with pytest.raises(NotFoundError, match="'s' was dropped"):
             stream.append({"ts": 1, "x": 1.0})
-        assert not stream.is_written
+        assert not writer_of(stream).is_written
 
 
 @pytest.mark.parametrize("what", ["flush", "close"])
@@ -172,7 +173,7 @@ def test_dropping_needs_no_room_for_what_goes(tmp_path: Path, monkeypatch: pytes
     with tidelog.open(tmp_path) as store:
         stream = store.create_stream("s", SCHEMA, "ts")
         stream.append({"ts": 1, "x": 1.0})
-        tail = stream._tail
+        tail = writer_of(stream)._tail
         assert tail is not None
 
         def fail() -> None:

@@ -23,7 +23,7 @@ import tidelog
 from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import LockedError, NotFoundError, ReadOnlyError, SchemaError
 from tidelog.model.times.intervals import ALWAYS
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -314,28 +314,28 @@ def test_who_does_not_write_leaves_the_lock(tmp_path: Path) -> None:
 
 
 def test_files_written_beside_the_tail_under_the_schema_before(stream: Stream) -> None:
-    before = stream.context
+    before = writer_of(stream).context
     writer = BulkWriter(before)
     writer.append(pa.RecordBatch.from_pylist([{"ts": 1000, "a": -1, "b": "loaded"}], schema=stream.schema.arrow))
     infos = writer.finish()
     stream.evolve(rename={"a": "n"}, widen={"a": pa.int64()})
-    assert commit_bulk(stream.manifests, infos)
-    late = BulkWriter(StreamContext.of(stream.manifests, 0))  # a job that was planned before
+    assert commit_bulk(writer_of(stream).manifests, infos)
+    late = BulkWriter(StreamContext.of(writer_of(stream).manifests, 0))  # a job that was planned before
     late.append(pa.RecordBatch.from_pylist([{"ts": 1001, "a": -2, "b": "too"}], schema=before.layout.schema.arrow))
-    assert commit_bulk(stream.manifests, late.finish())
+    assert commit_bulk(writer_of(stream).manifests, late.finish())
     assert [row["n"] for row in rows_of(stream)][-2:] == [-1, -2]
     assert stream.aggregate(None, None, ["min(n)"]) == {"min(n)": -2}
 
 
 def test_an_older_version_can_be_read_under(stream: Stream) -> None:
-    medium, directory = stream.manifests.medium, stream.context.directory
+    medium, directory = writer_of(stream).manifests.medium, writer_of(stream).context.directory
     stream.evolve(rename={"a": "n", "b": "a"}, widen={"a": pa.int64()})
     stream.evolve(add=[("b", pa.int8())])
     stream.append([{"ts": i, "n": i, "a": "new", "b": 1} for i in range(300, 420)])
     stream.flush()
     expected = [{"ts": i, "a": i, "b": f"{i}"} for i in range(250)]
     expected += [{"ts": i, "a": i, "b": "new"} for i in range(300, 420)]
-    snapshot = stream.published(0)
+    snapshot = writer_of(stream).published(0)
     assert snapshot.layout.schema.arrow.types == [pa.int64(), pa.int32(), pa.string()]
     assert rows_of(stream, as_of=snapshot) == expected
     found = []
@@ -347,7 +347,7 @@ def test_an_older_version_can_be_read_under(stream: Stream) -> None:
     stream.append({"ts": 500, "n": 2**40})
     stream.flush()
     with pytest.raises(SchemaError, match="start again with the new schema"):
-        rows_of(stream, as_of=stream.published(0))
+        rows_of(stream, as_of=writer_of(stream).published(0))
 
 
 def test_pieces_of_a_mixed_stream(stream: Stream) -> None:
@@ -355,8 +355,10 @@ def test_pieces_of_a_mixed_stream(stream: Stream) -> None:
     stream.append([{"ts": i, "n": i, "x": 1} for i in range(200, 420)])
     stream.flush()
     found = []
-    for piece in plan(stream.published(), ALWAYS, rows_per_piece=40):
-        for batch in scan_piece(stream.manifests.medium, stream.context.directory, piece, ["ts", "n", "x", "_seq"]):
+    for piece in plan(writer_of(stream).published(), ALWAYS, rows_per_piece=40):
+        for batch in scan_piece(
+            writer_of(stream).manifests.medium, writer_of(stream).context.directory, piece, ["ts", "n", "x", "_seq"]
+        ):
             found += batch.to_pylist()
     assert found == rows_of(stream, columns=["ts", "n", "x"], seq=True)
 

@@ -17,8 +17,8 @@ import pytest
 
 import tidelog
 from tidelog.engine import maintainer as module
-from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.store import Store, manifests_of
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, StorageError
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.upkeep import rewriting
@@ -32,9 +32,9 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(stream: Stream, first: int) -> None:
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(pa.record_batch([list(range(first, first + 10)), list(range(10))], schema=SCHEMA))
-    commit_bulk(stream.manifests, writer.finish())
+    commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def threads() -> int:
@@ -64,7 +64,7 @@ def test_splits_are_merged_while_a_stream_is_written(tmp_path: Path) -> None:
         until(lambda: threads() == 1)
         for index in range(20):
             load(stream, index * 10)
-        until(lambda: len(stream.manifests.load().splits) < 8)
+        until(lambda: len(writer_of(stream).manifests.load().splits) < 8)
         until(lambda: stream.stats()["maintenance"]["merges"] > 0)
         assert len(stream) == 201
         assert stream.check() == []
@@ -128,7 +128,7 @@ def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.
     go_on.set()
     closing.join()
     with Store.open(tmp_path, read_only=True) as found:
-        assert len(found.stream("s").manifests.load().splits) == 8
+        assert len(manifests_of(found, "s").load().splits) == 8
         assert found.orphans() == []
         assert len(found.stream("s")) == 81
 

@@ -39,7 +39,7 @@ from support.streams.model import (
     schema_of,
 )
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import GrainError, InputError, NotFoundError
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -161,7 +161,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.is_tail_open = True
         if self.gate is not None:
             # Which closed splits it goes by is its own business; it never knows more than there was.
-            tail = self.stream._tail
+            tail = writer_of(self.stream)._tail
             assert tail is not None
             before = self.newest
             self.newest = tail.newest
@@ -198,7 +198,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @property
     def reduced(self) -> list[SplitInfo]:
-        return [each for each in self.stream.manifests.load().splits.values() if each.kind == "reduced"]
+        return [each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind == "reduced"]
 
     def reduced_in(self, start: int | None, end: int | None) -> list[SplitInfo]:
         """Reduced splits that reach into a range."""
@@ -292,7 +292,7 @@ class StreamMachine(RuleBasedStateMachine):
     def overwrite(self, rows: list[Values], back: int | None, length: int) -> None:
         start = None if back is None else self.around - back
         interval = Interval(start, None if start is None else start + length)
-        model, visible = self.model, self.stream.published().visible
+        model, visible = self.model, writer_of(self.stream).published().visible
         assert all(event.seq in visible for event in model.events[: model.flushed])
         overwritten = {e.seq for e in model.events if e.seq in visible and interval.contains(e.time)}
         with self.maybe_too_fine(self.is_cut(interval.start, interval.end)):
@@ -302,12 +302,12 @@ class StreamMachine(RuleBasedStateMachine):
     def commit(self, rows: list[Values], memory: int, interval: Interval | None, *, again: bool) -> None:
         job, model = next(self.jobs), self.model
         for is_again in range(1 + again):
-            with BulkWriter(self.stream.context, memory=memory) as writer:
+            with BulkWriter(writer_of(self.stream).context, memory=memory) as writer:
                 for batch in model.table(rows).to_batches(max_chunksize=7):
                     writer.append(batch)
                 infos = writer.finish()
             committed = commit_bulk(
-                self.stream.manifests, infos, transaction=("job", job), overwrite=interval, outside="append"
+                writer_of(self.stream).manifests, infos, transaction=("job", job), overwrite=interval, outside="append"
             )
             assert committed == (not is_again)
         # Numbers in a file follow the times; rows of equal time come in the order of their arrival.
@@ -348,16 +348,16 @@ class StreamMachine(RuleBasedStateMachine):
         """Changes nothing that can be seen, but for what is beyond the retention, or reduced to aggregates."""
         self.stream.maintain()
         self.look_at_deleted()
-        number = self.stream.manifests.load().number
+        number = writer_of(self.stream).manifests.load().number
         self.stream.maintain()
         assert self.stream.maintain().compacted.merges == 0
-        settled = self.stream.manifests.load().number
+        settled = writer_of(self.stream).manifests.load().number
         self.stream.maintain()
-        assert self.stream.manifests.load().number == settled, f"commits without end, since {number}"
+        assert writer_of(self.stream).manifests.load().number == settled, f"commits without end, since {number}"
 
     def look_at_deleted(self) -> None:
         """Let the model follow retention, which must not be early."""
-        model, bound = self.model, self.stream.manifests.load().deleted_before
+        model, bound = self.model, writer_of(self.stream).manifests.load().deleted_before
         if bound == model.deleted:
             return
         assert self.retention is not None
@@ -370,16 +370,18 @@ class StreamMachine(RuleBasedStateMachine):
     @rule(max_bytes=st.sampled_from([None, None, 50_000]))
     def compact(self, max_bytes: int | None) -> None:
         """Changes nothing that can be seen."""
-        before = self.stream.manifests.load().tail_block
+        before = writer_of(self.stream).manifests.load().tail_block
         done = self.stream.compact(max_bytes)
-        if self.stream.manifests.load().tail_block != before:  # late rows that another writer has left
+        if writer_of(self.stream).manifests.load().tail_block != before:  # late rows that another writer has left
             self.open_for_a_change(False)
         assert max_bytes is None or done.bytes_read <= max_bytes
         if max_bytes is None:
             assert done.is_done
             assert self.stream.compact().merges == 0
-            splits = [each for each in self.stream.manifests.load().splits.values() if each.kind != "reduced"]
-            splits.sort(key=lambda split: split.time_min)
+            splits = [
+                each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind != "reduced"
+            ]
+            splits.sort(key=lambda split: (split.time_min, split.time_max))
             if self.stream.options.split is None:
                 assert all(before.time_max <= after.time_min for before, after in pairwise(splits))
 
@@ -392,15 +394,15 @@ class StreamMachine(RuleBasedStateMachine):
             self.stream,
             MergePolicy(least=1 << 30, growth=8, share=math.inf, dead_share=share, dead_bytes=1),
         )
-        before = stream.manifests.load()
-        done = compact(stream.context, stream.manifests, policy)
-        manifest = stream.manifests.load()
+        before = writer_of(stream).manifests.load()
+        done = compact(writer_of(stream).context, writer_of(stream).manifests, policy)
+        manifest = writer_of(stream).manifests.load()
         assert done.is_done
         assert done.merges == len(before.splits.keys() - manifest.splits.keys())
         bound = manifest.deleted_before
         for split in () if bound is None else manifest.splits.values():
             if split.kind != "reduced":
-                tree, reader = closed_tree(stream.context, split)
+                tree, reader = closed_tree(writer_of(stream).context, split)
                 with closing(reader):
                     batches = list(tree.scan(None, None, [stream.schema.names[TIME]]))
                 times = [time for batch in batches for time in batch.column(0).cast(pa.int64()).to_pylist()]
@@ -410,7 +412,7 @@ class StreamMachine(RuleBasedStateMachine):
     def coarsen(self, back: int, grain: str | None) -> None:
         """What can be told of old events becomes less; which splits are whole before a time is up to the stream."""
         before = self.around - back
-        kept = [each for each in self.stream.manifests.load().splits.values() if each.time_max >= before]
+        kept = [each for each in writer_of(self.stream).manifests.load().splits.values() if each.time_max >= before]
         self.stream.coarsen(before, grain)
         self.acknowledged()
         assert all(each.time_max < before or each in kept for each in self.reduced)
@@ -552,7 +554,7 @@ class StreamMachine(RuleBasedStateMachine):
     def ask(self, aggregates: Mapping[str, Any], start: int | None, end: int | None, where: str | None) -> None:
         in_the_way = self.reduced_in(start, end)
         asks_less = aggregates is AGGREGATES and where is None
-        versions = len(self.stream.manifests.load().schemas)
+        versions = len(writer_of(self.stream).manifests.load().schemas)
         is_possible = bool(in_the_way) and (
             not asks_less
             or self.is_cut(start, end)

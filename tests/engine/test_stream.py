@@ -15,7 +15,7 @@ import pytest
 
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, ReadOnlyError, TidelogError, TimeError
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", pa.float64()), ("word", pa.string())])
@@ -61,9 +61,9 @@ def test_long_events_do_not_wait_for_many_others(is_batch: bool) -> None:
     for index, word in enumerate(words):
         event = {"ts": index, "x": 0.5, "word": word}
         stream.append(pa.RecordBatch.from_pylist([event], schema=SCHEMA) if is_batch else event)
-        tail = stream._tail
+        tail = writer_of(stream)._tail
         assert tail is not None
-        waiting = max(waiting, len(stream._rows), tail._rows._waiting.rows)
+        waiting = max(waiting, len(writer_of(stream)._rows), tail._rows._waiting.rows)
     assert 1 < waiting < 20
     assert stream.scan(columns=["word"]).read_all()["word"].to_pylist() == words
     store.close()

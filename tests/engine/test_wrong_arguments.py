@@ -71,14 +71,10 @@ CHANGES: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "maintain": ((10**6,), {}),
 }
 
-INNER: Final = frozenset({"published", "append_share", "settle_shares", "follow", "maintain_step"})
-"""What stores, threads and tasks ask of streams, and users do not."""
-
 STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "create_stream": (("new", SCHEMA, "ts"), {"data": rows(), "exist_ok": True, "split": "1d"}),
     "create_streams": ((["new"], SCHEMA, "ts"), {"exist_ok": False, "split": "1d"}),
     "stream": ((NAME,), {}),
-    "manifests": ((NAME,), {}),
     "drop_stream": ((NAME,), {}),
     "rename_stream": ((NAME, "other"), {}),
     "replay": (([NAME], None, None, "x > 1"), {}),
@@ -95,7 +91,7 @@ def public(kind: type) -> set[str]:
 
 
 def test_nothing_public_is_left_out() -> None:
-    assert public(Stream) == {*QUERIES, *CHANGES, *INNER}
+    assert public(Stream) == {*QUERIES, *CHANGES}
     assert public(Queries) == {*QUERIES}
     assert public(Store) == {*STORE, *STORE_ON_DISK}
 

@@ -13,6 +13,7 @@ import pytest
 
 import tidelog
 from support.spark.faulty_source import NAME, Faults, FaultySource
+from tidelog.engine.stream import writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,9 +69,9 @@ def check_files(path: Path, *, all_told: bool) -> None:
             assert orphans == []
         assert sorted(store.remove_orphans(0)) == sorted(orphans)
         stream = store.stream("out")
-        folder = path / stream.manifests.directory / "splits"
+        folder = path / writer_of(stream).manifests.directory / "splits"
         on_disk = {each.name for each in folder.iterdir() if "lock" not in each.name}
-        assert on_disk == set(stream.manifests.load().splits)
+        assert on_disk == set(writer_of(stream).manifests.load().splits)
         assert store.check() == []
     assert values(path) == before
 

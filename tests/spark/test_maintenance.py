@@ -14,7 +14,8 @@ import pytest
 import tidelog
 from support.spark.tasks_here import TasksHere
 from tidelog import spark as tl
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import InputError, NotFoundError, StorageError
 from tidelog.spark.jobs import compacting, rebuilding, running
 from tidelog.spark.jobs.running import Place, Progress
@@ -31,9 +32,9 @@ CALLS = ["count(*)", "sum(v)", "min(ts)", "max(noise)"]
 
 def load(stream: Stream, times: Any, seed: int = 0) -> None:
     noise = np.random.default_rng(seed).integers(0, 1 << 60, len(times))
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(pa.record_batch([pa.array(times), pa.array(times) , noise], schema=SCHEMA))  # fmt: skip
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def content(path: Path) -> pa.Table:
@@ -44,7 +45,7 @@ def content(path: Path) -> pa.Table:
 def splits(path: Path) -> list[Any]:
     with tidelog.open(path, read_only=True) as store:
         assert store.check() == []
-        return sorted(store.stream("s").manifests.load().splits.values(), key=lambda split: split.time_min)
+        return sorted(manifests_of(store, "s").load().splits.values(), key=lambda split: split.time_min)
 
 
 @pytest.fixture

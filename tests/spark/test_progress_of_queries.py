@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidelog
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
@@ -29,9 +29,9 @@ MOST = 5
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
     """What a job of Spark does."""
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(pa.record_batch([times, times], schema=SCHEMA))
-        commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+        commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite)
 
 
 @pytest.fixture

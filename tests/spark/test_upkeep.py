@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import GrainError, StorageError
 from tidelog.spark.datasource.committing import Written
 from tidelog.spark.datasource.options import SinkOptions, SourceOptions
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> str:
 def commit(path: str, first: int, **options: str) -> None:
     """What the driver does at the end of a job that has written ten rows."""
     writer = TidelogWriter(SinkOptions.read({"path": path, "stream": "s", **options}), DECLARED, False)
-    with Store.open(path) as store, BulkWriter(store.stream("s").context) as task:
+    with Store.open(path) as store, BulkWriter(writer_of(store.stream("s")).context) as task:
         task.append(pa.record_batch([list(range(first, first + 10)), [0.5] * 10], schema=SCHEMA))
         written = Written({"s": task.finish()})
     writer.commit([written])
@@ -41,7 +42,7 @@ def commit(path: str, first: int, **options: str) -> None:
 def splits(path: str) -> int:
     with Store.open(path, read_only=True) as store:
         assert store.check() == []
-        return len(store.stream("s").manifests.load().splits)
+        return len(manifests_of(store, "s").load().splits)
 
 
 def test_many_commits_leave_few_splits(path: str) -> None:

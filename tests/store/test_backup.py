@@ -21,6 +21,7 @@ from support.streams.history import NAME, PRODUCER, SMALL, History, load, rows_o
 from support.streams.stream_process import OPTIONS, look
 from support.streams.stream_process import append as append_batch
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import (
     CorruptionError,
     ExistsError,
@@ -49,16 +50,16 @@ def test_a_backup_is_the_stream_and_goes_on_like_it(seed: int) -> None:
         history.delete_before()
     target = MemoryMedium()
     report = history.store._back_up(target)
-    published = history.stream.published()
+    published = writer_of(history.stream).published()
     with Store(target) as copy:
         stream = copy.stream(NAME)
         assert facts(copy) == facts(history.store)
         assert copy.check() == []
-        assert stream.published().visible == published.visible
-        assert stream.published().manifest.transactions == published.manifest.transactions
-        assert stream.published().manifest.schemas == published.manifest.schemas
-        assert stream.published().late == published.late
-        assert report.streams[0].next_seq == stream.published().next_seq
+        assert writer_of(stream).published().visible == published.visible
+        assert writer_of(stream).published().manifest.transactions == published.manifest.transactions
+        assert writer_of(stream).published().manifest.schemas == published.manifest.schemas
+        assert writer_of(stream).published().late == published.late
+        assert report.streams[0].next_seq == writer_of(stream).published().next_seq
         assert report.rows == sum(part.rows for part in published.parts)
         # What was sent before is passed over, what is new is not.
         before = rows_of(stream)
@@ -247,7 +248,7 @@ def test_linked_files_never_change(tmp_path: Path) -> None:
     closed = {path.name for path in (tmp_path / "events").rglob("*.tide") if path.stat().st_nlink == 1}
     history.store.backup(tmp_path / "backup", link=True)
     shared = [path for path in (tmp_path / "events").rglob("*.tide") if path.stat().st_nlink == 2]
-    assert {path.name for path in shared} == set(history.stream.published().manifest.splits) & closed
+    assert {path.name for path in shared} == set(writer_of(history.stream).published().manifest.splits) & closed
     assert len(shared) > 3
     before = sums(tmp_path / "backup")
     history.run(30)

@@ -14,7 +14,7 @@ from support.media.disk_states import Disk
 from support.profiles import scaled
 from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import ConflictError
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.store.manifest.ledger import ManifestLedger
@@ -39,7 +39,7 @@ def numbered(first: int, last: int) -> list[tuple[int, int]]:
 
 def take(stream: Stream, count: int) -> None:
     """Let somebody else have some numbers."""
-    stream._manifests.commit(lambda manifest: Change(next_seq=manifest.next_seq + count))
+    writer_of(stream).manifests.commit(lambda manifest: Change(next_seq=manifest.next_seq + count))
 
 
 def numbers(stream: Stream) -> list[int]:
@@ -68,7 +68,7 @@ def test_numbers_are_dense_as_long_as_only_the_tail_writes() -> None:
         store = Store(medium)
         stream = store.stream(NAME)
         assert numbers(stream) == list(range(count))
-    assert stream._manifests.load().tail_block == (0, tail_numbers.RESERVED)
+    assert writer_of(stream).manifests.load().tail_block == (0, tail_numbers.RESERVED)
     assert stream.stats()["next_seq"] == count
 
 
@@ -102,21 +102,21 @@ def test_a_store_without_blocks_gets_one_behind_what_is_in_its_journal() -> None
     stream.append(table(numbered(0, 5)))
     stream.flush()
     ledger = ManifestLedger()
-    values = ledger.state_to_dict(stream._manifests.load())
+    values = ledger.state_to_dict(writer_of(stream).manifests.load())
     store.close()
     before = ledger.state_from_dict({**values, "next_seq": 3, "tail_block": None, "tail_seq": 0}, 1)
     with Store(medium) as store:
         stream = store.stream(NAME)
-        assert read_state(stream._context, before).next_seq == 5
+        assert read_state(writer_of(stream).context, before).next_seq == 5
         stream.append(table(numbered(5, 6)))
-        numbers = TailNumbers(stream._manifests)
+        numbers = TailNumbers(writer_of(stream).manifests)
         numbers.go_on_from(5, before)
         assert numbers.next == numbers.block[0] == tail_numbers.RESERVED
 
 
 def test_blocks_that_would_give_out_numbers_twice_are_refused() -> None:
     _, _, stream = created()
-    log = stream._manifests
+    log = writer_of(stream).manifests
     assert log.commit(lambda manifest: Change(tail_block=(3, 9))).next_seq == 9
     for block in ((8, 20), (9, 9), (12, 10), (9, INT64_MAX + 1)):
         with pytest.raises(ConflictError, match="cannot reserve the sequence numbers"):
@@ -129,8 +129,8 @@ def test_splits_whose_events_are_gone_still_count(monkeypatch: pytest.MonkeyPatc
     stream.append(table(numbered(0, 64)))  # whole leaves: the journal knows nothing of them
     stream.flush()
     stream.delete_before(1000)
-    assert len(stream._manifests.load().splits) == 0
-    assert stream._manifests.load().tail_seq == 64
+    assert len(writer_of(stream).manifests.load().splits) == 0
+    assert writer_of(stream).manifests.load().tail_seq == 64
     store.close()
     medium = left(medium)
     assert Store(medium, read_only=True).stream(NAME).snapshot().visible == SeqSet.below(64)

@@ -18,7 +18,7 @@ from support.media.memory import MemoryMedium
 from support.media.recording import RecordingMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import ClosedError, ConflictError, InputError, NotFoundError
 from tidelog.model.times.interval import Interval
 from tidelog.storage.media.medium import Medium
@@ -45,7 +45,7 @@ def batch(times: list[int], first: int = 0) -> pa.RecordBatch:
 
 
 def written(stream: Stream, *parts: list[int], first: int = 0, **options: Any) -> list[SplitInfo]:
-    writer = BulkWriter(stream.context, **options)
+    writer = BulkWriter(writer_of(stream).context, **options)
     for times in parts:
         writer.append(batch(times, first))
         first += len(times)
@@ -53,7 +53,7 @@ def written(stream: Stream, *parts: list[int], first: int = 0, **options: Any) -
 
 
 def load(stream: Stream, times: list[int], first: int = 0, **options: Any) -> bool:
-    return commit_bulk(stream.manifests, written(stream, times, first=first), **options)
+    return commit_bulk(writer_of(stream).manifests, written(stream, times, first=first), **options)
 
 
 def rows(stream: Stream, **options: Any) -> list[tuple[int, int]]:
@@ -67,7 +67,9 @@ def numbers(stream: Stream) -> list[int]:
 
 def files(stream: Stream) -> list[str]:
     return [
-        name for name in stream.context.medium.names(f"{stream.context.directory}/splits/") if name.endswith(".tide")
+        name
+        for name in writer_of(stream).context.medium.names(f"{writer_of(stream).context.directory}/splits/")
+        if name.endswith(".tide")
     ]
 
 
@@ -83,7 +85,7 @@ class TestWriting:
         infos = written(stream, *parts, memory=memory)
         assert rows(stream) == []
         infos = pickle.loads(pickle.dumps(SPLITS.from_dict(json.loads(json.dumps(SPLITS.to_dict(infos))))))
-        assert commit_bulk(stream.manifests, infos)
+        assert commit_bulk(writer_of(stream).manifests, infos)
         times = [time for part in parts for time in part]
         assert rows(stream) == sorted((time, n) for n, time in enumerate(times))
         assert numbers(stream) == list(range(len(times)))
@@ -94,7 +96,7 @@ class TestWriting:
         stream = created()
         infos = written(stream, *([time, time, time + 1] for time in range(0, 600, 2)), memory=2000)
         assert [(info.rows, info.seq_min, info.seq_max, info.kind) for info in infos] == [(900, 0, 899, "loaded")]
-        commit_bulk(stream.manifests, infos)
+        commit_bulk(writer_of(stream).manifests, infos)
         assert stream.stats()["trees"][0]["leaves"] == 225
 
     def test_large_batches_in_order_are_written_as_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,7 @@ class TestWriting:
         times = [time - (time * 7) % 20 for time in range(3000)]
         infos = written(stream, *([time] for time in times), memory=16_000)
         assert len(infos) == 1
-        commit_bulk(stream.manifests, infos)
+        commit_bulk(writer_of(stream).manifests, infos)
         assert rows(stream) == sorted((time, n) for n, time in enumerate(times))
 
     def test_single_rows_far_too_late_are_kept_for_one_split_more(self) -> None:
@@ -126,7 +128,7 @@ class TestWriting:
 
     def test_memory_is_bounded(self) -> None:
         stream = created(leaf_rows=64)
-        writer = BulkWriter(stream.context, memory=30_000)
+        writer = BulkWriter(writer_of(stream).context, memory=30_000)
         most = 0
         for index in range(400):
             writer.append(batch([(index * 7919 + k * 104729) % 10_007 for k in range(50)]))
@@ -140,7 +142,7 @@ class TestWriting:
         assert len(infos) > 5
         assert all(info.rows % 64 == 0 for info in infos[:-1])
         assert numbers(stream) == []
-        commit_bulk(stream.manifests, infos)
+        commit_bulk(writer_of(stream).manifests, infos)
         assert [n for _, n in rows(stream)] == list(range(20_000))
         assert numbers(stream) == list(range(20_000))
 
@@ -151,13 +153,13 @@ class TestWriting:
 
     def test_an_abandoned_writer_leaves_nothing(self) -> None:
         stream = created(split_bytes=5000)
-        writer = BulkWriter(stream.context, memory=500)
+        writer = BulkWriter(writer_of(stream).context, memory=500)
         for index in range(60):
             writer.append(batch([900 - index, index * 5, index]))
         assert len(files(stream)) > 2
         writer.abandon()
         writer.abandon()
-        assert stream.context.medium.names(f"{stream.context.directory}/splits/") == []
+        assert writer_of(stream).context.medium.names(f"{writer_of(stream).context.directory}/splits/") == []
         with pytest.raises(ClosedError):
             writer.append(batch([1]))
         with pytest.raises(ClosedError):
@@ -165,7 +167,7 @@ class TestWriting:
 
     def test_as_a_context_it_leaves_nothing_unless_finished(self) -> None:
         stream = created()
-        with BulkWriter(stream.context) as writer:
+        with BulkWriter(writer_of(stream).context) as writer:
             writer.append(batch(list(range(100))))
             assert writer.rows == 100
             assert len(files(stream)) == 1
@@ -173,7 +175,7 @@ class TestWriting:
 
     def test_finished_splits_can_be_abandoned(self) -> None:
         stream = created()
-        with BulkWriter(stream.context) as writer:
+        with BulkWriter(writer_of(stream).context) as writer:
             writer.append(batch([1, 2]))
             writer.finish()
         assert len(files(stream)) == 1
@@ -182,19 +184,19 @@ class TestWriting:
 
     def test_other_rows_are_refused(self) -> None:
         stream = created()
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         with pytest.raises(InputError, match="expected those of the stream"):
             writer.append(pa.record_batch({"x": [1]}))
         with pytest.raises(InputError, match="expected some"):
-            BulkWriter(stream.context, memory=0)
+            BulkWriter(writer_of(stream).context, memory=0)
 
     def test_a_context_of_a_stream_that_is_not_open(self) -> None:
         stream = created()
-        context = StreamContext.of(stream.manifests)
+        context = StreamContext.of(writer_of(stream).manifests)
         assert (context.layout, context.directory, context.options) == (
-            stream.context.layout,
-            stream.context.directory,
-            stream.context.options,
+            writer_of(stream).context.layout,
+            writer_of(stream).context.directory,
+            writer_of(stream).context.options,
         )
 
 
@@ -206,7 +208,7 @@ class TestCommitting:
         infos = written(stream, [5, 1, 9]) + written(stream, [2, 7], first=3) + written(stream, [3], first=5)
         seen: set[int] = set()
         medium.before = lambda kind, name: seen.add(len(rows(other))) if kind != "open" else None
-        assert commit_bulk(stream.manifests, infos)
+        assert commit_bulk(writer_of(stream).manifests, infos)
         medium.before = None
         assert seen <= {0, 6}
         assert rows(other) == [(1, 1), (2, 3), (3, 5), (5, 0), (7, 4), (9, 2)]
@@ -219,7 +221,7 @@ class TestCommitting:
         begin = len(medium.log)
         infos = written(stream, [5, 1, 9, 6, 7, 8, 2], memory=200) + written(stream, [4], first=7)
         positions = [len(medium.log)]
-        assert commit_bulk(stream.manifests, infos)
+        assert commit_bulk(writer_of(stream).manifests, infos)
         medium.mark("committed")
         positions = [*range(begin, positions[0], 5), *range(positions[0], len(medium.log) + 1)]
         expected = rows(stream)
@@ -248,7 +250,7 @@ class TestCommitting:
         stream.flush()
         assert rows(stream) == [(10, 0), (12, 5), (15, 3), (20, 1), (25, 4), (30, 2)]
         assert numbers(stream) == [0, 1, 2, 3, RESERVED, RESERVED + 1]
-        assert stream.published().visible == SeqSet([(0, 4), (RESERVED, RESERVED + 2)])
+        assert writer_of(stream).published().visible == SeqSet([(0, 4), (RESERVED, RESERVED + 2)])
         assert stream.check() == []
 
     def test_a_transaction_is_committed_once(self) -> None:
@@ -260,33 +262,33 @@ class TestCommitting:
         assert not load(stream, [3], 2, transaction=("q", 4))
         assert load(stream, [4], 3, transaction=("r", 0))
         assert rows(stream) == [(1, 0), (2, 1), (3, 2), (4, 3)]
-        assert stream.manifests.load().transactions == {"q": 5, "r": 0}
+        assert writer_of(stream).manifests.load().transactions == {"q": 5, "r": 0}
 
     def test_the_same_commit_again_changes_nothing(self) -> None:
         stream = created()
         infos = written(stream, [1, 2])
-        assert commit_bulk(stream.manifests, infos, transaction=("q", 0))
-        assert not commit_bulk(stream.manifests, infos, transaction=("q", 0))
+        assert commit_bulk(writer_of(stream).manifests, infos, transaction=("q", 0))
+        assert not commit_bulk(writer_of(stream).manifests, infos, transaction=("q", 0))
         assert rows(stream) == [(1, 0), (2, 1)]
         infos = written(stream, [3], first=2)
-        assert commit_bulk(stream.manifests, infos)
-        number = stream.manifests.load().number
-        assert commit_bulk(stream.manifests, infos)
-        assert stream.manifests.load().number == number
+        assert commit_bulk(writer_of(stream).manifests, infos)
+        number = writer_of(stream).manifests.load().number
+        assert commit_bulk(writer_of(stream).manifests, infos)
+        assert writer_of(stream).manifests.load().number == number
         assert len(stream) == 3
 
     def test_a_transaction_without_rows_counts(self) -> None:
         stream = created()
-        assert commit_bulk(stream.manifests, [], transaction=("q", 7))
-        assert not commit_bulk(stream.manifests, [], transaction=("q", 7))
-        assert stream.manifests.load().transactions == {"q": 7}
+        assert commit_bulk(writer_of(stream).manifests, [], transaction=("q", 7))
+        assert not commit_bulk(writer_of(stream).manifests, [], transaction=("q", 7))
+        assert writer_of(stream).manifests.load().transactions == {"q": 7}
 
     def test_two_committers(self) -> None:
         stream = created()
         one, two = written(stream, [1, 2]), written(stream, [3], first=2)
         once = iter([two])
 
-        log = stream.manifests
+        log = writer_of(stream).manifests
         commit = log.commit
 
         def rival(change: Any, **how: Any) -> Any:
@@ -307,38 +309,38 @@ class TestCommitting:
         stream = created()
         load(stream, [1])
         load(stream, [1])
-        committed = [info for info in stream.manifests.load().splits.values() if info.seq_base]
+        committed = [info for info in writer_of(stream).manifests.load().splits.values() if info.seq_base]
         with pytest.raises(InputError, match="expected splits as"):
-            commit_bulk(stream.manifests, committed)
+            commit_bulk(writer_of(stream).manifests, committed)
         with pytest.raises(InputError, match="empty interval"):
-            commit_bulk(stream.manifests, [], overwrite=Interval(3, 3))
+            commit_bulk(writer_of(stream).manifests, [], overwrite=Interval(3, 3))
 
 
 class TestRemoving:
     def test_files_of_a_job_that_failed(self) -> None:
         stream = created()
         infos = written(stream, [1, 2]) + written(stream, [3])
-        assert remove_files(stream.manifests, infos) == [info.name for info in infos]
-        assert stream.context.medium.names(f"{stream.context.directory}/splits/") == []
-        assert stream.manifests.load().removed == {}
+        assert remove_files(writer_of(stream).manifests, infos) == [info.name for info in infos]
+        assert writer_of(stream).context.medium.names(f"{writer_of(stream).context.directory}/splits/") == []
+        assert writer_of(stream).manifests.load().removed == {}
         with pytest.raises(NotFoundError, match="write and sync it first"):
-            commit_bulk(stream.manifests, infos)
-        assert remove_files(stream.manifests, []) == []
+            commit_bulk(writer_of(stream).manifests, infos)
+        assert remove_files(writer_of(stream).manifests, []) == []
 
     def test_a_late_abort_removes_nothing_that_was_committed(self) -> None:
         stream = created()
         infos = written(stream, [1, 2])
-        commit_bulk(stream.manifests, infos)
-        assert remove_files(stream.manifests, infos) == []
+        commit_bulk(writer_of(stream).manifests, infos)
+        assert remove_files(writer_of(stream).manifests, infos) == []
         assert rows(stream) == [(1, 0), (2, 1)]
         stream.delete_before(100)
-        assert remove_files(stream.manifests, infos) == []  # readers may still be at it
+        assert remove_files(writer_of(stream).manifests, infos) == []  # readers may still be at it
         assert len(files(stream)) == 1
 
     def test_a_commit_that_overtakes_an_abort(self) -> None:
         stream = created()
         infos = written(stream, [1, 2])
-        log = stream.manifests
+        log = writer_of(stream).manifests
         commit = log.commit
         once = iter([infos])
 
@@ -361,11 +363,11 @@ class TestRemoving:
             if kind == "remove" and name.endswith(".tide"):
                 medium.before = None
                 with pytest.raises(ConflictError, match="given up"):
-                    commit_bulk(type(stream.manifests)(medium, stream.context.directory), infos)
+                    commit_bulk(type(writer_of(stream).manifests)(medium, writer_of(stream).context.directory), infos)
                 refused.append(name)
 
         medium.before = before
-        assert remove_files(stream.manifests, infos) == [infos[0].name]
+        assert remove_files(writer_of(stream).manifests, infos) == [infos[0].name]
         assert refused
         assert len(stream) == 0
 
@@ -386,8 +388,8 @@ class TestOverwriting:
         for job in range(5):
             load(stream, list(range(50)), job * 50, overwrite="all")
             assert rows(stream) == [(t, job * 50 + t) for t in range(50)]
-        assert len(stream.manifests.load().splits) == 1
-        assert stream.manifests.load().deletions == ()
+        assert len(writer_of(stream).manifests.load().splits) == 1
+        assert writer_of(stream).manifests.load().deletions == ()
         assert "from the index" in stream.explain(None, None, "count(*)")
 
     def test_the_tail_keeps_what_it_publishes_later(self) -> None:
@@ -402,7 +404,7 @@ class TestOverwriting:
         assert rows(stream) == [(1, 6), (2, 5), (4, 3), (5, 4)]
         load(stream, [9], 7, overwrite=Interval(None, 5), outside="append")
         assert rows(stream) == [(1, 6), (5, 4), (9, 7)]
-        assert len(stream.manifests.load().deletions) <= 2
+        assert len(writer_of(stream).manifests.load().deletions) <= 2
         assert stream.check() == []
 
     def test_overwritten_rows_do_not_come_back_from_the_journal(self) -> None:
@@ -415,7 +417,7 @@ class TestOverwriting:
         stream.flush()
         stream.append(batch(list(range(20, 40)), 10))
         stream.flush()  # and the split of the first rows is closed
-        assert any(info.time_max < 10 for info in stream.manifests.load().splits.values())
+        assert any(info.time_max < 10 for info in writer_of(stream).manifests.load().splits.values())
         load(stream, [5], 100, overwrite=Interval(0, 10))
         load(stream, [6], 101, overwrite=Interval(0, 10))
         kept = [(6, 101), (12, 9), *((t, t - 10) for t in range(20, 40))]
@@ -486,9 +488,11 @@ class TestBases:
 
     def test_check_finds_wrong_bounds(self, stream: Stream) -> None:
         assert stream.check() == []
-        info = next(each for each in stream.manifests.load().splits.values() if each.seq_base)
+        info = next(each for each in writer_of(stream).manifests.load().splits.values() if each.seq_base)
         wrong = replace(info, seq_min=info.seq_min + 100, seq_max=info.seq_max + 100)
-        assert "to which 40 is added, but the manifest says 140 to 179" in str(check_split(stream.context, wrong)[0])
+        assert "to which 40 is added, but the manifest says 140 to 179" in str(
+            check_split(writer_of(stream).context, wrong)[0]
+        )
 
 
 class TestLost:
@@ -496,26 +500,26 @@ class TestLost:
         stream = created(split=10)
         load(stream, list(range(30)))  # one split, numbers 0 to 29
         load(stream, list(range(100, 130)), 30)
-        everything = stream.published().visible
+        everything = writer_of(stream).published().visible
         assert everything == SeqSet.below(60)
-        assert not stream.published().lost(everything)
+        assert not writer_of(stream).published().lost(everything)
         stream.delete_before(50)
-        assert stream.manifests.load().gone == SeqSet.below(30)
-        assert stream.published().lost(everything) == SeqSet.below(30)
-        assert stream.published().lost(SeqSet([(10, 12), (29, 40)])) == SeqSet([(10, 12), (29, 30)])
+        assert writer_of(stream).manifests.load().gone == SeqSet.below(30)
+        assert writer_of(stream).published().lost(everything) == SeqSet.below(30)
+        assert writer_of(stream).published().lost(SeqSet([(10, 12), (29, 40)])) == SeqSet([(10, 12), (29, 30)])
         stream.delete_before(105)  # cuts a split
-        assert stream.published().lost(everything) == SeqSet.below(35)
-        assert not stream.published().lost(SeqSet([(35, 60)]))
+        assert writer_of(stream).published().lost(everything) == SeqSet.below(35)
+        assert not writer_of(stream).published().lost(SeqSet([(35, 60)]))
 
     def test_overwritten_rows_are_not_lost(self) -> None:
         stream = created()
         load(stream, [*range(30), 60])
         load(stream, [5, 25], 31, overwrite=Interval(10, 40), outside="append")
         stream.delete_before(15)
-        assert stream.published().lost(SeqSet.below(33)) == SeqSet([(0, 10), (31, 32)])
+        assert writer_of(stream).published().lost(SeqSet.below(33)) == SeqSet([(0, 10), (31, 32)])
         load(stream, [], overwrite=Interval(40, 70))
         # Of a split that both have emptied nobody knows which row left why.
-        assert stream.published().lost(SeqSet.below(33)) == SeqSet([(0, 32)])
+        assert writer_of(stream).published().lost(SeqSet.below(33)) == SeqSet([(0, 32)])
 
     def test_rows_that_came_too_late_are_not_lost(self) -> None:
         stream = created()
@@ -523,7 +527,7 @@ class TestLost:
         stream.delete_before(20)
         stream.append(batch([2, 70], 3))
         stream.flush()
-        snapshot = stream.published()
+        snapshot = writer_of(stream).published()
         assert rows(stream) == [(50, 1), (60, 2), (70, 4)]
         assert snapshot.lost(snapshot.visible) == SeqSet.below(1)
 
@@ -537,7 +541,7 @@ class TestLost:
         stream.append(batch([24, 25, 26, 27, 28, 29, 30, 31]))
         stream.flush()
         stream.delete_before(15)
-        snapshot = stream.published()
+        snapshot = writer_of(stream).published()
         lost = snapshot.lost(snapshot.visible)
         there = set(numbers(stream))
         assert not {number for number in there if number in lost}
@@ -567,7 +571,7 @@ class TestLost:
                 stream.delete_before(times[0])
             found = stream.scan(seq=True, columns=["ts"]).read_all()
             seen |= dict(zip(found["_seq"].to_pylist(), found["ts"].to_pylist(), strict=True))
-        snapshot = stream.published()
+        snapshot = writer_of(stream).published()
         lost = snapshot.lost(snapshot.visible)
         there = set(numbers(stream))
         missing = {s for s in seen if s not in there and s not in overwritten}
@@ -590,8 +594,8 @@ def test_a_split_closed_since_the_tail_was_published_does_not_come_back(monkeypa
         publish = TailLog.publish
         monkeypatch.setattr(TailLog, "publish", lambda _: None)
         close(tail)
-        commit_bulk(other.manifests, [], overwrite=Interval(0, 10))
-        commit_bulk(other.manifests, [], overwrite=Interval(0, 10))
+        commit_bulk(writer_of(other).manifests, [], overwrite=Interval(0, 10))
+        commit_bulk(writer_of(other).manifests, [], overwrite=Interval(0, 10))
         seen.append(rows(other))
         seen.append(rows(Store(medium, read_only=True).stream("s")))
         monkeypatch.setattr(TailLog, "publish", publish)

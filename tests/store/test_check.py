@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from tidelog.engine.stream import writer_of
 from tidelog.storage.read.check import Finding
 from tidelog.store import check
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -97,14 +98,14 @@ def test_a_row_that_is_there_twice_is_noticed(tmp_path: Path, monkeypatch: pytes
     assert complaints(tmp_path) == []
     with tidelog.open(tmp_path) as store:
         stream = store.stream("s")
-        info = list(stream.manifests.load().splits.values())[1]
-        tree, reader = closed_tree(stream.context, info)
-        split = OpenSplit.create(stream.context, None)
+        info = list(writer_of(stream).manifests.load().splits.values())[1]
+        tree, reader = closed_tree(writer_of(stream).context, info)
+        split = OpenSplit.create(writer_of(stream).context, None)
         for batch in tree.scan():
             split.extend(batch)
         reader.close()
         copy = split.close()
-        stream.manifests.commit(lambda _: Change(add=(copy,)))
+        writer_of(stream).manifests.commit(lambda _: Change(add=(copy,)))
     (found,) = complaints(tmp_path)
     assert f"sequence number {info.seq_min} is stored more than once" in found
 
@@ -120,9 +121,9 @@ def test_numbers_that_no_row_has_are_passed_over(tmp_path: Path, monkeypatch: py
             stream.close()
         with tidelog.open(tmp_path, maintenance="manual") as store:
             stream = store.stream("s")
-            with BulkWriter(stream.context) as writer:
+            with BulkWriter(writer_of(stream).context) as writer:
                 writer.append(pa.record_batch([[round], [1.0]], schema=stream.schema.arrow))
-                commit_bulk(stream.manifests, writer.finish())
+                commit_bulk(writer_of(stream).manifests, writer.finish())
             stream.compact()
     looks: list[set[int]] = []
     numbers = check._Window.numbers
@@ -146,12 +147,12 @@ def test_a_split_that_leaves_meanwhile_is_not_missed(tmp_path: Path, monkeypatch
     filled(tmp_path)
     with tidelog.open(tmp_path) as store:
         stream = store.stream("s")
-        first = next(iter(stream.manifests.load().splits.values()))
+        first = next(iter(writer_of(stream).manifests.load().splits.values()))
         checked = check.check_split
 
         def check_late(context: StreamContext, info: SplitInfo) -> list[Finding]:
             if info.name == first.name:  # it is deleted, and its file removed, while others are looked at
-                stream.manifests.commit(lambda _: Change(remove=(first.name,)))
+                writer_of(stream).manifests.commit(lambda _: Change(remove=(first.name,)))
                 (tmp_path / context.path(first.name)).unlink()
             return checked(context, info)
 

@@ -12,6 +12,7 @@ import pytest
 
 import tidelog
 from support.damage.damaged_stores import Sample, contents, damages, explained, family, outcome, sample
+from tidelog.engine.store import manifests_of
 from tidelog.model.errors import CorruptionError, TidelogError
 from tidelog.storage import FileMedium
 
@@ -89,7 +90,7 @@ class TestJournals:
 class TestSplits:
     def open_split(self, path: Path) -> Path:
         with tidelog.open(path, read_only=True) as store:
-            known = set(store.stream("s").manifests.load().splits)
+            known = set(manifests_of(store, "s").load().splits)
         (found,) = (each for each in path.rglob("*.tide") if each.name not in known)
         return found
 

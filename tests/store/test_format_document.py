@@ -14,7 +14,7 @@ from support.format.reader import read_journal
 from support.media.memory import MemoryMedium
 from support.streams.history import SCHEMA, SMALL, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model import to_batches
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -116,12 +116,14 @@ def lived(medium: MemoryMedium, seed: int) -> Stream:
         elif kind == "d":
             stream.delete_before(now - 300)
         else:
-            writer = BulkWriter(stream.context)
+            writer = BulkWriter(writer_of(stream).context)
             for batch in to_batches(table(rows), stream.schema):
                 writer.append(batch)
             overwrite = Interval(now - 60, now - 20) if kind == "o" else None
             job = ("job", step)
-            commit_bulk(stream.manifests, writer.finish(), transaction=job, overwrite=overwrite, outside="append")
+            commit_bulk(
+                writer_of(stream).manifests, writer.finish(), transaction=job, overwrite=overwrite, outside="append"
+            )
         if step % 9 == 8:
             Store(medium).sweep()
     return stream
@@ -132,7 +134,7 @@ def test_manifests_are_as_the_document_says() -> None:
     for seed in range(3):
         medium = MemoryMedium()
         stream = lived(medium, seed)
-        found, known = read_manifest(medium, stream.context.directory), stream.manifests.load()
+        found, known = read_manifest(medium, writer_of(stream).context.directory), writer_of(stream).manifests.load()
         assert list(found["splits"]) == list(known.splits)
         for file, split in found["splits"].items():
             info = known.splits[file]
@@ -180,7 +182,7 @@ def test_the_catalogue_is_as_the_document_says() -> None:
             streams[new] = {**streams.pop(old), "name": new}
     assert sorted(streams) == store.streams()
     for name, entry in streams.items():
-        assert store.stream(name).context.directory == f"streams/{entry['id']}"
+        assert writer_of(store.stream(name)).context.directory == f"streams/{entry['id']}"
     assert [(entry["name"], entry["grace"]) for entry in dropped.values()] == [("s3", 5)]
 
 
@@ -199,10 +201,10 @@ def test_shares_and_the_newest_time_are_as_the_document_says() -> None:
     for number, each in enumerate(times):
         stream.append(table([(time, index) for index, time in enumerate(each)]), producer="p q", number=number)
     found: State = {}
-    for head in read_heads(medium, Store(medium).stream("s.late").context.directory):
+    for head in read_heads(medium, writer_of(Store(medium).stream("s.late")).context.directory):
         assert "newest" not in head
         for sender, (forgotten, shares) in head.get("shares", {}).items():
-            assert (sender, forgotten) == (f"{stream.context.directory} p q", -1)
+            assert (sender, forgotten) == (f"{writer_of(stream).context.directory} p q", -1)
             found |= shares
     assert list(found) == ["0", "1", "2"]
     for share, each in zip(found.values(), times, strict=True):
@@ -212,4 +214,4 @@ def test_shares_and_the_newest_time_are_as_the_document_says() -> None:
         late = [time for index, time in enumerate(each) if taken[index // 8] >> index % 8 & 1]
         assert late == [time for time in each if time < 90]
     stream.flush()
-    assert read_heads(medium, stream.context.directory)[-1]["newest"] == 106
+    assert read_heads(medium, writer_of(stream).context.directory)[-1]["newest"] == 106

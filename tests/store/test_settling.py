@@ -10,7 +10,7 @@ import pytest
 from support.media.crash import RecordingMedium, durable
 from support.streams.history import NAME, SCHEMA, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import LockedError
 from tidelog.store.split.merge_policy import AUTOMATIC
 from tidelog.store.tail.journal import newest_entries
@@ -59,7 +59,7 @@ def load(stream: Stream, rows: Rows) -> None:
 
 
 def in_journal(stream: Stream) -> int:
-    context = stream.context
+    context = writer_of(stream).context
     found = newest_entries(context.medium, tail_path(context.directory), context.read_rows)
     return 0 if found is None else sum(batch.num_rows for batch in journal_rows(found[1]))
 
@@ -106,9 +106,9 @@ def test_compaction_takes_late_rows_out_of_the_journal(shape: str, late_merge: s
     assert store.check() == []
     with Store(durable(medium), read_only=True) as after_a_crash:
         settled(after_a_crash.stream(NAME), rows)
-    before = stream.manifests.load().number, stream.stats()["files"]
+    before = writer_of(stream).manifests.load().number, stream.stats()["files"]
     assert stream.compact().merges == 0
-    assert (stream.manifests.load().number, stream.stats()["files"]) == before
+    assert (writer_of(stream).manifests.load().number, stream.stats()["files"]) == before
     more = [(20 * ROWS + number, ROWS + number) for number in range(3 * LEAF)]
     stream.append(table(more))
     store.close()
@@ -163,7 +163,7 @@ def test_any_process_is_told_how_many_late_rows_wait_and_what_is_on_disk(shape: 
                 key: known[key] for key in ("late", "files", "bytes", "rows", "rows_in_memory")
             }
     files = stream.stats()["files"]
-    directory = stream.context.directory
+    directory = writer_of(stream).context.directory
     on_disk = {
         name: medium.open(name).size()
         for name in medium.names(directory)
@@ -197,7 +197,7 @@ def test_maintenance_puts_in_order_what_waits_when_nothing_comes(monkeypatch: py
     _, store, stream = created()
     rows = shaped("reverse")
     load(stream, rows)
-    tail = stream._tail
+    tail = writer_of(stream)._tail
     assert tail is not None
     assert not tail.settle_if_due(AUTOMATIC)
     assert not tail.settle_if_due(AUTOMATIC)  # not much
@@ -239,19 +239,19 @@ def test_what_late_rows_leave_behind_in_a_split_is_reclaimed() -> None:
         late = [(10 * number + 1 + round, 10_000 * (round + 1) + number) for number in range(0, 39 * LEAF, 8)]
         stream.append(table(late))
         stream.flush()
-        assert stream._tail is not None
-        stream._tail.settle()
+        assert writer_of(stream)._tail is not None
+        writer_of(stream)._tail.settle()
         rows += late
-    stream._tail.new_split()
-    (split,) = stream.manifests.load().splits.values()
+    writer_of(stream)._tail.new_split()
+    (split,) = writer_of(stream).manifests.load().splits.values()
     assert 0.5 * split.bytes < split.dead_bytes < split.bytes
     store.close()
     with Store(medium, maintenance="manual") as store:
         stream = store.stream(NAME)
-        (again,) = stream.manifests.load().splits.values()
+        (again,) = writer_of(stream).manifests.load().splits.values()
         assert again.dead_bytes == split.dead_bytes == stream.stats()["files"]["dead"]
         stream.compact()
-        (anew,) = stream.manifests.load().splits.values()
+        (anew,) = writer_of(stream).manifests.load().splits.values()
         assert anew.dead_bytes == 0
         assert anew.bytes < 0.6 * split.bytes
         assert [(row.time, row.id) for row in rows_of(stream)] == sorted(rows)
@@ -266,6 +266,6 @@ def test_a_few_late_rows_are_merged_and_the_open_split_stays_open() -> None:
     stream.append(table(late))
     stream.compact()
     assert stream.stats()["late"]["merged"] == 3
-    assert not stream.manifests.load().splits
+    assert not writer_of(stream).manifests.load().splits
     assert [(row.time, row.id) for row in rows_of(stream)] == sorted(rows + late)
     store.close()

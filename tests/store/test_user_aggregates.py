@@ -20,7 +20,7 @@ from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.aggregates import Incremental, register, unregister
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.index import states
 from tidelog.model.errors import GrainError, InputError, LockedError, NotFoundError
 from tidelog.model.times.interval import Interval
@@ -288,10 +288,10 @@ def test_ranges_between_the_rows_of_a_loaded_split_are_empty() -> None:
         stream = store.create_stream("s", SCHEMA, "ts", **SMALL, user_aggregates=["last(n)", "first(x)"])
         stream.append(table([(-5, 1.0, 1)]))  # so that the loaded rows have other numbers than in their file
         stream.flush()
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         for batch in table([(0, 2.0, 2), (100, 3.0, None)]).to_batches():
             writer.append(batch)
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
         for start, end in [(10, 20), (0, 100), (1, 101), (None, None)]:
             compare(stream, start, end)
 
@@ -464,7 +464,7 @@ def test_an_aggregate_may_take_no_column() -> None:
             assert stream.aggregate(3, 90, "all_rows()")["all_rows()"] == len(rows_of(stream, 3, 90))
             stream.attach("all_rows()", mode="new_split")
             stream.append(table(some_rows(100)))
-            commit_bulk(stream.manifests, [], overwrite=Interval(5, 9))
+            commit_bulk(writer_of(stream).manifests, [], overwrite=Interval(5, 9))
             for start, end in RANGES:
                 assert (stream.aggregate(start, end, "all_rows()")["all_rows()"] or 0) == len(
                     rows_of(stream, start, end)
@@ -496,7 +496,7 @@ def test_attached_aggregates_are_right_in_every_state(mode: Any) -> None:
         explained = stream.explain(0, 110, ["peak(n)"])
         if mode == "rebuild":
             assert explained.startswith("peak(n): from the index\n")
-            assert list(rebuild(stream.context, stream.manifests)) == []
+            assert list(rebuild(writer_of(stream).context, writer_of(stream).manifests)) == []
         else:
             assert explained.startswith("peak(n): from the index, and the events of ") or "from events" in explained
         stream.flush()
@@ -548,7 +548,7 @@ def test_who_cannot_have_the_tail_attaches_nothing_and_who_does_not_write_gives_
                 LockedError, match="the splits of stream 's' cannot change while another process writes"
             ):
                 other.stream("s").attach("peak(n)", mode=mode)  # type: ignore[arg-type]
-        assert stream.manifests.load().options.user_aggregates == ()
+        assert writer_of(stream).manifests.load().options.user_aggregates == ()
     with Store(medium) as store, Store(medium) as other:
         assert len(other.stream("s").attach("peak(n)", mode="rebuild")) == 2
         store.stream("s").append(table([(40, 1.0, 1)]))
@@ -564,7 +564,7 @@ def test_columns_are_those_of_the_newest_schema() -> None:
         with pytest.raises(InputError, match="there is no column 'n'"):
             behind.attach("peak(n)")
         behind.attach("peak(m)")
-        assert [each.name for each in stream.manifests.load().options.user_aggregates] == ["peak(m)"]
+        assert [each.name for each in writer_of(stream).manifests.load().options.user_aggregates] == ["peak(m)"]
 
 
 def test_what_cannot_be_attached_is_refused() -> None:
@@ -802,10 +802,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(values, min_size=1, max_size=20))
     def load(self, rows: list[Row]) -> None:
-        writer = BulkWriter(self.stream.context)
+        writer = BulkWriter(writer_of(self.stream).context)
         for batch in table(rows).to_batches():
             writer.append(batch)
-        commit_bulk(self.stream.manifests, writer.finish())
+        commit_bulk(writer_of(self.stream).manifests, writer.finish())
 
     @rule()
     def flush(self) -> None:
@@ -818,7 +818,7 @@ class Machine(RuleBasedStateMachine):
     @rule(start=st.integers(-60, 60), length=st.integers(1, 30))
     def overwrite(self, start: int, length: int) -> None:
         self.stream.flush()
-        commit_bulk(self.stream.manifests, [], overwrite=Interval(start, start + length))
+        commit_bulk(writer_of(self.stream).manifests, [], overwrite=Interval(start, start + length))
 
     @rule()
     def reopen(self) -> None:

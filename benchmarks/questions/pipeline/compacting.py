@@ -13,6 +13,7 @@ from pyarrow import parquet
 from harness import Bench, Bound, Case, Comparison, Figures, Question
 from questions.contest import split
 from questions.spark.year import DAYS, OURS, PARQUET, STREAM, TIME, fingerprint, readings, schema_of_year
+from tidelog.engine.stream import writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,11 +84,11 @@ def _write_small(root: Path, events: int, count: int) -> None:
         infos = []
         for number, rows in enumerate(_slices(events, count)):
             parquet.write_table(rows, root / "parquet" / f"{number:05d}.parquet")
-            with BulkWriter(stream.context) as writer:
+            with BulkWriter(writer_of(stream).context) as writer:
                 for batch in to_batches(rows, stream.schema):
                     writer.append(batch)
                 infos += writer.finish()
-        commit_bulk(stream.manifests, infos)
+        commit_bulk(writer_of(stream).manifests, infos)
 
 
 def _slices(events: int, count: int) -> Iterator[pa.Table]:

@@ -18,6 +18,8 @@ from harness import Bench, Bound, Case, Comparison, Figures, Question
 from harness.measuring import measure
 from questions.store.aggregates import QUERIES, Queries
 from questions.store.archive import start_child
+from tidelog.engine.store import manifests_of
+from tidelog.engine.stream import writer_of
 
 ROWS_PER_COMMIT = 1000
 SCAN = "scan after compaction"
@@ -87,11 +89,11 @@ def _committed(
         stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
         for batch in data.batches("sensor", events):
             for first in range(0, batch.num_rows, rows_per_commit):
-                writer = BulkWriter(stream.context)
+                writer = BulkWriter(writer_of(stream).context)
                 writer.append(_fitting(stream.schema.arrow, batch.slice(first, rows_per_commit)))
                 infos = writer.finish()
                 began = time.perf_counter()
-                commit_bulk(stream.manifests, infos)
+                commit_bulk(writer_of(stream).manifests, infos)
                 seconds.append(time.perf_counter() - began)
                 commits += 1
                 if commits % 1000 == 0:
@@ -115,10 +117,10 @@ def _loaded(directory: Path, events: int) -> None:
 
     with tidelog.open(directory, maintenance="manual") as store:
         stream = store.create_stream(STREAM, data.Sensor.schema, TIME)
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         for batch in data.batches("sensor", events):
             writer.append(_fitting(stream.schema.arrow, batch))
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def _fitting(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -137,7 +139,7 @@ def ask(bench: Bench, events: int, bound: Bound) -> None:
     before = _median_seconds(reader, events)
     with tidelog.open(small, maintenance="manual") as store, _DuringCompaction(small, events) as during:
         done, sample = measure(lambda: store.stream(STREAM).compact())
-        splits = len(store.stream(STREAM).manifests.load().splits)
+        splits = len(manifests_of(store, STREAM).load().splits)
     if not done.is_done or splits != 1:
         raise AssertionError(f"{splits} splits are left of {commits}; expected one")
     reader.close()

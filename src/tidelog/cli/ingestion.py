@@ -165,7 +165,9 @@ class _Ingestion:
                 stream = self._created(source)
             if self._stream is None:
                 self._stream = stream
-                self._result.before = stream.published().visible
+                from tidelog.engine.stream import writer_of  # not before somebody has opened a store
+
+                self._result.before = writer_of(stream).published().visible
                 if options.producer is not None:
                     last = stream.last_number(options.producer)
                     self._known_rows = 0 if last is None else last + 1

@@ -9,14 +9,11 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
+from tidelog.engine.writer import StreamWriter
 from tidelog.model.arguments import one_of
 from tidelog.threads import Flag, Task, start
-
-if TYPE_CHECKING:
-    from tidelog.engine.stream import Stream
 
 MaintenanceMode: TypeAlias = Literal["auto", "manual"]
 MODES: Final = ("auto", "manual")
@@ -37,28 +34,6 @@ def check_mode(mode: object) -> MaintenanceMode:
     return cast(MaintenanceMode, one_of("maintenance", mode, MODES))
 
 
-@dataclass(slots=True)
-class Account:
-    """What automatic maintenance has done for a stream, for ``stats``."""
-
-    merges: int = 0
-    bytes_read: int = 0
-    files_removed: int = 0
-    failures: int = 0
-    last_failure: str | None = None
-    paused_until: float = field(default=0.0, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "merges": self.merges,
-            "bytes_read": self.bytes_read,
-            "files_removed": self.files_removed,
-            "failures": self.failures,
-            "last_failure": self.last_failure,
-        }
-
-
 class Maintainer:
     """One thread for the streams that a store writes; ends by :meth:`stop`, or when the store is gone.
 
@@ -66,7 +41,7 @@ class Maintainer:
     one for threads. A failure is logged, told by ``stats``, and never reaches those who write.
     """
 
-    def __init__(self, streams: Callable[[], Sequence[Stream]], *, every: float = LOOK_EVERY) -> None:
+    def __init__(self, streams: Callable[[], Sequence[StreamWriter]], *, every: float = LOOK_EVERY) -> None:
         """``streams`` tells which ones to look at; it must be a bound method, and is not kept alive."""
         self._streams = weakref.WeakMethod(streams)
         self._every = every
@@ -104,7 +79,7 @@ class Maintainer:
             spent = time.monotonic() - began
             rest = max(spent, 0.01) if any(steps) else max(self._every, spent)
 
-    def _look_after(self, stream: Stream) -> bool:
+    def _look_after(self, stream: StreamWriter) -> bool:
         """Take a step for a stream; says whether there is more to do."""
         account = stream.account
         if time.monotonic() < account.paused_until or self._over.is_set:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, overload
@@ -10,6 +9,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from tidelog.engine.questions import Moment, Questions, column_names, frozen, moment, pairs_of, range_asked, texts_of
+from tidelog.engine.writer import StreamWriter
 from tidelog.index.layout import Layout
 from tidelog.model.arguments import flag, integer
 from tidelog.model.scalars import python_value
@@ -24,18 +24,35 @@ from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.windows import scan_end
 
 
-class Queries(ABC):
+class Queries:
     """Answers questions by snapshots. Times and ranges are those of :class:`~tidelog.engine.stream.Stream`."""
 
-    name: str
-    schema: Schema
-    options: StreamOptions
-    _questions: Questions
-    """What reads the texts of questions about the newest schema."""
+    def __init__(self, writer: StreamWriter) -> None:
+        self._writer = writer
+        self._questions = Questions(writer.context.layout, writer.options)
+        """What reads the texts of questions about the newest schema."""
 
-    @abstractmethod
+    @property
+    def name(self) -> str:
+        """The name of the stream, by which the store knows it."""
+        return self._writer.name
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns, by the newest version that is known here: every query looks for a newer one."""
+        return self._writer.context.layout.schema
+
+    @property
+    def options(self) -> StreamOptions:
+        """What it was created with, and what has changed since then (:meth:`configure`, :meth:`attach`)."""
+        return self._writer.context.options
+
     def snapshot(self) -> Snapshot:
-        """The stream as it is now."""
+        """The stream as it is now: in the process that writes it everything appended, elsewhere everything flushed.
+
+        Can be given to queries as ``as_of``, so that all of them see the same rows.
+        """
+        return self._writer.snapshot()
 
     def scan(
         self,

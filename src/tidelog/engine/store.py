@@ -22,7 +22,8 @@ from tidelog.engine.creating import Opening
 from tidelog.engine.maintainer import Maintainer, MaintenanceMode, check_mode
 from tidelog.engine.paths import directory
 from tidelog.engine.replay import replay
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
+from tidelog.engine.writer import StreamWriter
 from tidelog.model.arguments import flag, found
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import (
@@ -76,7 +77,7 @@ class Store:
         """What is to be told of rows that are not stored, when the store is closed."""
         self._closed = False
         self._sql: StoreSql | None = None
-        self._maintainer = Maintainer(self._written) if maintenance == "auto" and not read_only else None
+        self._maintainer = Maintainer(self._writers) if maintenance == "auto" and not read_only else None
         self._process = os.getpid()
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
         if not read_only:
@@ -170,35 +171,33 @@ class Store:
                 stream = None
             if stream is None:
                 stream = Stream(
-                    name,
-                    self._catalogue.manifests(entry),
-                    read_only=self._read_only,
-                    open_aside=functools.partial(self._aside, entry.id),
-                    find_aside=functools.partial(self._find_aside, entry.id),
-                    is_dropped=functools.partial(self._is_dropped, entry),
-                    on_writing=self._start_maintainer,
+                    StreamWriter(
+                        name,
+                        self._catalogue.manifests(entry),
+                        read_only=self._read_only,
+                        open_aside=functools.partial(self._aside, entry.id),
+                        find_aside=functools.partial(self._find_aside, entry.id),
+                        is_dropped=functools.partial(self._is_dropped, entry),
+                        on_writing=self._start_maintainer,
+                    )
                 )
                 self._streams[entry.id] = stream
-            stream.name = name
+            writer_of(stream).name = name
             return stream
 
     def _give_up(self, stream_id: str, stream: Stream) -> None:
         """Forget a stream that was closed; what it has not told yet is told when the store is closed."""
-        stream.shut()
-        if stream.untold_loss is not None:
-            self._losses.append(stream.untold_loss)
-            stream.untold_loss = None
+        self._shut([writer_of(stream)])
         del self._streams[stream_id]
 
-    def manifests(self, name: str) -> ManifestLog:
-        """The manifests of a stream, for what works beside its tail: a fraction of what opening the stream takes.
+    def _shut(self, writers: list[StreamWriter]) -> None:
+        """Close streams, several at a time, and take over what there is to tell."""
+        at_once(StreamWriter.shut, writers)
+        self._losses += [writer.untold_loss for writer in writers if writer.untold_loss is not None]
+        for writer in writers:
+            writer.untold_loss = None
 
-        Raises :class:`NotFoundError` if there is no stream of that name.
-        """
-        self._check_open()
-        return self._catalogue.manifests(self._catalogue.find(name))
-
-    def _aside(self, stream_id: str) -> Stream:
+    def _aside(self, stream_id: str) -> StreamWriter:
         """The stream for rows that are too late for another one; made if there is none.
 
         It has the same columns: where a change of these was interrupted it is completed. Raises :class:`SchemaError` if
@@ -207,9 +206,9 @@ class Store:
         late_for, name = self._late_for(stream_id)
         try:
             aside = late_for.options.replace(lateness=None, too_late="accept", aside=None)
-            return self.create_stream(name, late_for.schema, **aside.to_dict())
+            return writer_of(self.create_stream(name, late_for.schema, **aside.to_dict()))
         except ExistsError:
-            found = self.stream(name)
+            found = writer_of(self.stream(name))
         if found.options.too_late != "accept":  # itself, for example
             raise InputError(
                 f"stream {name!r} is to take what is too late for {late_for.name!r}, but has a limit of its own "
@@ -218,15 +217,15 @@ class Store:
         found.follow(late_for.manifests.load())
         return found
 
-    def _find_aside(self, stream_id: str) -> Stream | None:
+    def _find_aside(self, stream_id: str) -> StreamWriter | None:
         """The stream for rows that are too late for another one, if there is one."""
         _, name = self._late_for(stream_id)
-        return self.stream(name) if name in self else None
+        return writer_of(self.stream(name)) if name in self else None
 
-    def _late_for(self, stream_id: str) -> tuple[Stream, str]:
+    def _late_for(self, stream_id: str) -> tuple[StreamWriter, str]:
         """A stream that sets late events aside, and the name of the one that takes them."""
         with self._mutex:
-            stream = self._streams[stream_id]
+            stream = writer_of(self._streams[stream_id])
         return stream, stream.options.aside or f"{stream.name}.late"
 
     def streams(self) -> list[str]:
@@ -246,7 +245,7 @@ class Store:
         with self._mutex:
             entry = self._catalogue.find(name)
             opened = self._streams.get(entry.id)
-            if opened is not None and opened.is_written:
+            if opened is not None and writer_of(opened).is_written:
                 with suppress(StorageError):  # events that go need not be stored, on a full disk for example
                     opened.close()
                 del self._streams[entry.id]
@@ -264,7 +263,7 @@ class Store:
         with self._mutex:
             entry = self._catalogue.rename_stream(old, new)
             if entry.id in self._streams:
-                self._streams[entry.id].name = new
+                writer_of(self._streams[entry.id]).name = new
 
     def replay(
         self, names: Sequence[str], start: Any = None, end: Any = None, where: str | None = None
@@ -306,7 +305,7 @@ class Store:
         """Flush all streams that were appended to, several at a time: it is the disk that takes most of it."""
         self._check_open()
         # Without the lock, which streams ask for when they set rows aside.
-        at_once(_flush, [stream for stream in self._written() if stream.is_written])
+        at_once(_flush, [writer for writer in self._writers() if writer.is_written])
 
     def stats(self) -> dict[str, Any]:
         """What each stream consists of, by name."""
@@ -421,10 +420,10 @@ class Store:
         if self._maintainer is not None:
             self._maintainer.start()
 
-    def _written(self) -> list[Stream]:
-        """The streams that are open; those that are not written are passed over."""
+    def _writers(self) -> list[StreamWriter]:
+        """What stands behind the streams that are open, also behind those that are only read."""
         with self._mutex:
-            return list(self._streams.values())
+            return [writer_of(stream) for stream in self._streams.values()]
 
     def sweep(self) -> list[str]:
         """Remove files whose grace period is over; returns their names."""
@@ -453,11 +452,7 @@ class Store:
             self._closed = True
             if self._sql is not None:
                 self._sql.close()
-            streams = list(self._streams.values())
-            at_once(Stream.shut, streams)
-            self._losses += [stream.untold_loss for stream in streams if stream.untold_loss is not None]
-            for stream in streams:
-                stream.untold_loss = None
+            self._shut(self._writers())
             losses, self._losses, self._streams = self._losses, [], {}
             atexit.unregister(self._at_exit)
             if losses:
@@ -486,10 +481,10 @@ class Store:
         if os is None or not hasattr(self, "_at_exit") or self._process != os.getpid():
             return  # modules are emptied when Python ends: whatever is still there then was closed, or never begun
         atexit.unregister(self._at_exit)
-        streams = [stream for stream in self._streams.values() if stream.is_written]
-        if not streams:
+        written = [writer for writer in map(writer_of, self._streams.values()) if writer.is_written]
+        if not written:
             return
-        rows = sum(stream.unstored for stream in streams)
+        rows = sum(writer.unstored for writer in written)
         text = f"the store {self._medium} was not closed, and nobody can any more"
         if rows:
             text += f": {rows} rows that were appended since the last flush are not stored"
@@ -499,7 +494,7 @@ class Store:
     def forked(self) -> None:
         """In a child process: what is open belongs to the parent, and takes no rows here."""
         for stream in self._streams.values():
-            stream.forked()
+            writer_of(stream).forked()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -529,6 +524,15 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def manifests_of(store: Store, name: str) -> ManifestLog:
+    """The manifests of a stream, for other parts of tidelog that need no more: a fraction of what opening it takes.
+
+    Raises :class:`NotFoundError` if there is no stream of that name.
+    """
+    store._check_open()
+    return store._catalogue.manifests(store._catalogue.find(name))
 
 
 def restore(source: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:
@@ -585,9 +589,9 @@ def _check_progress(progress: object) -> None:
         raise found("progress", progress, "a function that is told the stream, bytes copied and bytes in all")
 
 
-def _flush(stream: Stream) -> None:
+def _flush(writer: StreamWriter) -> None:
     try:
-        stream.flush()
+        writer.flush()
     except ClosedError:
-        if not stream.is_closed:  # dropped just now
+        if not writer.is_closed:  # dropped just now
             raise

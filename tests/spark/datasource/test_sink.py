@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import InputError, NotFoundError, TidelogError
 from tidelog.spark.datasource.provider import TidelogSource
 from tidelog.store.log.file_names import join
@@ -48,9 +49,8 @@ def content(stream: Stream) -> list[tuple[int, int]]:
 
 
 def files(store: Store, stream: Stream) -> list[str]:
-    return [
-        name for name in stream.manifests.medium.names(join(stream.manifests.directory, SPLITS)) if "lock" not in name
-    ]
+    manifests = writer_of(stream).manifests
+    return [name for name in manifests.medium.names(join(manifests.directory, SPLITS)) if "lock" not in name]
 
 
 def test_a_stream_is_created_and_added_to(session: SparkSession, store: Store, path: str) -> None:
@@ -61,7 +61,7 @@ def test_a_stream_is_created_and_added_to(session: SparkSession, store: Store, p
     ts.write(numbers(session, 500, 1_000).orderBy(fn.rand()), path, "s", partitions=3)  # time column not named
     assert content(stream) == [(each, 2 * each) for each in range(1_500)]
     assert sorted(stream.scan(columns=["_seq"]).read_all()["_seq"].to_pylist()) == list(range(1_500))
-    bounds = sorted((info.time_min, info.time_max) for info in stream.manifests.load().splits.values())
+    bounds = sorted((info.time_min, info.time_max) for info in writer_of(stream).manifests.load().splits.values())
     assert len(bounds) >= 3
     assert all(before[1] < after[0] for before, after in itertools.pairwise(bounds))
     assert store.check() == []

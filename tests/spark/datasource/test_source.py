@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 import tidelog
 from tidelog import spark as ts
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, TidelogError
 from tidelog.model.times.interval import Interval
 from tidelog.spark.datasource.options import SourceOptions
@@ -264,7 +265,7 @@ def test_counting_after_an_overwrite(tmp_path: Path) -> None:
         stream = store.create_stream("s", pa.schema([("t", pa.int64())]), "t", leaf_rows=64)
         stream.append({"t": list(range(1000))})
         stream.flush()
-        commit_bulk(stream.manifests, [], overwrite=Interval(100, 250))
+        commit_bulk(writer_of(stream).manifests, [], overwrite=Interval(100, 250))
     assert counted(SourceOptions(path=str(tmp_path), stream="s")) == 850
 
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import tidelog
 from tidelog import spark as tl
+from tidelog.engine.stream import writer_of
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, TimeError
 from tidelog.spark.jobs.aggregate_plan import Asked, plan_aggregate
@@ -83,10 +84,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def load(stream: Stream, data: dict[str, Any]) -> None:
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         for batch in pa.table(data, SCHEMA).to_batches():
             writer.append(batch)
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def at(seconds: float) -> datetime.datetime:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -38,15 +38,15 @@ def append(stream: Stream, times: list[int]) -> None:
 
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
-    writer = BulkWriter(stream.context, memory=2000)
+    writer = BulkWriter(writer_of(stream).context, memory=2000)
     writer.append(batch(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite, outside="append")
+    commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite, outside="append")
 
 
 def reopened(stream: Stream) -> Stream:
     """The next append begins another block of numbers if somebody else has committed."""
     stream.close()
-    return Store(stream.context.medium).stream("s")
+    return Store(writer_of(stream).context.medium).stream("s")
 
 
 def counted(stream: Stream, numbers: SeqSet, start: int | None, end: int | None, without: list[Deletion]) -> list[int]:
@@ -100,7 +100,7 @@ def test_every_step_has_as_many_rows_as_it_may(
             stream = reopened(stream)
     if is_closed:
         stream = reopened(stream)
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     without = [Deletion(Interval(None, skipped[0]), skipped[1])] if skipped is not None and skipped[1] else []
     left = snapshot.visible - seen
     batches = 0
@@ -125,7 +125,7 @@ def test_billions_of_numbers_without_rows_are_one_step() -> None:
         load(stream, [time, time + 1])
         stream = reopened(stream)
         append(stream, [time + 5, time + 6])
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     assert snapshot.visible.stop > 3 << 32
     left, sizes = snapshot.visible, []
     while left:
@@ -139,7 +139,7 @@ def test_rows_that_came_in_order_are_not_looked_at() -> None:
     stream = created(split_bytes=2000)
     append(stream, list(range(3000)))
     load(stream, list(range(3000, 4000)))
-    snapshot = reopened(stream).published()
+    snapshot = writer_of(reopened(stream)).published()
     step, leaves = leaves_read(snapshot, snapshot.visible - SeqSet.below(10), 2985)
     assert step.count == 2985
     assert leaves == 0
@@ -151,8 +151,8 @@ def test_few_leaves_are_looked_at_where_numbers_are_mixed() -> None:
     for _ in range(2):
         load(stream, list(range(4000)))
     stream.compact()
-    assert len(stream.manifests.load().splits) == 1
-    snapshot = stream.published()
+    assert len(writer_of(stream).manifests.load().splits) == 1
+    snapshot = writer_of(stream).published()
     step, leaves = leaves_read(snapshot, snapshot.visible - SeqSet.below(2000), 100)
     assert step == SeqSet([(2000, 2100)])
     # All that have one of these numbers, or a smaller one: of the latter nobody knows what else they have.

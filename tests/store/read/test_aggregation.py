@@ -16,7 +16,7 @@ import pytest
 import tidelog
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import commit_bulk
 
@@ -319,8 +319,8 @@ def test_where_rows_were_overwritten_only_their_events_are_read() -> None:
         events = rows().sort_by("ts")
         stream.append(events)
         stream.flush()
-        commit_bulk(stream.manifests, [], overwrite=Interval(100, 110))
-        commit_bulk(stream.manifests, [], overwrite=Interval(300, 301))
+        commit_bulk(writer_of(stream).manifests, [], overwrite=Interval(100, 110))
+        commit_bulk(writer_of(stream).manifests, [], overwrite=Interval(300, 301))
         assert stream.snapshot().deletions(None, None)
         calls = ["count(*)", "sum(i32)", "min(f64)", "max(word)", "avg(u16)", "count(dec)", "sum(dec)"]
         living = duckdb.sql("SELECT * FROM events WHERE NOT (ts >= 100 AND ts < 110) AND ts <> 300")  # noqa: F841

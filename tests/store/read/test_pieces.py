@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.expr import predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model import Schema
@@ -50,9 +50,9 @@ def append(stream: Stream, times: list[int]) -> None:
 
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
-    writer = BulkWriter(stream.context, memory=2000)
+    writer = BulkWriter(writer_of(stream).context, memory=2000)
     writer.append(batch(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite, outside="append")
+    commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite, outside="append")
 
 
 def table(batches: Any, columns: list[str]) -> list[dict[str, Any]]:
@@ -62,7 +62,9 @@ def table(batches: Any, columns: list[str]) -> list[dict[str, Any]]:
 def read(stream: Stream, piece: Piece, where: Any = None, counters: ReadCounters | None = None) -> list[dict[str, Any]]:
     """The rows of a piece, as somebody reads them who knows only the piece and where the stream is."""
     sent = pickle.loads(pickle.dumps(piece))
-    found = scan_piece(stream.context.medium, stream.context.directory, sent, COLUMNS, where, counters)
+    found = scan_piece(
+        writer_of(stream).context.medium, writer_of(stream).context.directory, sent, COLUMNS, where, counters
+    )
     return table(found, COLUMNS)
 
 
@@ -111,8 +113,8 @@ def test_pieces_together_are_the_snapshot(
             stream.delete_before(times[0] // 2)
     if is_closed:
         stream.close()
-        stream = Store(stream.context.medium, read_only=True).stream("s")
-    snapshot = stream.published()
+        stream = Store(writer_of(stream).context.medium, read_only=True).stream("s")
+    snapshot = writer_of(stream).published()
     condition = None if where is None else predicate(where, snapshot.layout.stored)
     counters = ReadCounters()
     found = plan(snapshot, Intervals.of(start, end), condition, numbers, **{size[0]: size[1]}, counters=counters)
@@ -131,7 +133,7 @@ def test_pieces_are_of_about_equal_work() -> None:
     _, stream = created()
     append(stream, list(range(4000)))
     load(stream, [time * 3 % 4001 for time in range(2000)])
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     found = plan(snapshot, ALWAYS, pieces=10)
     sizes = [len(read(stream, piece)) for piece in found]
     assert len(found) == 10
@@ -147,7 +149,7 @@ def test_pieces_are_of_about_equal_work() -> None:
 def test_pieces_of_a_narrow_question_are_balanced_too() -> None:
     _, stream = created(fanout=4)
     append(stream, list(range(5000)))
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     for found in (
         plan(snapshot, ALWAYS, numbers=SeqSet([(100, 164), (3000, 3064)]), pieces=4),
         plan(snapshot, Intervals.of(3000, 3128), pieces=4),
@@ -161,7 +163,7 @@ def test_what_entries_rule_out_is_not_planned_and_not_read() -> None:
     _, stream = created()
     append(stream, list(range(2000)))
     load(stream, list(range(3000, 4000)))
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     condition = predicate("ts >= 3400 AND ts < 3410", snapshot.layout.stored)
     planning, reading = ReadCounters(), ReadCounters()
     found = plan(snapshot, ALWAYS, condition, pieces=8, counters=planning)
@@ -181,7 +183,7 @@ def test_a_part_of_the_rows_of_a_piece_is_read_by_its_blocks_alone() -> None:
     _, stream = created()
     append(stream, list(range(4000)))
     leaves = 0
-    for piece in plan(stream.published(), ALWAYS, pieces=16):
+    for piece in plan(writer_of(stream).published(), ALWAYS, pieces=16):
         counters = ReadCounters()
         read(stream, piece, counters=counters)
         leaves += counters.leaves
@@ -190,10 +192,10 @@ def test_a_part_of_the_rows_of_a_piece_is_read_by_its_blocks_alone() -> None:
 
 def test_streams_without_rows_and_rows_of_one_time() -> None:
     _, stream = created()
-    assert plan(stream.published(), ALWAYS, pieces=3) == []
+    assert plan(writer_of(stream).published(), ALWAYS, pieces=3) == []
     append(stream, [7] * 100)
     load(stream, [7] * 50)
-    found = plan(stream.published(), ALWAYS, pieces=30)
+    found = plan(writer_of(stream).published(), ALWAYS, pieces=30)
     assert len(found) == 1
     assert [row["_seq"] for row in read(stream, found[0])] == sorted(row["_seq"] for row in read(stream, found[0]))
     assert len(read(stream, found[0])) == 150
@@ -203,7 +205,7 @@ def test_times_at_the_ends_of_the_range() -> None:
     _, stream = created()
     low, high = -(1 << 63), (1 << 63) - 1
     append(stream, [low, low, 0, 0, high, high, high - 1] * 5)
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     for count in (1, 2, 5, 20):
         found = plan(snapshot, ALWAYS, pieces=count)
         assert [row for piece in found for row in read(stream, piece)] == expected(snapshot, None, None)
@@ -215,7 +217,7 @@ def test_the_writer_goes_on_between_planning_and_reading() -> None:
     append(stream, [3, 5, 401])
     load(stream, list(range(100, 200)))
     reader = Store(medium, read_only=True).stream("s")
-    snapshot = reader.published()
+    snapshot = writer_of(reader).published()
     before = expected(snapshot, None, None)
     found = plan(snapshot, ALWAYS, pieces=6)
     assert any(piece.opened for piece in found)
@@ -236,13 +238,13 @@ def test_the_writer_goes_on_between_planning_and_reading() -> None:
 
 
 def snapshot_journal(stream: Stream) -> str:
-    return f"{stream.context.directory}/tail/journal-{1:012d}"
+    return f"{writer_of(stream).context.directory}/tail/journal-{1:012d}"
 
 
 def test_pieces_after_the_grace_period() -> None:
     medium, stream = created(grace=0)
     load(stream, list(range(100)))
-    found = plan(stream.published(), ALWAYS, pieces=2)
+    found = plan(writer_of(stream).published(), ALWAYS, pieces=2)
     load(stream, [1], Interval(None, None))
     Store(medium).sweep()
     with pytest.raises(NotFoundError):
@@ -255,18 +257,18 @@ def test_older_versions_of_the_schema() -> None:
     load(stream, list(range(20, 70)))
     stream.close()
     wider = Schema(SCHEMA.append(pa.field("more", pa.float64())), "ts")
-    stream.manifests.commit(lambda manifest: Change(schema=wider))
+    writer_of(stream).manifests.commit(lambda manifest: Change(schema=wider))
     with Store(medium) as store:
         stream = store.stream("s")
         stream.append({"ts": [30, 31], "n": [1, None], "word": ["a", "b"], "more": [0.5, 1.5]})
         stream.flush()
-        snapshot = stream.published()
+        snapshot = writer_of(stream).published()
         columns = ["ts", "more", "_seq"]
         condition = predicate("more IS NULL OR more > 1", snapshot.layout.stored)
         for where in (None, condition):
             found = []
             for piece in plan(snapshot, ALWAYS, where, pieces=5):
-                found += table(scan_piece(medium, stream.context.directory, piece, columns, where), columns)
+                found += table(scan_piece(medium, writer_of(stream).context.directory, piece, columns, where), columns)
             assert found == table(scan(snapshot, ALWAYS, columns, where), columns)
             assert len(found) == (102 if where is None else 101)
 
@@ -275,15 +277,15 @@ def test_a_piece_opened_is_a_snapshot() -> None:
     _, stream = created()
     append(stream, list(range(100)))
     load(stream, list(range(50)))
-    (piece,) = plan(stream.published(), Intervals.of(10, 40), pieces=1)
-    snapshot = open_piece(stream.context.medium, stream.context.directory, piece)
+    (piece,) = plan(writer_of(stream).published(), Intervals.of(10, 40), pieces=1)
+    snapshot = open_piece(writer_of(stream).context.medium, writer_of(stream).context.directory, piece)
     assert stream.aggregate(10, 40, "count(*)", as_of=snapshot) == {"count(*)": 60}
 
 
 def test_questions_that_cannot_be() -> None:
     _, stream = created()
     append(stream, [1])
-    snapshot = stream.published()
+    snapshot = writer_of(stream).published()
     with pytest.raises(InputError, match="expected 1 or more"):
         plan(snapshot, ALWAYS, pieces=0)
     with pytest.raises(InputError, match="expected 1 or more"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import NotFoundError
 from tidelog.model.times.interval import Interval
@@ -45,7 +46,7 @@ def test_positions_are_those_in_a_sorted_list(
         if range_deleted is not None:
             start, length, below = range_deleted
             mark = Deletion(Interval(start, start + length), SeqSet.below(below))
-            stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
+            writer_of(stream).manifests.commit(lambda manifest: Change(delete=(mark,)))
             rows = [row for row in rows if not (start <= row[0] < start + length and row[1] < below)]
         rows.sort()
         snapshot = stream.snapshot()

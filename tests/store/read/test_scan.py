@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.expr import predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.times.interval import Interval
@@ -61,7 +61,7 @@ def test_deleted_ranges_hide_what_came_before_them(
             if low is not None and high is not None and low >= high:
                 continue
             mark = Deletion(Interval(low, high), numbers)
-            stream._manifests.commit(lambda manifest, mark=mark: Change(delete=(mark,)))
+            writer_of(stream).manifests.commit(lambda manifest, mark=mark: Change(delete=(mark,)))
             expected = [
                 (t, n)
                 for t, n in expected
@@ -79,7 +79,7 @@ def test_deleted_ranges_hide_what_came_before_them(
 def test_a_condition_reads_only_leaves_that_may_match() -> None:
     stream = filled()
     counters = ReadCounters()
-    condition = predicate("n >= 100 AND n < 110", stream._context.layout.stored)
+    condition = predicate("n >= 100 AND n < 110", writer_of(stream).context.layout.stored)
     found = list(scan(stream.snapshot(), ALWAYS, ["ts"], condition, counters=counters))
     assert sum(batch.num_rows for batch in found) == 10
     assert counters.leaves <= 4
@@ -118,10 +118,10 @@ def test_sets_that_have_all_numbers_leave_answers_to_the_index() -> None:
     stream = filled()
     assert "from the index" in stream.explain(None, None, "count(*)", as_of=stream.snapshot().visible)
     mark = Deletion(Interval(10, 20), SeqSet([(5000, 6000)]))  # of rows that are not there
-    stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
+    writer_of(stream).manifests.commit(lambda manifest: Change(delete=(mark,)))
     assert "from the index" in stream.explain(None, None, "count(*)")
     mark = Deletion(Interval(10, 20), SeqSet([(12, 6000)]))
-    stream._manifests.commit(lambda manifest: Change(delete=(mark,)))
+    writer_of(stream).manifests.commit(lambda manifest: Change(delete=(mark,)))
     assert "events where some were overwritten" in stream.explain(None, None, "count(*)")
     assert "from the index" in stream.explain(5000, None, "count(*)")
     assert len(stream) == 4000 - 8

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.expr import predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.errors import GrainError
@@ -55,7 +55,7 @@ def masked() -> tuple[Stream, list[Row]]:
     stream, rows = late_rows()
     for start, end, numbers in ((30, 170, (20, 90)), (250, 260, (0, 1000)), (None, 20, (7, 30))):
         mark = Deletion(Interval(start, end), SeqSet([numbers]))
-        stream.manifests.commit(lambda _, mark=mark: Change(delete=(mark,)))
+        writer_of(stream).manifests.commit(lambda _, mark=mark: Change(delete=(mark,)))
         rows = [row for row in rows if not (mark.interval.contains(row[0]) and row[1] in mark.numbers)]
     stream.delete_before(12)
     return stream, [row for row in rows if row[0] >= 12]
@@ -72,9 +72,9 @@ def evolved() -> tuple[Stream, list[Row]]:
 def reduced() -> tuple[Stream, list[Row]]:
     """Of which only what is behind the reduced splits can be read."""
     stream = Store(MemoryMedium()).create_stream("s", SCHEMA, "ts", leaf_rows=8, fanout=3, split=100)
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(pa.record_batch([list(range(150)), list(range(150))], schema=SCHEMA))
-    commit_bulk(stream.manifests, writer.finish())
+    commit_bulk(writer_of(stream).manifests, writer.finish())
     stream.coarsen(1000)
     dice = random.Random(5)
     rows: list[Row] = []
@@ -165,9 +165,9 @@ def test_pieces_of_ranges(
     chosen = None if numbers is None else SeqSet([(min(numbers), max(numbers) + 1)])
     found: list[Row] = []
     counted = 0
-    for piece in plan(stream.published(), ranges, None, chosen, pieces=pieces):
+    for piece in plan(writer_of(stream).published(), ranges, None, chosen, pieces=pieces):
         assert piece.ranges & ranges == piece.ranges
-        medium, directory = stream.context.medium, stream.context.directory
+        medium, directory = writer_of(stream).context.medium, writer_of(stream).context.directory
         batches = list(scan_piece(medium, directory, piece, ["ts", "_seq"]))
         found += [row for batch in batches for row in rows_of(pa.Table.from_batches([batch]))]
         if chosen is None:
@@ -186,7 +186,7 @@ def one_tree(rows: int = 4000) -> Stream:
 @pytest.mark.parametrize("where", [None, "n >= 0", "n % 2 = 0"])
 def test_no_leaf_is_read_twice_and_none_in_between(where: str | None) -> None:
     stream = one_tree()
-    condition = None if where is None else predicate(where, stream.context.layout.stored)
+    condition = None if where is None else predicate(where, writer_of(stream).context.layout.stored)
     ranges = Intervals(tuple(Interval(start, start + 2) for start in (*range(1600, 1660, 3), 100, 3000)))
     counters = ReadCounters()
     batches = list(scan(stream.snapshot(), ranges, ["n"], condition, counters=counters))

@@ -14,7 +14,7 @@ from support.media.crash import RecordingMedium
 from support.media.disk_states import Disk
 from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.storage import FileMedium
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.read import snapshots
@@ -87,10 +87,12 @@ class Interrupted:
         self.looks = 0
         self._at = at
         self._happens = happens
-        taker = reader._snapshots
+        taker = writer_of(reader).snapshots
         for owner, name in ((taker._publications, "newest"), (taker._manifests, "load"), (snapshots, "read_entries")):
             monkeypatch.setattr(owner, name, self._watched(getattr(owner, name)))
-        monkeypatch.setattr(reader.context.medium, "is_locked", self._watched(reader.context.medium.is_locked))
+        monkeypatch.setattr(
+            writer_of(reader).context.medium, "is_locked", self._watched(writer_of(reader).context.medium.is_locked)
+        )
 
     def _watched(self, look: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any) -> Any:
@@ -130,10 +132,10 @@ def test_what_was_acknowledged_first_is_seen_by_whoever_sees_what_came_then(
                     stream.append(new)
                     stream.flush()
                 else:
-                    writer = BulkWriter(stream.context)
+                    writer = BulkWriter(writer_of(stream).context)
                     for batch in new.to_batches():
                         writer.append(batch)
-                    commit_bulk(stream.manifests, writer.finish())
+                    commit_bulk(writer_of(stream).manifests, writer.finish())
                 steps.append(first + rows)
             if not is_open:
                 own.close()
@@ -176,7 +178,7 @@ def test_a_tail_record_from_before_a_loss_of_power_is_not_trusted(monkeypatch: p
     medium, _, stream = created(journal_bytes=1 << 20)
     stream.append(table(numbered(0, 3)))
     stream.flush()
-    path = published_path(stream._context.directory)
+    path = published_path(writer_of(stream).context.directory)
     old = medium.open(path).read(0, 1 << 18)
     stream.append(table(numbered(3, 6)))
     stream.flush()
@@ -227,10 +229,10 @@ def test_files_that_were_removed_are_not_kept_open(tmp_path: Path) -> None:
         stream = store.create_stream(NAME, SCHEMA, "ts", **{**SMALL, "split_bytes": 1 << 20, "grace": 0.0})
         other = reader.stream(NAME)
         for first in range(0, 200, 20):
-            writer = BulkWriter(stream.context)
+            writer = BulkWriter(writer_of(stream).context)
             for batch in table(numbered(first, first + 20)).to_batches():
                 writer.append(batch)
-            commit_bulk(stream.manifests, writer.finish())
+            commit_bulk(writer_of(stream).manifests, writer.finish())
         held = other.snapshot()
         assert len(rows_of(other)) == len(rows_of(stream)) == 200
         assert stream.compact().merges

@@ -15,7 +15,7 @@ import tidelog
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Change, Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_whole_scan(
         for low, high, numbers in deletions:
             if low < high and numbers[0] < numbers[1]:
                 mark = Deletion(Interval(low, high), SeqSet([numbers]))
-                stream._manifests.commit(lambda manifest, mark=mark: Change(delete=(mark,)))
+                writer_of(stream).manifests.commit(lambda manifest, mark=mark: Change(delete=(mark,)))
                 rows = [row for row in rows if not (low <= row[0] < high and row[1] in mark.numbers)]
         if deleted_before is not None:
             stream.delete_before(deleted_before)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import CorruptionError
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.read.parts import split_trees
@@ -100,11 +100,11 @@ def test_by_what_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(stream: Stream, splits: int, rows: int = 20) -> None:
     infos = []
     for index in range(splits):
-        with BulkWriter(stream.context) as writer:
+        with BulkWriter(writer_of(stream).context) as writer:
             times = list(range(index * rows, (index + 1) * rows))
             writer.append(pa.record_batch([times, times], schema=SCHEMA))
             infos += writer.finish()
-    commit_bulk(stream.manifests, infos)
+    commit_bulk(writer_of(stream).manifests, infos)
 
 
 def open_splits(store: Path) -> int:
@@ -120,7 +120,7 @@ def test_a_tree_that_is_read_stays_open(tmp_path: Path, monkeypatch: pytest.Monk
     with Store.open(tmp_path, maintenance="manual") as store:
         stream = store.create_stream("s", SCHEMA, "ts", durability="none", leaf_rows=1)
         load(stream, 12)
-        context, infos = stream.context, list(stream.manifests.load().splits.values())
+        context, infos = writer_of(stream).context, list(writer_of(stream).manifests.load().splits.values())
         trees, others = SplitTrees(context), SplitTrees(context)
         read = trees.tree(context, infos[0])
         context.medium.remove(context.path(infos[0].name))

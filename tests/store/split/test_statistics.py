@@ -12,7 +12,7 @@ import pytest
 
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.ledger import SPLITS
 from tidelog.store.manifest.split_info import SplitInfo
@@ -36,9 +36,9 @@ def correlation(values: list[Any]) -> float | None:
 def closed(rows: list[dict[str, Any]], **options: Any) -> tuple[Stream, SplitInfo]:
     """A stream with one closed split of these rows."""
     stream = Store(MemoryMedium()).create_stream("s", SCHEMA, "ts", **options)
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(pa.RecordBatch.from_pylist(rows, schema=stream.schema.arrow))
-    commit_bulk(stream.manifests, writer.finish())
+    commit_bulk(writer_of(stream).manifests, writer.finish())
     (info,) = stream.snapshot().manifest.splits.values()
     return stream, info
 

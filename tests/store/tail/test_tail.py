@@ -12,7 +12,7 @@ import pytest
 from support.media.crash import RecordingMedium, durable
 from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import ClosedError, InputError, LockedError, NotStoredError, StorageError
 from tidelog.store.tail import rows as tail_rows
 from tidelog.store.tail.late import merging
@@ -477,7 +477,7 @@ class TestWaitingForLateRows:
 
     def test_memory_stays_bounded_however_late_rows_come(self) -> None:
         _, store, stream, _ = self.appended(1500)
-        kept = stream._tail._rows._fresh.rows if stream._tail else 0
+        kept = writer_of(stream)._tail._rows._fresh.rows if writer_of(stream)._tail else 0
         assert kept <= (32 + 16 + 24) * self.LEAF
         store.close()
 

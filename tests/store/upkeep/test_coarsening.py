@@ -13,7 +13,7 @@ import pytest
 
 from support.media.crash import RecordingMedium, kills, random_power_losses
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.index.entries import without_states
 from tidelog.model.errors import CorruptionError, GrainError, InputError
 from tidelog.model.times.interval import Interval
@@ -45,9 +45,9 @@ def batch(times: list[int]) -> pa.RecordBatch:
 
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(batch(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+    commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite)
 
 
 def create(medium: RecordingMedium, **options: Any) -> Stream:
@@ -57,8 +57,8 @@ def create(medium: RecordingMedium, **options: Any) -> Stream:
 
 
 def reduced_of(stream: Stream) -> list[Reduced]:
-    infos = [info for info in stream.manifests.load().splits.values() if info.kind == "reduced"]
-    return [read_reduced(stream.context.medium, stream.context.path(info.name)) for info in infos]
+    infos = [info for info in writer_of(stream).manifests.load().splits.values() if info.kind == "reduced"]
+    return [read_reduced(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in infos]
 
 
 def entries_of(stream: Stream) -> list[tuple[int, int]]:
@@ -141,13 +141,13 @@ class TestAnswers:
             lambda: stream.aggregate(48, 96, "count(*)", where="n > 3"),
             lambda: stream.aggregate(48, 96, "count(*)", as_of=7),
             lambda: stream.nth(5),
-            lambda: plan(stream.published(), ALWAYS),
+            lambda: plan(writer_of(stream).published(), ALWAYS),
         ):
             with pytest.raises(GrainError):
                 ask()  # type: ignore[no-untyped-call]
         assert stream.scan(2000).read_all()["ts"].to_pylist() == [5000, 5003]
         assert stream.scan(as_of=SeqSet([(ROWS, ROWS + 2)])).read_all().num_rows == 2
-        assert len(plan(stream.published(), Intervals.of(4000, None))) == 1
+        assert len(plan(writer_of(stream).published(), Intervals.of(4000, None))) == 1
         assert stream.nth(-1, ["ts"]) == {"ts": 5003}
         assert stream.nth(ROWS, ["ts"]) == {"ts": 5000}
         assert stream.rank(96) == 32
@@ -205,7 +205,7 @@ class TestLyingOverOthers:
         load(stream, list(self.LATE))
         done = stream.coarsen(10_000)
         assert done.rows == len(self.LATE) + (0 if is_later else ROWS)
-        assert all(info.kind == "reduced" for info in stream.manifests.load().splits.values())
+        assert all(info.kind == "reduced" for info in writer_of(stream).manifests.load().splits.values())
         self.check_all(stream, list(range(0, 1801, 48)))
 
     def test_a_coarser_grain_stays_coarse(self, medium: RecordingMedium) -> None:
@@ -326,12 +326,12 @@ class TestUserAggregates:
     def test_files_without_states_are_read(self, medium: RecordingMedium) -> None:
         stream = create(medium, user_aggregates=["last(n)"])
         stream.coarsen(10_000)
-        [info] = stream.manifests.load().splits.values()
+        [info] = writer_of(stream).manifests.load().splits.values()
         [reduced] = reduced_of(stream)
         name = new_file_name(0, ".levels")
         bare = replace(reduced, entries=without_states(reduced.layout, reduced.entries))
-        write_reduced(medium, stream.context.path(name), bare)
-        stream.manifests.commit(lambda _: Change(remove=(info.name,), add=(replace(info, name=name),)))
+        write_reduced(medium, writer_of(stream).context.path(name), bare)
+        writer_of(stream).manifests.commit(lambda _: Change(remove=(info.name,), add=(replace(info, name=name),)))
         assert stream.aggregate(48, 96, AGGREGATES) == pytest.approx(expected(TIMES, 48, 96))
         with pytest.raises(GrainError):
             stream.aggregate(48, 96, "last(n)")
@@ -403,20 +403,20 @@ def test_the_journal_is_asked_after_the_manifest(medium: RecordingMedium) -> Non
     """A split that is closed in between has rows that the journal may have too: it must be left alone."""
     stream = create(medium)
     loads: list[str] = []
-    known = stream.manifests.load
+    known = writer_of(stream).manifests.load
 
     def load_manifest() -> Manifest:
         loads.append("manifest")
         return known()
 
-    snapshot = replace(stream.published(), journaled=((0, 10),))
+    snapshot = replace(writer_of(stream).published(), journaled=((0, 10),))
 
     def look() -> Snapshot:
         loads.append("journal")
         return snapshot
 
-    stream.manifests.load = load_manifest  # type: ignore[method-assign]
-    assert coarsen(stream.context, stream.manifests, 10_000, None, look).splits == 0
+    writer_of(stream).manifests.load = load_manifest  # type: ignore[method-assign]
+    assert coarsen(writer_of(stream).context, writer_of(stream).manifests, 10_000, None, look).splits == 0
     assert loads == ["manifest", "journal"]
 
 
@@ -447,10 +447,10 @@ class TestDeleting:
         assert len(entries_of(stream)) < 4
         load(stream, [2200])
         assert stream.maintain().deleted_before == 768
-        before = stream.manifests.load()
+        before = writer_of(stream).manifests.load()
         for _ in range(3):
             assert stream.maintain().deleted_before is None
-        assert stream.manifests.load().number == before.number
+        assert writer_of(stream).manifests.load().number == before.number
 
     def test_an_overwrite_that_was_interrupted_hides_what_it_overwrites(self, medium: RecordingMedium) -> None:
         stream = create(medium)
@@ -510,12 +510,12 @@ class TestFiles:
     def test_the_manifest_is_held_against_the_file(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         stream.coarsen(10_000)
-        [info] = stream.manifests.load().splits.values()
+        [info] = writer_of(stream).manifests.load().splits.values()
         [reduced] = reduced_of(stream)
         name = new_file_name(0, ".levels")
-        write_reduced(medium, stream.context.path(name), reduced)
+        write_reduced(medium, writer_of(stream).context.path(name), reduced)
         wrong = replace(info, name=name, rows=info.rows - 1)
-        stream.manifests.commit(lambda _: Change(remove=(info.name,), add=(wrong,)))
+        writer_of(stream).manifests.commit(lambda _: Change(remove=(info.name,), add=(wrong,)))
         [finding] = stream.check()
         assert f"stands for {ROWS} rows" in str(finding)
 
@@ -535,7 +535,7 @@ class TestFiles:
                 found = store.stream("s")
                 assert store.check() == []
                 assert found.aggregate(None, 2000, AGGREGATES) == pytest.approx(whole)
-                kinds |= {info.kind for info in found.manifests.load().splits.values()}
+                kinds |= {info.kind for info in writer_of(found).manifests.load().splits.values()}
         assert kinds == {"loaded", "reduced"}
 
 

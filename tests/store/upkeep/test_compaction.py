@@ -14,7 +14,7 @@ import pytest
 
 from support.media.crash import RecordingMedium, durable
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model import Schema
 from tidelog.model.errors import ConflictError, InputError, ReadOnlyError, StorageError
 from tidelog.model.times.interval import Interval
@@ -47,9 +47,9 @@ def rows(times: list[int]) -> pa.RecordBatch:
 
 
 def load(stream: Stream, times: list[int], overwrite: Interval | None = None) -> None:
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(rows(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+    commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite)
 
 
 def content(stream: Stream) -> pa.Table:
@@ -57,7 +57,7 @@ def content(stream: Stream) -> pa.Table:
 
 
 def splits(stream: Stream) -> list[Any]:
-    return list(stream.manifests.load().splits.values())
+    return list(writer_of(stream).manifests.load().splits.values())
 
 
 def test_small_commits_become_one_split(medium: RecordingMedium) -> None:
@@ -115,9 +115,9 @@ def test_large_results_are_cut(medium: RecordingMedium) -> None:
     dice = np.random.default_rng(2)
     for index in range(4):
         times, noise = np.arange(index, 400_000, 4), dice.integers(0, 1 << 60, 100_000)
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         writer.append(pa.record_batch([times, noise, pa.nulls(100_000, pa.string())], schema=SCHEMA))
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
     before = content(stream)
     stream.compact()
     found = sorted(splits(stream), key=lambda split: split.time_min)
@@ -134,7 +134,7 @@ def test_what_lies_over_a_large_split_is_merged_into_it_alone(medium: RecordingM
     load(stream, [6500, 6501, *range(7500, 11_000, 3)])
     full, before = splits(stream)[:4], content(stream)
     assert all(each.bytes >= 128 << 10 for each in full)
-    done = compact(stream.context, stream.manifests, AUTOMATIC)
+    done = compact(writer_of(stream).context, writer_of(stream).manifests, AUTOMATIC)
     assert done.splits_before == 2
     kept = {each.name for each in splits(stream)}
     assert [each.name in kept for each in full] == [True, True, False, True]
@@ -152,7 +152,7 @@ def test_results_are_cut_at_edges(medium: RecordingMedium, edges: tuple[int, ...
     load(stream, [1, 5, 7, 12])
     before = content(stream)
     names = [each.name for each in splits(stream)]
-    rewrite(stream.context, stream.manifests, names, edges=edges)
+    rewrite(writer_of(stream).context, writer_of(stream).manifests, names, edges=edges)
     groups: dict[int, list[int]] = {}
     for time in before["ts"].to_pylist():
         groups.setdefault(sum(edge <= time for edge in edges), []).append(time)
@@ -168,10 +168,10 @@ def test_long_rows_are_written_a_few_at_a_time(medium: RecordingMedium, monkeypa
     stream = Store(medium).create_stream("s", SCHEMA, "ts")
     long = [f"{time:05d}" * 200 for time in range(200)]
     for first in range(0, 200, 10):
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         batch = pa.record_batch([range(first, first + 10), range(10), long[first : first + 10]], schema=SCHEMA)
         writer.append(batch)
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
     sizes: list[int] = []
 
     def extend(split: OpenSplit, batch: pa.RecordBatch) -> None:
@@ -190,14 +190,14 @@ def test_deleted_rows_are_left_out_and_told_to_those_who_missed_them(medium: Rec
     stream = create(medium)
     load(stream, list(range(100)))
     load(stream, list(range(50, 150)))
-    unread = stream.published().visible
+    unread = writer_of(stream).published().visible
     stream.delete_before(80)
-    expected = stream.published().lost(unread)
+    expected = writer_of(stream).published().lost(unread)
     before = content(stream)
     stream.compact()
     assert [split.rows for split in splits(stream)] == [20 + 70]
     assert content(stream).equals(before)
-    assert stream.published().lost(unread) == expected == SeqSet([(0, 80), (100, 130)])
+    assert writer_of(stream).published().lost(unread) == expected == SeqSet([(0, 80), (100, 130)])
     assert stream.check() == []
 
 
@@ -207,19 +207,19 @@ def test_overwritten_rows_are_left_out_and_their_mark_goes(medium: RecordingMedi
         load(stream, list(range(start, start + 100)))
     load(stream, [150, 160], Interval(120, 250))
     before = content(stream)
-    marks = stream.manifests.load().deletions
+    marks = writer_of(stream).manifests.load().deletions
     assert len(marks) == 1
     names = [split.name for split in splits(stream)]
-    rewrite(stream.context, stream.manifests, names[:2])
+    rewrite(writer_of(stream).context, writer_of(stream).manifests, names[:2])
     # One of three is left that it concerns; of the new one the index answers at once.
     snapshot = stream.snapshot()
     assert snapshot.deletions(0, 200) == []
     assert snapshot.deletions(0, 300) == list(marks)
     assert content(stream).equals(before)
     stream.compact()
-    assert stream.manifests.load().deletions == ()
+    assert writer_of(stream).manifests.load().deletions == ()
     assert content(stream).equals(before)
-    assert stream.published().lost(stream.published().visible) == SeqSet()
+    assert writer_of(stream).published().lost(writer_of(stream).published().visible) == SeqSet()
 
 
 def test_a_mark_made_meanwhile_holds(medium: RecordingMedium, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_a_mark_made_meanwhile_holds(medium: RecordingMedium, monkeypatch: pytes
     assert stream.aggregate(60, 80, "count(*)") == {"count(*)": 1}
     stream.compact()
     assert stream.aggregate(60, 80, "count(*)") == {"count(*)": 1}
-    assert stream.manifests.load().deletions == ()
+    assert writer_of(stream).manifests.load().deletions == ()
     assert stream.aggregate(None, None, "count(*)") == {"count(*)": 200 - 40 + 1}
 
 
@@ -257,13 +257,13 @@ def test_who_comes_second_leaves_nothing_behind(medium: RecordingMedium, monkeyp
 
     monkeypatch.setattr(rewriting.SplitSink, "finish", overtaken)
     with pytest.raises(ConflictError):
-        rewrite(stream.context, stream.manifests, names)
+        rewrite(writer_of(stream).context, writer_of(stream).manifests, names)
     assert content(stream).equals(before)
-    files = {name for name in medium.names(f"{stream.context.directory}/splits/") if name.endswith(".tide")}
-    known = {*stream.manifests.load().splits, *stream.manifests.load().removed}
-    assert files == {stream.context.path(name) for name in known}
+    files = {name for name in medium.names(f"{writer_of(stream).context.directory}/splits/") if name.endswith(".tide")}
+    known = {*writer_of(stream).manifests.load().splits, *writer_of(stream).manifests.load().removed}
+    assert files == {writer_of(stream).context.path(name) for name in known}
     with pytest.raises(ConflictError):
-        rewrite(stream.context, stream.manifests, names)
+        rewrite(writer_of(stream).context, writer_of(stream).manifests, names)
 
 
 def test_what_another_merged_or_deleted_is_passed_over(
@@ -282,7 +282,7 @@ def test_what_another_merged_or_deleted_is_passed_over(
         return real(self)
 
     monkeypatch.setattr(rewriting.SplitSink, "finish", overtaken)
-    compact(stream.context, stream.manifests, THOROUGH)
+    compact(writer_of(stream).context, writer_of(stream).manifests, THOROUGH)
     assert len(stream) == 6 * 15 - (15 + 15 + 10)
     assert len(splits(stream)) == 1
     assert stream.check() == []
@@ -321,11 +321,11 @@ def test_nothing_is_left_of_splits_that_were_deleted_whole(medium: RecordingMedi
     load(stream, list(range(100)))
     load(stream, list(range(50, 100)))
     names = [split.name for split in splits(stream)]
-    seen = stream.published().visible
-    stream.manifests.commit(lambda _: Change(deleted_before=200, deleted_seen=seen))
-    done = rewrite(stream.context, stream.manifests, names)
+    seen = writer_of(stream).published().visible
+    writer_of(stream).manifests.commit(lambda _: Change(deleted_before=200, deleted_seen=seen))
+    done = rewrite(writer_of(stream).context, writer_of(stream).manifests, names)
     assert done.added == ()
-    assert drop_deleted(stream.manifests).gone == SeqSet([(0, 150)])
+    assert drop_deleted(writer_of(stream).manifests).gone == SeqSet([(0, 150)])
     assert len(stream) == 0
 
 
@@ -343,14 +343,16 @@ def test_the_work_is_bounded(medium: RecordingMedium) -> None:
     with pytest.raises(InputError, match="0 bytes"):
         stream.compact(max_bytes=0)
     calls = iter([True, False])
-    assert not compact(stream.context, stream.manifests, THOROUGH, may_go_on=lambda: next(calls)).merges
+    assert not compact(
+        writer_of(stream).context, writer_of(stream).manifests, THOROUGH, may_go_on=lambda: next(calls)
+    ).merges
 
 
 def test_the_automatic_policy_keeps_splits_few(medium: RecordingMedium) -> None:
     stream = create(medium)
     for index in range(60):
         load(stream, [index * 10 + 5, index * 10])
-        compact(stream.context, stream.manifests, AUTOMATIC)
+        compact(writer_of(stream).context, writer_of(stream).manifests, AUTOMATIC)
         assert len(splits(stream)) < 16
     assert content(stream).column("ts").to_pylist() == list(range(0, 600, 5))
 
@@ -415,13 +417,13 @@ def test_columns_that_were_added_meanwhile_are_kept(medium: RecordingMedium) -> 
     stream = create(medium)
     load(stream, list(range(100)))
     wider = Schema(SCHEMA.append(pa.field("extra", pa.int64())), "ts")
-    stream.manifests.commit(lambda _: Change(schema=wider))
+    writer_of(stream).manifests.commit(lambda _: Change(schema=wider))
     with Store(medium) as store:
         newer = store.stream("s")
-        with BulkWriter(newer.context) as writer:
+        with BulkWriter(writer_of(newer).context) as writer:
             arrays = [list(range(50, 150)), [1] * 100, ["a"] * 100, list(range(100))]
             writer.append(pa.record_batch(arrays, schema=wider.arrow))
-            commit_bulk(newer.manifests, writer.finish())
+            commit_bulk(writer_of(newer).manifests, writer.finish())
         before = content(newer)
         assert stream.compact().splits_after == 1
         assert content(newer).equals(before)
@@ -463,7 +465,7 @@ def test_times_at_both_ends_of_the_clock(medium: RecordingMedium, split: int | N
 
 def reduced_of(stream: Stream) -> list[Reduced]:
     found = [info for info in splits(stream) if info.kind == "reduced"]
-    return [read_reduced(stream.context.medium, stream.context.path(info.name)) for info in found]
+    return [read_reduced(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in found]
 
 
 def test_the_length_of_the_longest_entry(medium: RecordingMedium) -> None:
@@ -492,29 +494,29 @@ class TestInParts:
         for _ in range(6):
             load(stream, dice.integers(0, 1000, 300).tolist())
         load(stream, [500, 501], overwrite=Interval(490, 510))
-        unread = stream.published().visible
+        unread = writer_of(stream).published().visible
         stream.delete_before(100)
-        lost, before = stream.published().lost(unread), content(stream)
-        rewriting = Rewriting.of(stream.manifests, [split.name for split in splits(stream)])
-        written = [write_anew(stream.context, rewriting, interval) for interval in self.INTERVALS]
+        lost, before = writer_of(stream).published().lost(unread), content(stream)
+        rewriting = Rewriting.of(writer_of(stream).manifests, [split.name for split in splits(stream)])
+        written = [write_anew(writer_of(stream).context, rewriting, interval) for interval in self.INTERVALS]
         assert content(stream).equals(before)
-        done = swap(stream.manifests, rewriting, written)
+        done = swap(writer_of(stream).manifests, rewriting, written)
         assert len(done.added) == 4
         assert all(one.time_max < other.time_min for one, other in pairwise(done.added))
         assert content(stream).equals(before)
-        assert stream.published().lost(unread) == lost
+        assert writer_of(stream).published().lost(unread) == lost
         assert stream.check() == []
 
     def test_a_rival_leaves_nothing_of_it(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         load(stream, list(range(0, 1000, 2)))
         load(stream, list(range(1, 1000, 2)))
-        rewriting = Rewriting.of(stream.manifests, [split.name for split in splits(stream)])
-        written = [write_anew(stream.context, rewriting, interval) for interval in self.INTERVALS]
+        rewriting = Rewriting.of(writer_of(stream).manifests, [split.name for split in splits(stream)])
+        written = [write_anew(writer_of(stream).context, rewriting, interval) for interval in self.INTERVALS]
         stream.compact()
         before, files = content(stream), set(medium.names("streams/"))
         with pytest.raises(ConflictError, match="not in the manifest any more"):
-            swap(stream.manifests, rewriting, written)
+            swap(writer_of(stream).manifests, rewriting, written)
         assert content(stream).equals(before)
         left = {name for each in written for split in each.splits for name in files if split.name in name}
         assert left

@@ -11,7 +11,7 @@ import pytest
 from support.media.crash import RecordingMedium
 from support.streams.manifests import Hand
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model import Schema
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.model.times.interval import Interval
@@ -105,9 +105,9 @@ def rows(times: range | list[int]) -> pa.RecordBatch:
 
 
 def load(stream: Stream, times: range | list[int], overwrite: Interval | None = None) -> None:
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     writer.append(rows(times))
-    commit_bulk(stream.manifests, writer.finish(), overwrite=overwrite)
+    commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=overwrite)
 
 
 def times(stream: Stream) -> list[int]:
@@ -125,11 +125,11 @@ def test_everything_that_is_due_is_done(medium: RecordingMedium) -> None:
     assert done.compacted.merges == 1
     assert done.files_removed == 0  # their grace period began just now
     assert times(stream) == list(range(299, 600))
-    assert len(stream.manifests.load().splits) == 1
+    assert len(writer_of(stream).manifests.load().splits) == 1
     assert stream.maintain().files_removed >= 20
-    files = medium.names(f"{stream.context.directory}/splits/")
+    files = medium.names(f"{writer_of(stream).context.directory}/splits/")
     assert [name for name in files if name.endswith(".tide")] == [
-        stream.context.path(name) for name in stream.manifests.load().splits
+        writer_of(stream).context.path(name) for name in writer_of(stream).manifests.load().splits
     ]
     assert stream.check() == []
 
@@ -141,10 +141,10 @@ def test_a_split_that_is_written_anew_to_be_reduced_is_given_up_when_all_is_over
     load(stream, range(2000, 2010))
     stream.delete_before(100)
     with pytest.raises(ClosedError):
-        Maintenance(stream.context, stream.manifests).run(is_over=lambda: True)
-    assert [split.kind for split in stream.manifests.load().splits.values()] == ["loaded", "loaded"]
-    assert orphans(medium, stream.manifests) == []
-    assert Maintenance(stream.context, stream.manifests).run().coarsened.splits == 1
+        Maintenance(writer_of(stream).context, writer_of(stream).manifests).run(is_over=lambda: True)
+    assert [split.kind for split in writer_of(stream).manifests.load().splits.values()] == ["loaded", "loaded"]
+    assert orphans(medium, writer_of(stream).manifests) == []
+    assert Maintenance(writer_of(stream).context, writer_of(stream).manifests).run().coarsened.splits == 1
 
 
 def test_retention_goes_by_what_was_flushed(medium: RecordingMedium) -> None:
@@ -199,10 +199,10 @@ def test_what_was_overwritten_is_not_the_newest_event(
 def test_rows_that_retention_took_are_lost_to_those_who_had_not_read_them(medium: RecordingMedium) -> None:
     stream = create(medium, retention=100)
     load(stream, range(50))
-    unread = stream.published().visible
+    unread = writer_of(stream).published().visible
     load(stream, range(100, 400))
     stream.maintain()
-    assert stream.published().lost(unread) == SeqSet([(0, 50)])
+    assert writer_of(stream).published().lost(unread) == SeqSet([(0, 50)])
 
 
 def test_marks_go_with_what_they_applied_to(medium: RecordingMedium) -> None:
@@ -210,9 +210,9 @@ def test_marks_go_with_what_they_applied_to(medium: RecordingMedium) -> None:
     for index in range(8):
         load(stream, range(index * 10, index * 10 + 10))
     load(stream, [33], Interval(25, 45))
-    assert stream.manifests.load().deletions
+    assert writer_of(stream).manifests.load().deletions
     stream.maintain()
-    assert stream.manifests.load().deletions == ()
+    assert writer_of(stream).manifests.load().deletions == ()
     assert times(stream) == [*range(25), 33, *range(45, 80)]
 
 

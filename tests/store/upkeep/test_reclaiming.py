@@ -10,7 +10,7 @@ import pytest
 
 from support.media.crash import RecordingMedium, kills, power_losses
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.split.merge_policy import AUTOMATIC, MergePolicy
@@ -33,9 +33,9 @@ def create(medium: RecordingMedium, **options: Any) -> Stream:
 
 def load(stream: Stream, times: np.ndarray[Any, Any]) -> None:
     noise = np.random.default_rng(len(times)).integers(0, 1 << 60, len(times))
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(pa.record_batch([times, noise], schema=SCHEMA))
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def content(stream: Stream) -> pa.Table:
@@ -43,27 +43,27 @@ def content(stream: Stream) -> pa.Table:
 
 
 def maintain(stream: Stream, policy: MergePolicy = SMALL) -> int:
-    return Maintenance(stream.context, stream.manifests, policy=policy).run().compacted.merges
+    return Maintenance(writer_of(stream).context, writer_of(stream).manifests, policy=policy).run().compacted.merges
 
 
 def rows_on_disk(stream: Stream) -> int:
-    return sum(split.rows for split in stream.manifests.load().splits.values())
+    return sum(split.rows for split in writer_of(stream).manifests.load().splits.values())
 
 
 def test_a_split_is_written_anew_when_half_of_it_is_dead(medium: RecordingMedium) -> None:
     stream = create(medium)
     load(stream, np.arange(2000))
-    unread = stream.published().visible
+    unread = writer_of(stream).published().visible
     stream.delete_before(999)
     before, snapshot = content(stream), stream.snapshot()
     assert maintain(stream) == 0
     stream.delete_before(1000)
     assert maintain(stream) == 1
-    (split,) = stream.manifests.load().splits.values()
+    (split,) = writer_of(stream).manifests.load().splits.values()
     assert (split.rows, split.time_min, split.time_max) == (1000, 1000, 1999)
     assert content(stream).equals(before.slice(1))
     assert stream.scan(seq=True, as_of=snapshot).read_all().combine_chunks().equals(before), "the old file stays"
-    assert stream.published().lost(unread) == SeqSet.below(1000)
+    assert writer_of(stream).published().lost(unread) == SeqSet.below(1000)
     assert maintain(stream) == 0
     assert stream.check() == []
 
@@ -95,7 +95,7 @@ def test_a_bound_that_moves_writes_each_event_about_once(medium: RecordingMedium
         for _ in range(maintain(stream)):
             written += rows_on_disk(stream)
         assert content(stream).column("ts").to_pylist() == list(range(bound, 8000))
-        (split,) = stream.manifests.load().splits.values()
+        (split,) = writer_of(stream).manifests.load().splits.values()
         # What is too little to be freed is no reason: some 9 bytes a row.
         assert split.rows <= max(2 * (8000 - bound), 8000 - bound + 400)
     assert 4000 <= written <= 8000
@@ -110,7 +110,7 @@ def test_what_was_asked_of_a_tree_is_remembered(medium: RecordingMedium, monkeyp
     monkeypatch.setattr(
         reclaiming, "closed_tree", lambda context, info: opened.append(info.name) or closed_tree(context, info)
     )
-    maintenance = Maintenance(stream.context, stream.manifests, policy=SMALL)
+    maintenance = Maintenance(writer_of(stream).context, writer_of(stream).manifests, policy=SMALL)
     for _ in range(3):
         maintenance.run()
     assert len(opened) == 1
@@ -125,7 +125,7 @@ def test_compact_frees_more(medium: RecordingMedium) -> None:
     stream.delete_before(5000)
     assert stream.compact().merges == 0
     stream.delete_before(8000)
-    size = next(iter(stream.manifests.load().splits.values())).bytes
+    size = next(iter(writer_of(stream).manifests.load().splits.values())).bytes
     assert stream.compact(max_bytes=size - 1).is_done is False
     done = stream.compact()
     assert (done.merges, done.splits_before, done.splits_after, done.is_done) == (1, 1, 1, True)
@@ -140,7 +140,7 @@ def test_boundaries_stay(medium: RecordingMedium) -> None:
     stream.delete_before(2000)
     before = content(stream)
     assert maintain(stream) == 1
-    found = sorted(stream.manifests.load().splits.values(), key=lambda split: split.time_min)
+    found = sorted(writer_of(stream).manifests.load().splits.values(), key=lambda split: split.time_min)
     assert [(split.time_min, split.kind, split.boundary and split.boundary.start) for split in found] == [
         (2000, "regular", 0),
         (3000, "regular", 3000),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.media.crash import RecordingMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model import Schema
 from tidelog.model.errors import CorruptionError, NotFoundError
@@ -43,15 +43,15 @@ def load(stream: Stream, times: list[int], number: int, schema: pa.Schema = SCHE
     """Commit rows that say which they are: the number of the commit, and their place in it."""
     count = len(times)
     arrays = [times, [number] * count, [f"{number}.{place}" for place in range(count)], [number / 2] * count]
-    with BulkWriter(StreamContext.of(stream.manifests)) as writer:
+    with BulkWriter(StreamContext.of(writer_of(stream).manifests)) as writer:
         writer.append(pa.record_batch(arrays[: len(schema)], schema=schema))
-        commit_bulk(stream.manifests, writer.finish())
+        commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def read(stream: Stream, start: int | None = None, end: int | None = None) -> list[dict[str, Any]]:
     """The rows of all splits of a stream, read as those that are to be written anew."""
-    manifest = stream.manifests.load()
-    context = StreamContext.of(stream.manifests)
+    manifest = writer_of(stream).manifests.load()
+    context = StreamContext.of(writer_of(stream).manifests)
     parts = tuple(inputs_of(context, list(manifest.splits.values())))
     snapshot = Snapshot(manifest, context.layout, parts, manifest.next_seq)
     batches = list(scan(snapshot, Intervals.of(start, end), context.layout.stored.names))
@@ -109,10 +109,10 @@ def test_small_neighbours_are_one_part_and_larger_ones_part_them(monkeypatch: py
     load(stream, list(range(100, 2000)), 4)
     for number in range(5, 8):
         load(stream, list(range(number * 1000, number * 1000 + 5)), number)
-    infos = list(stream.manifests.load().splits.values())
+    infos = list(writer_of(stream).manifests.load().splits.values())
     small = max(info.bytes for info in infos if info.rows == 5)
     sized(monkeypatch, together=8 * 4 * small)
-    parts = inputs_of(StreamContext.of(stream.manifests), infos)
+    parts = inputs_of(StreamContext.of(writer_of(stream).manifests), infos)
     assert [(type(part), part.rows) for part in parts] == [(SmallSplits, 20), (SplitInput, 1900), (SmallSplits, 15)]
     assert [part.numbers for part in parts] == [(0, 19), (20, 1919), (1920, 1934)]
 
@@ -121,9 +121,9 @@ def test_the_more_overlap_the_fewer_are_read_together(monkeypatch: pytest.Monkey
     stream = create()
     for number in range(32):
         load(stream, [0, 100], number)
-    infos = list(stream.manifests.load().splits.values())
+    infos = list(writer_of(stream).manifests.load().splits.values())
     monkeypatch.setattr(split_inputs, "READING_BYTES", 32 * 8 * 4 * max(info.bytes for info in infos))
-    assert {part.rows for part in inputs_of(StreamContext.of(stream.manifests), infos)} == {8 * 2}
+    assert {part.rows for part in inputs_of(StreamContext.of(writer_of(stream).manifests), infos)} == {8 * 2}
     assert read(stream) == expected([[0, 100]] * 32)
 
 
@@ -133,13 +133,13 @@ def test_long_rows_that_compress_well_are_not_read_together(monkeypatch: pytest.
     stream = Store(RecordingMedium()).create_stream("s", SCHEMA, "ts")
     commits = [list(range(number * 50, number * 50 + 50)) for number in range(4)]
     for number, times in enumerate(commits):
-        with BulkWriter(stream.context) as writer:
+        with BulkWriter(writer_of(stream).context) as writer:
             rows = [times, [number] * 50, ["x" * (1 << 12 if number in (1, 2) else 4)] * 50]
             writer.append(pa.record_batch(rows, schema=SCHEMA))
-            commit_bulk(stream.manifests, writer.finish())
-    infos = list(stream.manifests.load().splits.values())
+            commit_bulk(writer_of(stream).manifests, writer.finish())
+    infos = list(writer_of(stream).manifests.load().splits.values())
     assert max(info.bytes for info in infos) < 1 << 17
-    parts = inputs_of(stream.context, [infos[0], *infos])
+    parts = inputs_of(writer_of(stream).context, [infos[0], *infos])
     assert [(type(part), part.rows) for part in parts] == [
         (SmallSplits, 100),
         (SplitInput, 50),
@@ -153,7 +153,7 @@ def test_versions_of_the_schema_are_read_apart() -> None:
     commits = [[3 * number, 3 * number + 7] for number in range(10)]
     for number, times in enumerate(commits[:6]):
         load(stream, times, number)
-    stream.manifests.commit(lambda _: Change(schema=Schema(WIDER, "ts")))
+    writer_of(stream).manifests.commit(lambda _: Change(schema=Schema(WIDER, "ts")))
     for number, times in enumerate(commits[6:], 6):
         load(stream, times, number, WIDER)
     assert read(stream) == expected(commits, wider_from=6)
@@ -171,9 +171,9 @@ def test_files_that_are_not_plain_are_read_by_themselves() -> None:
     stream.append(pa.record_batch([newer, [2] * 300, ["later"] * 300], schema=SCHEMA))
     stream.flush()
     load(stream, [40, 300], 3)
-    infos = list(stream.manifests.load().splits.values())
-    wanted = [Wanted(stream.context.path(info.name), info.bytes, info.root) for info in infos]
-    images = Images(stream.context.medium, wanted)
+    infos = list(writer_of(stream).manifests.load().splits.values())
+    wanted = [Wanted(writer_of(stream).context.path(info.name), info.bytes, info.root) for info in infos]
+    images = Images(writer_of(stream).context.medium, wanted)
     assert {images.is_plain(index) for index in range(len(infos))} == {True, False}
     found = read(stream)
     assert [row for row in found if row["n"] < 2] == expected([list(range(0, 90, 2)), late])
@@ -202,7 +202,10 @@ def test_what_is_wrong_with_a_file_is_told() -> None:
     stream = create()
     for number in range(3):
         load(stream, [number * 10, number * 10 + 5], number)
-    context, infos = StreamContext.of(stream.manifests), list(stream.manifests.load().splits.values())
+    context, infos = (
+        StreamContext.of(writer_of(stream).manifests),
+        list(writer_of(stream).manifests.load().splits.values()),
+    )
     part = SmallSplits(context, infos)
     path = context.path(infos[1].name)
     with context.medium.open(path, writable=True) as file:
@@ -220,9 +223,9 @@ def test_overwritten_rows_are_left_out() -> None:
     stream = create()
     for number in range(6):
         load(stream, [number, 10 + number, 20 + number], number)
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         writer.append(pa.record_batch([[12], [9], ["9.0"]], schema=SCHEMA))
-        commit_bulk(stream.manifests, writer.finish(), overwrite=Interval(12, 21))
+        commit_bulk(writer_of(stream).manifests, writer.finish(), overwrite=Interval(12, 21))
     kept = [row for row in expected([[n, 10 + n, 20 + n] for n in range(6)]) if not 12 <= row["ts"] < 21]
     mine = {"ts": 12, "n": 9, "word": "9.0", "_seq": 18}
     assert read(stream) == sorted([*kept, mine], key=lambda row: (row["ts"], row["_seq"]))

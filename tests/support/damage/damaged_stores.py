@@ -18,7 +18,7 @@ import pyarrow as pa
 from support.media.memory import MemoryMedium
 from support.streams.history import SCHEMA
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model import to_batches
 from tidelog.model.errors import TidelogError
 from tidelog.storage.media.medium import Medium
@@ -153,10 +153,10 @@ def sample(seed: int = 0) -> Sample:
 
 def load(stream: Stream, known: list[Row], batch: list[Row]) -> None:
     """Load rows beside the tail."""
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         for each in to_batches(table(batch), stream.schema):
             writer.append(each)
-        commit_bulk(stream.manifests, writer.finish(), transaction=("job", 1))
+        commit_bulk(writer_of(stream).manifests, writer.finish(), transaction=("job", 1))
     known += batch
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from support.media.recording import RecordingMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk
 
@@ -199,11 +199,11 @@ def load(stream: Stream, append: Append) -> bool:
     assert append.job is not None
     infos = []
     for rows in (append.rows[:9], append.rows[9:]):
-        writer = BulkWriter(stream.context)
+        writer = BulkWriter(writer_of(stream).context)
         for batch in table(rows).to_batches():
             writer.append(batch)
         infos += writer.finish()
-    return commit_bulk(stream.manifests, infos, transaction=(PRODUCER, append.job))
+    return commit_bulk(writer_of(stream).manifests, infos, transaction=(PRODUCER, append.job))
 
 
 @dataclass(frozen=True)

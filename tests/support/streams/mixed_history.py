@@ -18,7 +18,7 @@ import pyarrow as pa
 from support.media.recording import RecordingMedium
 from support.streams.history import NAME, PRODUCER, SMALL, Append, Mark, Row, last
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import GrainError
 from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -53,11 +53,11 @@ def table(stream: Stream, rows: Iterable[tuple[int, int]]) -> pa.Table:
 def load(stream: Stream, append: Append) -> bool:
     """Commit rows beside the tail; False if it was done before."""
     assert append.job is not None
-    with BulkWriter(stream.context) as writer:
+    with BulkWriter(writer_of(stream).context) as writer:
         for batch in table(stream, append.rows).to_batches():
             writer.append(batch)
         infos = writer.finish()
-    return commit_bulk(stream.manifests, infos, transaction=(PRODUCER, append.job))
+    return commit_bulk(writer_of(stream).manifests, infos, transaction=(PRODUCER, append.job))
 
 
 @dataclass

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model import to_batches
 from tidelog.model.errors import NotFoundError
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -130,11 +130,11 @@ class Writer:
         """Send a batch, durably; it may have been sent before."""
         kind = kind_of(self.batch)
         if kind.is_loaded:
-            with BulkWriter(self.stream.context) as writer:
+            with BulkWriter(writer_of(self.stream).context) as writer:
                 for rows in to_batches(table(self.batch), self.stream.schema):
                     writer.append(rows)
                 infos = writer.finish()
-            commit_bulk(self.stream.manifests, infos, transaction=("loader", self.batch))
+            commit_bulk(writer_of(self.stream).manifests, infos, transaction=("loader", self.batch))
         else:
             self.stream.append(table(self.batch), producer="feed", number=self.batch)
             self.stream.flush()

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
 from tidelog.model.errors import TidelogError
 from tidelog.model.times.interval import Interval
 from tidelog.spark.datasource.options import SinkOptions
@@ -62,7 +62,7 @@ def commit_splits(
 
     def commit(name: str) -> TidelogError | None:
         try:
-            manifests = store.manifests(name)
+            manifests = manifests_of(store, name)
             commit_bulk(
                 manifests,
                 splits[name],
@@ -104,4 +104,4 @@ def remove_splits(options: SinkOptions, splits: Splits) -> None:
     """Remove the files of splits that will not be committed, unless they were."""
     with Store.open(options.path, maintenance="manual") as store:
         there = [name for name in splits if name in store]
-        at_once(lambda name: remove_files(store.manifests(name), splits[name]), there)
+        at_once(lambda name: remove_files(manifests_of(store, name), splits[name]), there)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
 from tidelog.model.errors import InputError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.spark.datasource.committing import Splits, Written, commit_splits, remove_splits, splits_of
@@ -171,7 +171,7 @@ class _Writers:
         if name not in self._open:
             while len(self._open) >= _OPEN_WRITERS:
                 self._end(next(iter(self._open)))
-            context = StreamContext.of(self._store.manifests(name))
+            context = StreamContext.of(manifests_of(self._store, name))
             schema = context.layout.schema
             check_time(self._options, name, schema)
             memory = MEMORY // (_OPEN_WRITERS + AT_ONCE)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
 from tidelog.expr import Predicate, predicate
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
@@ -66,10 +66,10 @@ def many_schema(store: Store, options: SourceOptions) -> StructType:
     Raises :class:`SchemaError` if columns differ that are asked for; all are, unless ``columns`` says otherwise.
     """
     first, *others = matching(store, options.stream)
-    own = store.manifests(first).load().schema
+    own = manifests_of(store, first).load().schema
     fields = {field.name: field for field in spark_schema(own, options.columns, seq=options.seq, ns=options.ns)}
     for name in others:
-        schema = store.manifests(name).load().schema
+        schema = manifests_of(store, name).load().schema
         if schema != own:
             found = spark_schema(schema, options.columns, seq=options.seq, ns=options.ns)
             _refuse_different(first, own, fields, name, schema, found)
@@ -146,7 +146,7 @@ class ManyReader(DataSourceReader):
         checked: Schema | None = None
         with Store.open(options.path, read_only=True) as store:
             for name in matching(store, options.stream):
-                log = store.manifests(name)
+                log = manifests_of(store, name)
                 history = SchemaHistory(log.load())
                 self._streams[name] = log, history.version
                 if history.schema != checked:

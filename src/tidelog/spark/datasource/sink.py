@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import LongType, StructType, TimestampNTZType, TimestampType
 
-from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.store import Store, manifests_of
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.arguments import flag, integer, pair
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean, listed
 from tidelog.model.schema import Schema
@@ -45,7 +45,7 @@ class TidelogWriter(DataSourceArrowWriter):
                 self._fit(new_schema(store, options, options.stream, brought), brought, overwrite)
             stream = find_or_create(store, options, options.stream, brought)
             self._fit(stream.schema, brought, overwrite)
-            self._version = stream.context.version
+            self._version = writer_of(stream).context.version
 
     def _fit(self, schema: Schema, brought: StructType, overwrite: bool) -> None:
         self._schema = schema
@@ -60,7 +60,7 @@ class TidelogWriter(DataSourceArrowWriter):
         refused = NONE_OUTSIDE
         with Store.open(self._options.path) as store:
             # The schema that the rows were planned for, whatever it has become.
-            context = StreamContext.of(store.stream(self._options.stream).manifests, self._version)
+            context = StreamContext.of(manifests_of(store, self._options.stream), self._version)
             with BulkWriter(context) as writer:
                 for batch in iterator:
                     for rows in self._convert.convert(batch):

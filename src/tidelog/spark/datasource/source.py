@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
+from tidelog.engine.stream import writer_of
 from tidelog.expr import Predicate, predicate
 from tidelog.model.arguments import flag
 from tidelog.model.errors import NotFoundError, SchemaError
@@ -66,8 +67,8 @@ class TidelogReader(DataSourceReader):
         with Store.open(options.path, read_only=True) as store:
             stream = store.stream(options.stream)
             self._schema = stream.schema
-            self._stored: pa.Schema = stream.context.layout.stored
-            self.version = stream.context.version
+            self._stored: pa.Schema = writer_of(stream).context.layout.stored
+            self.version = writer_of(stream).context.version
             """Of the schema that the query was planned with, and keeps."""
         check_declared(declared, self._schema, options.ns)
         self.interval: Interval = self._schema.clock.interval(as_time(options.start), as_time(options.end))
@@ -91,9 +92,9 @@ class TidelogReader(DataSourceReader):
         with Store.open(self._options.path, read_only=True) as store:
             stream = store.stream(self._options.stream)
             size = self._options.partition_size or PARTITION_ROWS
-            snapshot, ranges = stream.published(self.version), Intervals((interval,))
+            snapshot, ranges = writer_of(stream).published(self.version), Intervals((interval,))
             pieces = plan(snapshot, ranges, self.condition(), self._numbers, rows_per_piece=size)
-            return [PiecePartition(stream.context.directory, piece) for piece in pieces]
+            return [PiecePartition(writer_of(stream).context.directory, piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, in order of time."""

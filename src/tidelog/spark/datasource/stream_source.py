@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
@@ -143,7 +143,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next batch can read: all there is, or as much of it as the limit allows."""
         most = self._most_rows(limit)
         with Store.open(self._options.path, read_only=True) as store:
-            snapshot = self._open(store).published()
+            snapshot = writer_of(self._open(store)).published()
             offset = self._standing(Offset.of(start), snapshot)
             new = (snapshot.visible if self._last is None else self._last) - offset.seen
             if most is not None:
@@ -165,7 +165,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         """Everything there is, for Spark's account of how far a query is behind; and by about how many rows it is."""
         with Store.open(self._options.path, read_only=True) as store:
-            snapshot = self._open(store).published()
+            snapshot = writer_of(self._open(store)).published()
             behind = about_rows(snapshot, snapshot.visible - self._reached)
         return {**Offset(self._stream, snapshot.visible).to_json(), "behind": str(behind)}
 
@@ -176,7 +176,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _newest(self) -> Offset:
         with Store.open(self._options.path, read_only=True) as store:
-            return Offset(self._stream, self._open(store).published().visible)
+            return Offset(self._stream, writer_of(self._open(store)).published().visible)
 
     def _standing(self, offset: Offset, snapshot: Snapshot) -> Offset:
         """An offset as far as it holds for the stream as it is.
@@ -223,17 +223,17 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         with Store.open(self._options.path, read_only=True) as store:
             stream = self._open(store)
-            snapshot = stream.published(self._batches.version)
+            snapshot = writer_of(stream).published(self._batches.version)
             if self._standing(last, snapshot).stream != last.stream:
                 return []  # what the batch was planned for is gone
             new = last.seen if first.stream != last.stream else last.seen - first.seen
             self._check_loss(snapshot, new)
             wanted = self._batches.interval
-            found = self._planned(snapshot, new - last.skipped, wanted, stream.context.directory)
+            found = self._planned(snapshot, new - last.skipped, wanted, writer_of(stream).context.directory)
             old = new & last.skipped
             if old and last.before is not None:
                 later = wanted.intersect(Interval(last.before, None))
-                found += self._planned(snapshot, old, later, stream.context.directory)
+                found += self._planned(snapshot, old, later, writer_of(stream).context.directory)
             return found
 
     def _planned(self, snapshot: Snapshot, numbers: SeqSet, interval: Interval, directory: str) -> list[InputPartition]:
@@ -266,7 +266,7 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _identity(stream: Stream) -> str:
     """What no other stream of the store ever has, and copies of the store have too."""
-    return stream.context.directory.rpartition("/")[2]
+    return writer_of(stream).context.directory.rpartition("/")[2]
 
 
 def _row_bytes(schema: Schema) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from tidelog.engine.questions import Questions
-from tidelog.engine.store import Store
+from tidelog.engine.store import Store, manifests_of
 from tidelog.expr import Predicate, predicate
 from tidelog.index.layout import Layout
 from tidelog.model.errors import SchemaError
@@ -160,7 +160,7 @@ def plan_aggregate(path: str, stream: str, asked: Asked) -> Plans:
 
 
 def _plan(store: Store, path: str, name: str, asked: Asked) -> AggregatePlan:
-    log = store.manifests(name)
+    log = manifests_of(store, name)
     piece = whole(Snapshots(StreamContext.of(log), log).newest(), asked.numbers)
     return AggregatePlan(name=name, path=path, directory=log.directory, piece=piece, asked=asked)
 

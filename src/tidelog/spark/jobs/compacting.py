@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tidelog.engine.store import manifests_of
 from tidelog.model.arguments import integer, pair
 from tidelog.model.errors import ConflictError, TidelogError
 from tidelog.model.times.interval import Interval
@@ -122,7 +123,7 @@ def _with(total: Compacted, outcome: Outcome) -> Compacted:
 def _plan_merges(place: Place, range: tuple[Any, Any] | None, max_bytes: int | None) -> list[_Merge]:
     """Merges that can be made at once, of so many bytes at most."""
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         manifest = manifests.load()
         within = Interval() if range is None else manifest.schema.clock.interval(*range)
         merges = list(choose_merges(manifest, THOROUGH, max_bytes, within))
@@ -159,7 +160,7 @@ def _merge(spark: SparkSession, place: Place, merge: _Merge) -> Outcome:
 def _merge_alone(place: Place, merge: _Merge) -> Outcome:
     """Make a merge, and commit it; in a task."""
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         anew = partial(rewrite, StreamContext.of(manifests), manifests, merge.names, width=merge.width)
         return Outcome.of(unless_overtaken(manifests, merge.names, anew))
 
@@ -167,7 +168,7 @@ def _merge_alone(place: Place, merge: _Merge) -> Outcome:
 def _begin(place: Place, merge: _Merge) -> Rewriting | None:
     with place.open() as store:
         try:
-            return Rewriting.of(store.stream(place.stream).manifests, merge.names, merge.width)
+            return Rewriting.of(manifests_of(store, place.stream), merge.names, merge.width)
         except ConflictError:
             return None
 
@@ -175,12 +176,12 @@ def _begin(place: Place, merge: _Merge) -> Rewriting | None:
 def _write_interval(place: Place, rewriting: Rewriting, interval: Interval) -> Written:
     """Write what splits have in an interval; in a task."""
     with place.open() as store:
-        return write_anew(StreamContext.of(store.stream(place.stream).manifests), rewriting, interval)
+        return write_anew(StreamContext.of(manifests_of(store, place.stream)), rewriting, interval)
 
 
 def _swap(place: Place, merge: _Merge, rewriting: Rewriting, written: Sequence[Written]) -> Outcome:
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         return Outcome.of(unless_overtaken(manifests, merge.names, partial(swap, manifests, rewriting, written)))
 
 
@@ -191,7 +192,7 @@ def _give_up(place: Place, merge: _Merge, written: Sequence[Written], error: Tid
         raise error
 
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         give_up(manifests, [split.name for each in written for split in each.splits])
         return Outcome.of(unless_overtaken(manifests, merge.names, fail))
 
@@ -199,5 +200,5 @@ def _give_up(place: Place, merge: _Merge, written: Sequence[Written], error: Tid
 def _drop_deleted(place: Place) -> None:
     """Take out what deletions have made superfluous, as marks that applied to what was merged alone."""
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         drop_deleted(manifests, Snapshots(StreamContext.of(manifests), manifests).newest().unlisted)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidelog.aggregates import Binding
 from tidelog.engine.altering import several
+from tidelog.engine.store import manifests_of
 from tidelog.model.arguments import names, pair
 from tidelog.model.errors import NotFoundError
 from tidelog.model.times.interval import Interval
@@ -106,8 +107,9 @@ def _plan_rebuilding(
         found = store.stream(place.stream)
         if aggregates:
             found.attach(aggregates)
-        manifest = found.manifests.load()
-        context = StreamContext.of(found.manifests)
+        manifests = manifests_of(store, place.stream)
+        manifest = manifests.load()
+        context = StreamContext.of(manifests)
         within = Interval() if range is None else manifest.schema.clock.interval(*range)
         splits = [(info.name, info.bytes) for info in to_rebuild(context, manifest, within)]
     return splits, context.layout.states.digest
@@ -122,7 +124,7 @@ def _rebuild_in_task(
 def _rebuild_split(place: Place, digest: str, name: str) -> Outcome:
     """Write a split anew, and commit it; in a task."""
     with place.open() as store:
-        manifests = store.stream(place.stream).manifests
+        manifests = manifests_of(store, place.stream)
         context = StreamContext.of(manifests)
         if context.layout.states.digest != digest:
             raise NotFoundError(

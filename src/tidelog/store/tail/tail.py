@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from tidelog.model.errors import (
     ClosedError,
     ConflictError,
     CorruptionError,
-    InputError,
     StorageError,
     TidelogError,
 )
@@ -48,6 +47,14 @@ _Ts = TypeVarTuple("_Ts")
 
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
+
+
+class Numbered(NamedTuple):
+    """What a producer calls an append, by which it is known again when it is sent once more."""
+
+    producer: str
+    number: int
+    """From 0 on, rising from each of its appends to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,24 +233,19 @@ class Tail:
 
     # -- appending ------------------------------------------------------------------------------------------------
 
-    def append(
-        self, batches: Iterable[pa.RecordBatch], *, producer: str | None = None, number: int | None = None
-    ) -> None:
+    def append(self, batches: Iterable[pa.RecordBatch], numbered: Numbered | None = None) -> None:
         """Append batches of the stream's schema, whose memory must not change.
 
-        With a producer and a number, an append that is not newer than the producer's last one is passed over: it was
-        appended before. The rows of such an append survive a crash together or not at all.
+        An append that is ``numbered`` is passed over if it was made before (:meth:`has_append`). Its rows survive a
+        crash together or not at all.
         """
         with self._mutex:
             self.check_open()
-            if producer is not None and number is not None:
-                if number < 0:
-                    raise InputError(f"found the number {number} for an append of {producer!r}; numbers start at 0")
-                last = self._log.last_number(producer)
-                if last is not None and number <= last:
+            if numbered is not None:
+                if self.has_append(numbered):
                     return
                 batches = list(batches)  # all of it fits before any of it counts
-                self._wholly(self._append_numbered, batches, producer, number)
+                self._wholly(self._append_numbered, batches, numbered)
             elif isinstance(batches, list):
                 self._wholly(self._append_all, batches)
             else:
@@ -251,10 +253,10 @@ class Tail:
                     self._wholly(self._append_one_of_many, batch)
                 self._wholly(self._settle_late)
 
-    def _append_numbered(self, batches: list[pa.RecordBatch], producer: str, number: int) -> None:
+    def _append_numbered(self, batches: list[pa.RecordBatch], numbered: Numbered) -> None:
         self._make_room(_rows_of(batches))  # before any of it is in the journal
-        self._log.announce(producer)
-        self._log.unacknowledged[producer] = number
+        self._log.announce(numbered.producer)
+        self._log.unacknowledged[numbered.producer] = numbered.number
         self._append_all(batches)
 
     def _append_all(self, batches: list[pa.RecordBatch]) -> None:
@@ -332,6 +334,11 @@ class Tail:
         with self._mutex:
             self.check_open()
             return self._log.last_number(producer)
+
+    def has_append(self, numbered: Numbered) -> bool:
+        """Whether an append was made before: it is not newer than its producer's last one."""
+        last = self.last_number(numbered.producer)
+        return last is not None and numbered.number <= last
 
     @property
     def flushed_numbers(self) -> Mapping[str, int]:

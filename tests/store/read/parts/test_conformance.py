@@ -10,7 +10,7 @@ import pytest
 
 from support.media.memory import MemoryMedium
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.manifest import Deletion
@@ -56,10 +56,10 @@ def created() -> Stream:
 
 
 def loaded(stream: Stream, rows: list[Row]) -> None:
-    writer = BulkWriter(stream.context)
+    writer = BulkWriter(writer_of(stream).context)
     for batch in events(rows).to_batches():
         writer.append(batch)
-    commit_bulk(stream.manifests, writer.finish())
+    commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
 def only(stream: Stream, kind: type[Part]) -> Part:
@@ -82,7 +82,7 @@ def published() -> tuple[Part, list[Row]]:
     stream, rows = created(), rows_from(0)
     stream.append(events(rows[:56]))
     stream.flush()
-    (part,) = [part for part in stream.published().parts if type(part) is TreePart]
+    (part,) = [part for part in writer_of(stream).published().parts if type(part) is TreePart]
     assert part.opened is not None
     return part, rows[: part.rows]
 
@@ -134,8 +134,8 @@ def reduced() -> tuple[Part, list[Row]]:
 def read_once() -> tuple[Part, list[Row]]:
     stream = created()
     loaded(stream, rows_from(0))
-    (info,) = stream.manifests.load().splits.values()
-    return SplitInput(stream.context, info), rows_from(0)
+    (info,) = writer_of(stream).manifests.load().splits.values()
+    return SplitInput(writer_of(stream).context, info), rows_from(0)
 
 
 def together() -> tuple[Part, list[Row]]:
@@ -143,9 +143,9 @@ def together() -> tuple[Part, list[Row]]:
     loaded(stream, rows_from(0, 30))
     loaded(stream, rows_from(30))
     stream.snapshot()
-    infos = list(stream.manifests.load().splits.values())
+    infos = list(writer_of(stream).manifests.load().splits.values())
     rows = sorted([*rows_from(0, 30), *rows_from(30)], key=lambda row: (row["ts"], row["_seq"]))
-    return SmallSplits(stream.context.at(stream.manifests.load()), infos), rows
+    return SmallSplits(writer_of(stream).context.at(writer_of(stream).manifests.load()), infos), rows
 
 
 KINDS: dict[str, Callable[[], tuple[Part, list[Row]]]] = {

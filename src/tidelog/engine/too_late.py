@@ -10,20 +10,18 @@ is in one of the streams, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
+from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.rows.stored import Ints, times
 from tidelog.store.split.context import StreamContext
 from tidelog.store.tail.shares import Mask, Share, Shares, sender
-from tidelog.store.tail.tail import Tail
-
-if TYPE_CHECKING:
-    from tidelog.engine.stream import Stream
+from tidelog.store.tail.tail import Numbered, Tail
 
 _FEW_SHARES: Final = 64
 """Fewer are not worth asking which of them are settled."""
@@ -33,6 +31,36 @@ class AsideNeeded(Exception):
     """Rows are to be set aside, and the stream for them is not open."""
 
 
+class Aside(Protocol):
+    """The stream that rows are set aside in, as far as it matters here."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+
+    @property
+    def unstored(self) -> int:
+        """How many rows it has accepted that are not known to be stored."""
+
+    def append(self, data: Any) -> None:
+        """Append rows."""
+
+    def flush(self) -> None:
+        """Make them durable."""
+
+    def append_share(self, data: pa.Table, sent_by: str, number: int, share: Share) -> int:
+        """Append rows that are a share of an append, durably; returns how many shares are known."""
+
+    def taken_shares(self) -> Shares:
+        """The shares that are there, durably; takes the tail lock."""
+
+    def settle_shares(self, numbers: Mapping[str, int]) -> int:
+        """Forget shares of each sender's appends up to a number; returns how many are left."""
+
+    def published(self) -> Snapshot:
+        """What any process can see of it."""
+
+
 class Gate:
     """Lets rows pass that are at most ``lateness`` older than the newest one before them. Calls must take turns."""
 
@@ -40,8 +68,8 @@ class Gate:
         self,
         context: StreamContext,
         tail: Tail,
-        open_aside: Callable[[], Stream],
-        find_aside: Callable[[], Stream | None],
+        open_aside: Callable[[], Aside],
+        find_aside: Callable[[], Aside | None],
     ) -> None:
         """``open_aside`` gives the stream for rows that are too late, and makes it if there is none."""
         schema, options = context.layout.schema, context.options
@@ -55,7 +83,7 @@ class Gate:
         self._tail = tail
         self._open_aside = open_aside
         self._find_aside = find_aside
-        self._aside: Stream | None = None
+        self._aside: Aside | None = None
         self._half_done: Shares | None = None
         """What is beside of appends that the stream may not have; None: not looked up yet."""
         self._most_shares = 0
@@ -64,9 +92,7 @@ class Gate:
         self._passing = self._newest
         """The newest time with the rows of an append that is under way; none of it counts if it fails."""
 
-    def sift(
-        self, batches: Iterable[pa.RecordBatch], producer: str | None, number: int | None
-    ) -> Iterable[pa.RecordBatch]:
+    def sift(self, batches: Iterable[pa.RecordBatch], numbered: Numbered | None) -> Iterable[pa.RecordBatch]:
         """The rows that are to be appended.
 
         Of a list, all are looked at before anything is done with the others; batches of a reader one after the other.
@@ -74,18 +100,22 @@ class Gate:
         to be set aside and :meth:`prepare` was not told to make the stream for them; nothing has happened then.
         """
         self._passing = self._newest
-        if producer is None or number is None:
+        if numbered is None:
             if not isinstance(batches, list):
                 return self._sifted_one_by_one(batches)
             return self._sifted(batches, None)
         batches = list(batches)
         assert self._half_done is not None or self._rejects
-        share = None if self._half_done is None else self._half_done.find(sender(self._directory, producer), number)
+        share = None if self._half_done is None else self._half_done.find(*self._sent(numbered))
         if share is not None:
-            return self._without_share(batches, producer, number, share)
-        return self._sifted(batches, (producer, number))
+            return self._without_share(batches, numbered, share)
+        return self._sifted(batches, numbered)
 
-    def _sifted(self, batches: list[pa.RecordBatch], append: tuple[str, int] | None) -> list[pa.RecordBatch]:
+    def _sent(self, numbered: Numbered) -> tuple[str, int]:
+        """The sender and number that a share of an append is known by."""
+        return sender(self._directory, numbered.producer), numbered.number
+
+    def _sifted(self, batches: list[pa.RecordBatch], numbered: Numbered | None) -> list[pa.RecordBatch]:
         """The rows of batches that pass; the others are set aside."""
         masks, newest, first = [], self._newest, 0
         for batch in batches:
@@ -95,7 +125,7 @@ class Gate:
         if any(is_late is not None for is_late in masks):
             if not self._is_open:
                 raise AsideNeeded
-            self._set_aside(batches, masks, append)
+            self._set_aside(batches, masks, numbered)
             batches = [
                 _picked(batch, ~is_late) if is_late is not None else batch
                 for batch, is_late in zip(batches, masks, strict=True)
@@ -103,9 +133,7 @@ class Gate:
         self._passing = newest
         return batches
 
-    def _without_share(
-        self, batches: list[pa.RecordBatch], producer: str, number: int, share: Share
-    ) -> list[pa.RecordBatch]:
+    def _without_share(self, batches: list[pa.RecordBatch], numbered: Numbered, share: Share) -> list[pa.RecordBatch]:
         """The rows of an append that is half done which are not beside already.
 
         Raises :class:`InputError` if it is another append.
@@ -113,8 +141,8 @@ class Gate:
         at = [times(batch, self._schema) for batch in batches]
         if difference := share.difference(at):
             raise InputError(
-                f"found {difference} in append {number} of producer {producer!r}, of which some rows were set aside "
-                "when it was interrupted; send the same rows in the same order again"
+                f"found {difference} in append {numbered.number} of producer {numbered.producer!r}, of which some rows "
+                "were set aside when it was interrupted; send the same rows in the same order again"
             )
         is_beside, left, first, passing = share.mask(), [], 0, self._newest
         for batch, each in zip(batches, at, strict=True):
@@ -164,7 +192,7 @@ class Gate:
         if makes and not self._is_open:
             self._aside = self._open_aside()
 
-    def _shares_of(self, aside: Stream) -> Shares:
+    def _shares_of(self, aside: Aside) -> Shares:
         """What is beside of appends that are half done, durably."""
         head, shares = aside.published().head, Shares()
         if head is not None:
@@ -228,13 +256,13 @@ class Gate:
         return is_late, newest
 
     def _set_aside(
-        self, batches: list[pa.RecordBatch], masks: Sequence[Mask | None], append: tuple[str, int] | None
+        self, batches: list[pa.RecordBatch], masks: Sequence[Mask | None], numbered: Numbered | None
     ) -> None:
         """Give rows of an append to the stream beside; those of one with a number are durable then."""
         aside = self._aside
         assert aside is not None  # see is_ready
         late = [_picked(batch, mask) for batch, mask in zip(batches, masks, strict=True) if mask is not None]
-        if append is None:
+        if numbered is None:
             aside.append(pa.Table.from_batches(late))
         else:
             # At once: the tail flushes by itself now and then, and must not count an append of which a part is missing.
@@ -242,11 +270,11 @@ class Gate:
             taken = [
                 np.zeros(len(each), np.bool_) if mask is None else mask for each, mask in zip(at, masks, strict=True)
             ]
-            share, sent_by = Share.of(at, taken), sender(self._directory, append[0])
+            share, sent = Share.of(at, taken), self._sent(numbered)
             half_done, self._half_done = self._half_done, None  # to be looked up again, if this is interrupted
             assert half_done is not None  # see is_ready
-            known = aside.append_share(pa.Table.from_batches(late), sent_by, append[1], share)
-            half_done.add(sent_by, append[1], share)  # if the append is interrupted, and made once more
+            known = aside.append_share(pa.Table.from_batches(late), *sent, share)
+            half_done.add(*sent, share)  # if the append is interrupted, and made once more
             self._half_done = half_done
             if known > self._most_shares:
                 settled = self._settled()

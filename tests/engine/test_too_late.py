@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.media.crash import RecordingMedium, kills, random_power_losses
 from support.streams.history import NAME, SCHEMA, SMALL, Append, load, rows_of, table
 from tidelog.engine.store import Store
-from tidelog.engine.stream import Stream
+from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, LockedError, NotFoundError, SchemaError, StorageError
 from tidelog.store import backup
 from tidelog.store.read.snapshot import Snapshot
@@ -121,7 +121,7 @@ def test_a_writer_that_comes_later_knows_the_newest_row_whatever_became_of_it(ho
     else:
         load(stream, Append(tuple((100 + index, -index) for index in range(64)), job=0))
         stream.compact()
-    assert "regular" not in {info.kind for info in stream.manifests.load().splits.values()}
+    assert "regular" not in {info.kind for info in writer_of(stream).manifests.load().splits.values()}
     store.close()
     for _ in range(2):
         with Store(medium) as store:
@@ -292,7 +292,7 @@ class TestChangingTheSchema:
         for crash in [*kills(medium, positions), *random_power_losses(medium, 1, 5, positions)][::11]:
             with Store(crash.medium()) as left:
                 main, beside = left.stream(NAME), left.stream(ASIDE)
-                assert len(main.manifests.load().schemas) - 1 >= (crash.marks[-1] if crash.marks else 0)
+                assert len(writer_of(main).manifests.load().schemas) - 1 >= (crash.marks[-1] if crash.marks else 0)
                 differed += main.schema != beside.schema
                 self.append(main, [(101, 2), (51, 3)])
                 assert main.schema == beside.schema
@@ -483,12 +483,12 @@ class TestHalfDone:
             stream.append(table([(1000 + number, number), (50, number)]), producer=producer, number=number)
             if number % 3 == 0:
                 stream.flush()
-        assert len(store.stream(ASIDE).taken_shares()) <= 64 + 1
+        assert len(writer_of(store.stream(ASIDE)).taken_shares()) <= 64 + 1
         store.close()
         with Store(medium) as store:
             assert len(store.stream(ASIDE)) == 200
             store.stream(NAME).append(table([(51, 0)]), producer="p0", number=1000)
-            assert len(store.stream(ASIDE).taken_shares()) == 1
+            assert len(writer_of(store.stream(ASIDE)).taken_shares()) == 1
 
 
 def test_two_streams_may_have_one_beside_them() -> None:
@@ -602,7 +602,7 @@ def test_a_backup_is_as_after_a_crash(aside: str, settles: bool, monkeypatch: py
         stream.append(table(sent[-1]), producer="p", number=number)
         stream.flush()
         if settles and number < 30:
-            store.stream(aside).settle_shares({sender(stream.context.directory, "p"): number})
+            writer_of(store.stream(aside)).settle_shares({sender(writer_of(stream).context.directory, "p"): number})
             store.stream(aside).append(table([(1, -1)]))
             store.stream(aside).flush()  # and begins another journal, for any length is too long
 
