@@ -55,6 +55,8 @@ def may_import(module: str, library: str, declared: set[str]) -> bool:
         return is_below(module, "tidelog.spark")
     if library == "datasketches":  # of an extra, and loaded when it is needed
         return module == "tidelog.aggregates.sketches"
+    if library == "matplotlib":  # so is this
+        return module == "tidelog.sql.plotting"
     return library in declared | sys.stdlib_module_names | {"tidelog"}
 
 

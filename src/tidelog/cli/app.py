@@ -15,6 +15,7 @@ import typer
 
 from tidelog.cli.commands import copies, events, pipeline, streams, upkeep
 from tidelog.cli.commands.ingest import ingest
+from tidelog.cli.commands.sql import sql
 from tidelog.cli.failures import reported
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.add_typer(pipeline_app, name="pipeline")
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     ingest,
+    sql,
     events.scan,
     events.aggregate,
     events.export,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -75,6 +76,15 @@ class Result:
         from tidelog.sql.explaining import explain
 
         return explain(self._query, analyze=analyze)
+
+    def plot(self, path: Path | str | None = None) -> Any:
+        """Draw the numbers over the first column, into a file if one is named; the figure of Matplotlib.
+
+        Needs the extra ``plot``.
+        """
+        from tidelog.sql.plotting import plot
+
+        return plot(self, path)
 
     def show(self) -> None:
         """Print the first rows as a table."""

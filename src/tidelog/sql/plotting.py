@@ -1,0 +1,57 @@
+"""Results as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidelog.model.errors import InputError
+
+if TYPE_CHECKING:
+    from tidelog.sql.result import Result
+
+_MOST_LINES: Final = 12
+
+
+def plot(result: Result, path: Path | str | None) -> Any:
+    """Draw the numbers of a result over its first column, a line each; returns the figure of Matplotlib.
+
+    A column of texts makes lines of its own for each of its values, if there is one column of numbers. Needs the extra
+    ``plot``. Raises :class:`InputError` for what cannot be drawn.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("plots need Matplotlib; install tidelog[plot]") from error
+    table = result.arrow()
+    if table.num_columns < 2:
+        raise InputError(f"found {table.num_columns} columns to draw; expected one for x and some of numbers")
+    x, *others = table.column_names
+    numbers = [name for name in others if _is_number(table.schema.field(name).type)]
+    keys = [name for name in others if pa.types.is_string(table.schema.field(name).type)]
+    if not numbers:
+        raise InputError(f"found no column of numbers beside {x!r}; expected some to draw")
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    axes = figure.subplots()
+    if len(numbers) == 1 and len(keys) == 1:
+        column = table.column(keys[0])
+        for value in column.unique().to_pylist()[:_MOST_LINES]:
+            rows = table.filter(pa.compute.equal(column, pa.scalar(value, column.type)))
+            axes.plot(rows[x].to_pylist(), rows[numbers[0]].to_pylist(), label=str(value))
+        axes.set_ylabel(numbers[0])
+    else:
+        for name in numbers[:_MOST_LINES]:
+            axes.plot(table[x].to_pylist(), table[name].to_pylist(), label=name)
+    axes.set_xlabel(x)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    figure.autofmt_xdate()
+    if path is not None:
+        figure.savefig(Path(path))
+    return figure
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
