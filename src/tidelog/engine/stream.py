@@ -21,8 +21,8 @@ from tidelog.store.check import check_stream
 from tidelog.store.manifest.deletions import drop_deleted
 from tidelog.store.manifest.manifest import Change, Manifest
 from tidelog.store.manifest.options import read_bindings
-from tidelog.store.read.shape import describe
-from tidelog.store.read.tail_files import tail_files
+from tidelog.store.read.stats import describe
+from tidelog.store.read.tail_status import tail_files
 from tidelog.store.split.merge_policy import THOROUGH
 from tidelog.store.tail.tail import Numbered
 from tidelog.store.upkeep.coarsening import Coarsened, coarsen, refuse_cut

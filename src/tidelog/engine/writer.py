@@ -34,7 +34,7 @@ from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.snapshots import Snapshots
-from tidelog.store.read.tail_files import is_unsettled, queued_rows
+from tidelog.store.read.tail_status import is_unsettled, queued_rows
 from tidelog.store.rows.stored import owned
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.merge_policy import AUTOMATIC, MergePolicy

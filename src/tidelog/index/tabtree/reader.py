@@ -12,25 +12,19 @@ import pyarrow as pa
 
 from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, empty, merge
+from tidelog.index.entries import Entries, empty, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children
-from tidelog.index.states import States
 from tidelog.index.tabtree.aggregating import aggregate, aggregates
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.flank import Flank
-from tidelog.index.tabtree.gathering import gather
 from tidelog.index.tabtree.nodes import NodeCache, Nodes
-from tidelog.index.tabtree.numbering import Numbered, numbered, numbers_of_leaf
 from tidelog.index.tabtree.root import Root
-from tidelog.index.tabtree.searching import Test, search
-from tidelog.index.tabtree.subtrees import Subtree, divide
+from tidelog.index.tabtree.searching import RowChoice, Test, search
 from tidelog.model.arrays import integers
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
-from tidelog.storage.format.value_range import ValueRange
-from tidelog.storage.read.source import RowTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +60,12 @@ class TreeReader:
         A ``cache`` may be shared with other readers; ``key`` names the tree in it, and must not be used for another
         tree. Raises :class:`InputError` for a flank of another commit.
         """
-        self._nodes = Nodes(reader, layout, at, cache, key)
+        self.nodes = Nodes(reader, layout, at, cache, key)
+        """For what is asked of the tree's nodes by functions of other modules."""
         self._reader = reader
         self.layout = layout
-        self.leaves = self._nodes.leaves
-        self._top = self._nodes.top
+        self.leaves = self.nodes.leaves
+        self._top = self.nodes.top
         self._whole: Aggregate | None = None
         self._time = [layout.stored.names[layout.time]]
 
@@ -105,10 +100,10 @@ class TreeReader:
             if children.lows[child] >= t:
                 return Position(children.leaves[child], 0, rank)
             if not children.levels[child]:
-                times = self._nodes.times(children.ids[child], counters)
+                times = self.nodes.times(children.ids[child], counters)
                 row = int(times.searchsorted(t))
                 return Position(children.leaves[child], row, rank + row, len(times))
-            children = self._nodes.node(children.ids[child], counters)
+            children = self.nodes.node(children.ids[child], counters)
 
     def rank(self, t: int, counters: ReadCounters | None = None) -> int:
         """How many rows have a time before ``t``."""
@@ -127,7 +122,7 @@ class TreeReader:
             index -= children.before[child]
             if not children.levels[child]:
                 return children.ids[child], index
-            children = self._nodes.node(children.ids[child], counters)
+            children = self.nodes.node(children.ids[child], counters)
 
     def times_near(self, index: int, counters: ReadCounters | None = None) -> tuple[int, int]:
         """The first and the last time of the leaf that has row number ``index``; reads a path of nodes."""
@@ -137,7 +132,7 @@ class TreeReader:
             if not children.levels[child]:
                 return children.lows[child], children.highs[child]
             index -= children.before[child]
-            children = self._nodes.node(children.ids[child], counters)
+            children = self.nodes.node(children.ids[child], counters)
 
     def row(
         self, index: int, columns: Sequence[str] | None = None, counters: ReadCounters | None = None
@@ -168,7 +163,7 @@ class TreeReader:
             first = 0 if start is None else self._leaves_at(start, counters)[0]
             last = self.leaves if end is None else self._leaves_at(end, counters)[1]
             return [(first, last)] if first < last else []
-        leaves = search(self._nodes, start, end, test, counters=counters).leaves
+        leaves = search(self.nodes, start, end, test, counters=counters).leaves
         runs = np.split(leaves, np.flatnonzero(np.diff(leaves) > 1) + 1) if len(leaves) else []
         return [(int(run[0]), int(run[-1]) + 1) for run in runs]
 
@@ -193,55 +188,53 @@ class TreeReader:
         start: int | None,
         end: int | None,
         columns: Sequence[str],
-        tested: Sequence[str],
-        test: RowTest,
-        entry_test: Test | None = None,
+        choice: RowChoice,
         counters: ReadCounters | None = None,
-        wanted: ValueRange | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a time range that pass ``test``, which sees the columns ``tested``; in order, lazily.
+        """The rows of a time range that are chosen; in order, lazily.
 
-        Leaves that ``entry_test`` rejects are not looked at, and of leaves without rows that pass only the tested
-        columns are decoded (spec/event-store.md 9.3). If ``test`` is for a range of one column's values, it is
-        ``wanted``.
+        Leaves that may hold none of them are not looked at, and of leaves without any only the tested columns are
+        decoded (spec/event-store.md 9.3).
         """
-        runs = self.leaf_ranges(start, end, entry_test, counters)
+        runs = self.leaf_ranges(start, end, choice.may_hold, counters)
         if not runs:
             return iter(())
         leaves = np.concatenate([np.arange(first, last, dtype=np.int64) for first, last in runs])
         if counters:
             counters.leaves += len(leaves)
         blocks = ids.leaf_ids(leaves, self.layout.fanout)
+        tested, keeps, values = choice.tested, choice.keeps, choice.values
         if start is None and end is None:
-            return self._reader.select(blocks, columns, tested, test, wanted)
-        if wanted is not None:
+            return self._reader.select(blocks, columns, tested, keeps, values)
+        if values is not None:
             names = list(dict.fromkeys((*columns, *self._time)))
-            found = self._reader.select(blocks, names, tested, test, wanted)
+            found = self._reader.select(blocks, names, tested, keeps, values)
             return (batch.filter(pa.array(self._within(batch, start, end))).select(list(columns)) for batch in found)
         names = list(dict.fromkeys((*tested, *self._time)))
-        return self._reader.select(blocks, columns, names, lambda batch: test(batch) & self._within(batch, start, end))
+        return self._reader.select(blocks, columns, names, lambda batch: keeps(batch) & self._within(batch, start, end))
 
     def count(
         self,
         start: int | None,
         end: int | None,
-        wanted: ValueRange,
-        test: RowTest,
-        may_hold: Test,
+        choice: RowChoice,
         holds_all: Test,
         counters: ReadCounters | None = None,
     ) -> int:
-        """How many rows of a time range have a value in a range, which ``test`` tells of rows with its column alone.
+        """How many rows of a time range are chosen, by a range of values of one column and nothing else.
 
         Where ``holds_all`` says of entries that all rows below have one, they are counted without being visited; leaves
-        that ``may_hold`` rejects are not looked at.
+        that may hold none are not looked at.
         """
-        found = search(self._nodes, start, end, may_hold, holds_all, counters)
+        wanted, may_hold = choice.values, choice.may_hold
+        assert wanted is not None
+        assert may_hold is not None
+        found = search(self.nodes, start, end, may_hold, holds_all, counters)
         if counters:
             counters.leaves += len(found.leaves)
         blocks = ids.leaf_ids(found.leaves, self.layout.fanout)
-        count = found.certain + self._reader.count(blocks[~found.at_ends], wanted, test)
-        for batch in self._reader.select(blocks[found.at_ends], self._time, [wanted.column], test, wanted):
+        count = found.certain + self._reader.count(blocks[~found.at_ends], wanted, choice.keeps)
+        for batch in self._reader.select(blocks[found.at_ends], self._time, [wanted.column], choice.keeps, wanted):
             count += int(self._within(batch, start, end).sum())
         return count
 
@@ -298,7 +291,7 @@ class TreeReader:
                 return leaf, leaf
             if not children.levels[child]:
                 return leaf, leaf + 1
-            children = self._nodes.node(children.ids[child], counters)
+            children = self.nodes.node(children.ids[child], counters)
 
     def level_entries(self, level: int) -> Entries:
         """The entries of the nodes of a level, from 1, in order of time; topmost ones where the tree is not that high.
@@ -312,31 +305,9 @@ class TreeReader:
     def _collect(self, children: Children, level: int, found: list[Entries]) -> None:
         for child, below in enumerate(children.levels):
             if below >= level:
-                self._collect(self._nodes.node(children.ids[child], None), level, found)
+                self._collect(self.nodes.node(children.ids[child], None), level, found)
             else:
                 found.append(children.entries[child : child + 1])
-
-    def subtrees(
-        self,
-        most_rows: int,
-        start: int | None = None,
-        end: int | None = None,
-        test: Test | None = None,
-        counters: ReadCounters | None = None,
-    ) -> list[Subtree]:
-        """The subtrees that reach into a time range, in order: each with so many rows at the most, or a leaf.
-
-        What a ``test`` (:meth:`leaf_ranges`) rejects is left out. Reads inner nodes only.
-        """
-        return divide(self._nodes, most_rows, start, end, test, counters)
-
-    def numbered(self, node: int | None = None, counters: ReadCounters | None = None) -> Numbered:
-        """The children of an inner node, by its id, with the sequence numbers of each; the topmost ones for None."""
-        return numbered(self._nodes, node, counters)
-
-    def numbers_of_leaf(self, id: int, counters: ReadCounters | None = None) -> tuple[Ints, Ints]:
-        """The times and the sequence numbers of the rows of a leaf, by its id."""
-        return numbers_of_leaf(self._nodes, id, counters)
 
     # -- aggregates -----------------------------------------------------------------------------------------------
 
@@ -348,20 +319,13 @@ class TreeReader:
         counters: ReadCounters | None = None,
     ) -> Aggregate:
         """The aggregates of some columns, by position, of the rows in a time range (spec/event-store.md 9.2)."""
-        return aggregate(self._nodes, start, end, self.layout.columns if columns is None else columns, counters)
+        return aggregate(self.nodes, start, end, self.layout.columns if columns is None else columns, counters)
 
     def aggregates(
         self, starts: Ints, ends: Ints, columns: Ints | None = None, counters: ReadCounters | None = None
     ) -> Entries:
         """The aggregates of many time ranges in one pass, see :func:`tidelog.index.tabtree.aggregating.aggregates`."""
-        return aggregates(self._nodes, starts, ends, self.layout.columns if columns is None else columns, counters)
-
-    def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters | None = None) -> Words:
-        """The states of user-defined aggregates of the rows in a time range, as a table of one row.
-
-        The tree must keep all that is ``wanted``.
-        """
-        return gather(self._nodes, start, end, wanted, counters)
+        return aggregates(self.nodes, starts, ends, self.layout.columns if columns is None else columns, counters)
 
     def _leaf_id(self, ordinal: int) -> int:
         return ids.leaf_id(ordinal, self.layout.fanout)

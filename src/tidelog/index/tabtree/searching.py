@@ -18,11 +18,27 @@ from tidelog.index.node import Children
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import Nodes
 from tidelog.storage.codec import Ints
+from tidelog.storage.format.value_range import ValueRange
+from tidelog.storage.read.source import RowTest
 
 Mask = npt.NDArray[np.bool_]
 
 Test = Callable[[Entries], Mask]
 """Tells something about each entry, such as whether rows that are looked for may be below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoice:
+    """Which rows are wanted, for those who can leave others out before they make rows of them."""
+
+    tested: Sequence[str]
+    """The columns that decide."""
+    keeps: RowTest
+    """Tells of a batch that has these columns which rows are."""
+    may_hold: Test | None
+    """Tells by entries, with sequence numbers as they are in the tree, where such rows may be; None: anywhere."""
+    values: ValueRange | None = None
+    """The range of values that decides, if that is all that does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ from tidelog.spark.datasource.source import PARTITION_ROWS, PiecePartition, Tide
 from tidelog.spark.runtime.errors import plainly
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
-from tidelog.store.read.admission import about_rows, first_rows
 from tidelog.store.read.pieces import plan
+from tidelog.store.read.rows_by_number import about_rows, first_rows
 from tidelog.store.read.snapshot import Snapshot
 
 _TEXT_BYTES: Final = 32

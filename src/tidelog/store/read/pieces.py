@@ -23,6 +23,7 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import NODE_CACHE_BYTES, NodeCache
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.index.tabtree.searching import RowChoice
 from tidelog.model.errors import InputError
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import ALWAYS, Intervals
@@ -34,7 +35,7 @@ from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.manifest.values import Removed
 from tidelog.store.read.parts.evolved import under
 from tidelog.store.read.parts.memory import MemoryPart
-from tidelog.store.read.parts.part import Opened, Part, RowChoice
+from tidelog.store.read.parts.part import Opened, Part
 from tidelog.store.read.parts.split_trees import SplitTrees
 from tidelog.store.read.parts.tree import TreePart
 from tidelog.store.read.scan import readable, scan

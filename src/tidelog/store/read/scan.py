@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from tidelog.expr import Predicate
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.searching import RowChoice
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.part import Part, RowChoice
+from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.wanted import Wanted, certainty, pruning, value_range
 from tidelog.store.rows.merge import chained

@@ -17,7 +17,7 @@ from tidelog.expr.conditions.intervals import Interval
 from tidelog.expr.conditions.pruning import as_stored
 from tidelog.index.entries import Entries
 from tidelog.index.layout import Layout
-from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
@@ -25,7 +25,7 @@ from tidelog.model.times.intervals import Intervals
 from tidelog.storage.format.value_range import ValueRange, can_have_range
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.part import Part, RowChoice, may_delete
+from tidelog.store.read.parts.part import Part, may_delete
 from tidelog.store.rows.stored import Ints
 from tidelog.store.split.entry_tests import with_numbers
 

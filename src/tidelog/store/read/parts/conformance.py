@@ -14,11 +14,12 @@ import pyarrow as pa
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Entries
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.index.tabtree.searching import RowChoice
 from tidelog.model.arrays import integers
 from tidelog.model.errors import GrainError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.format.value_range import ValueRange
-from tidelog.store.read.parts.part import Part, RowChoice
+from tidelog.store.read.parts.part import Part
 from tidelog.store.rows.stored import Ints
 
 Row = Mapping[str, Any]

@@ -20,10 +20,10 @@ from tidelog.index.layout import Layout
 from tidelog.index.states import States, still_holds
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.numbering import Numbered
-from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.store.manifest.schemas import presented
-from tidelog.store.read.parts.part import Part, RowChoice
+from tidelog.store.read.parts.part import Part
 from tidelog.store.rows.stored import Ints
 
 

@@ -17,13 +17,13 @@ from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Deletion
-from tidelog.store.read.parts.part import Part, RowChoice
+from tidelog.store.read.parts.part import Part
 from tidelog.store.rows.stored import Ints
 
 

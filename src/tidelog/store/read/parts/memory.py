@@ -14,9 +14,9 @@ from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
-from tidelog.store.read.parts.part import Part, RowChoice
+from tidelog.store.read.parts.part import Part
 from tidelog.store.rows.run_summaries import RunSummaries
 from tidelog.store.rows.stored import Ints, seqs, times
 
@@ -55,7 +55,7 @@ class MemoryPart(Part):
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
         first = 0 if start is None else int(self._times.searchsorted(start))
-        last = len(self._times) if end is None else int(self._times.searchsorted(end))
+        last = self.rows if end is None or end > self.last else int(self._times.searchsorted(end))
         return first, max(first, last)
 
     def scan(

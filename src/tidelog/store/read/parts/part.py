@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +14,16 @@ from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.numbering import Numbered
-from tidelog.index.tabtree.searching import Test
+from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.storage.format.value_range import ValueRange
-from tidelog.storage.read.source import RowTest
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.rows.stored import Ints
 
 Opened = tuple[str, tuple[int, int]]
 """A split that the tail is writing, at a commit: its name, number and position of the commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowChoice:
-    """Which rows are wanted, for those who can leave others out before they make rows of them."""
-
-    tested: Sequence[str]
-    """The columns that decide."""
-    keeps: RowTest
-    """Tells of a batch that has these columns which rows are."""
-    may_hold: Test | None
-    """Tells by entries, with sequence numbers as they are in the tree, where such rows may be; None: anywhere."""
-    values: ValueRange | None = None
-    """The range of values that decides, if that is all that does."""
 
 
 class Part(ABC):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
@@ -13,12 +13,13 @@ from tidelog.index.entries import Entries, Words, entry_dtype
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.numbering import Numbered
+from tidelog.index.tabtree.gathering import gather
+from tidelog.index.tabtree.numbering import Numbered, numbered, numbers_of_leaf
 from tidelog.index.tabtree.reader import TreeReader
-from tidelog.index.tabtree.searching import Test
-from tidelog.index.tabtree.subtrees import Subtree
+from tidelog.index.tabtree.searching import RowChoice, Test
+from tidelog.index.tabtree.subtrees import Subtree, divide
 from tidelog.store.manifest.split_info import SplitInfo
-from tidelog.store.read.parts.part import Opened, Part, RowChoice
+from tidelog.store.read.parts.part import Opened, Part
 from tidelog.store.rows.stored import Ints, shifted
 from tidelog.store.split.entry_tests import tree_numbers
 
@@ -68,25 +69,17 @@ class TreePart(Part):
         self, start: int | None, end: int | None, columns: Sequence[str], choice: RowChoice, counters: ReadCounters
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a time range that are wanted, in order."""
-        tested, keeps, base = choice.tested, choice.keeps, self.base
+        keeps, base = choice.keeps, self.base
         if not base:
-            return self._tree.select(start, end, columns, tested, keeps, choice.may_hold, counters, choice.values)
-
-        def keeps_shifted(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-            return keeps(shifted(batch, base))
-
-        batches = self._tree.select(
-            start, end, columns, tested, keeps_shifted, choice.may_hold, counters, choice.values
-        )
-        return (shifted(batch, base) for batch in batches)
+            return self._tree.select(start, end, columns, choice, counters)
+        own = replace(choice, keeps=lambda batch: keeps(shifted(batch, base)))
+        return (shifted(batch, base) for batch in self._tree.select(start, end, columns, own, counters))
 
     def count(
         self, start: int | None, end: int | None, choice: RowChoice, holds_all: Test, counters: ReadCounters
     ) -> int:
         """How many rows of a time range have a value in a range, see :meth:`TreeReader.count`."""
-        assert choice.values is not None
-        assert choice.may_hold is not None
-        return self._tree.count(start, end, choice.values, choice.keeps, choice.may_hold, holds_all, counters)
+        return self._tree.count(start, end, choice, holds_all, counters)
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time."""
@@ -99,17 +92,17 @@ class TreePart(Part):
     def subtrees(
         self, most_rows: int, start: int | None, end: int | None, choice: RowChoice, counters: ReadCounters
     ) -> list[Subtree]:
-        """What a time range consists of, see :meth:`TreeReader.subtrees`."""
-        return self._tree.subtrees(most_rows, start, end, choice.may_hold, counters)
+        """What a time range consists of, down to leaves; reads inner nodes only."""
+        return divide(self._tree.nodes, most_rows, start, end, choice.may_hold, counters)
 
     def numbered(self, node: int | None, counters: ReadCounters) -> Numbered:
         """The children of an inner node, the topmost ones for None, with the sequence numbers of each."""
-        found = self._tree.numbered(node, counters)
+        found = numbered(self._tree.nodes, node, counters)
         return found._replace(lows=found.lows + self.base, highs=found.highs + self.base) if self.base else found
 
     def numbers_of_leaf(self, id: int, counters: ReadCounters) -> tuple[Ints, Ints]:
         """The times and the sequence numbers of the rows of a leaf."""
-        at, numbers = self._tree.numbers_of_leaf(id, counters)
+        at, numbers = numbers_of_leaf(self._tree.nodes, id, counters)
         return at, numbers + self.base if self.base else numbers
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
@@ -122,7 +115,7 @@ class TreePart(Part):
 
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range, a table of one row."""
-        found = self._tree.states(start, end, wanted, counters)
+        found = gather(self._tree.nodes, start, end, wanted, counters)
         return wanted.shifted(found, self.base) if self.base else found
 
 

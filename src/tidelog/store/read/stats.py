@@ -11,7 +11,7 @@ from tidelog.index.node import HEAD_SIZE
 from tidelog.model.times.clock import Clock
 from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.read.tail_files import TailFiles
+from tidelog.store.read.tail_status import TailFiles
 from tidelog.store.split.context import StreamContext
 
 

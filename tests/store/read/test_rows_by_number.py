@@ -17,7 +17,7 @@ from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.admission import first_rows
+from tidelog.store.read.rows_by_number import first_rows
 from tidelog.store.read.snapshot import Snapshot
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
