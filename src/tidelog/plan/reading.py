@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.model.times.interval import Interval
+from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.scan import readable, scan
@@ -37,7 +37,7 @@ class Reading:
 
     columns: Sequence[str]
     where: str | None
-    interval: Interval
+    times: Intervals
     end: End | None
     counters: ReadCounters = field(default_factory=ReadCounters)
     rows: int = 0
@@ -56,9 +56,11 @@ def read(
     condition = None if where is None else _condition(where, stored)
     if condition is not None and condition.is_always:
         condition = None
-    interval = _interval(snapshot, condition)
-    reading = Reading(columns, where, interval, end)
-    ranges = Intervals((interval,))
+    ranges = times_of(snapshot, condition)
+    reading = Reading(columns, where, ranges, end)
+    exact = None if condition is None else condition.exact_range
+    if exact is not None and exact.column == snapshot.layout.schema.time and ranges != Intervals((ALL_TIME,)):
+        condition = None  # the ranges say all of it
     readable(snapshot, ranges, numbers)
     if end is None:
         batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters)
@@ -85,18 +87,21 @@ def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         yield batch
 
 
-def _interval(snapshot: Snapshot, condition: Predicate | None) -> Interval:
+def times_of(snapshot: Snapshot, condition: Predicate | None) -> Intervals:
     """The times that a condition confines rows to."""
+    everything = Intervals((ALL_TIME,))
     if condition is None:
-        return Interval()
+        return everything
     ranges = column_ranges(condition.expression)
     time = snapshot.layout.schema.time
     if any(each.is_empty for each in ranges.values()):
-        return Interval(0, 0)
-    if time not in ranges or ranges[time].type != snapshot.layout.stored.field(time).type:
-        return Interval()
-    high = ranges[time].high
-    return Interval(ranges[time].low, None if high is None else high + 1)
+        return Intervals()
+    found = ranges.get(time)
+    if found is None or found.type != snapshot.layout.stored.field(time).type:  # else it may count other units
+        return everything
+    return Intervals(
+        tuple(Interval(each.low, None if each.high is None else each.high + 1) for each in found.intervals)
+    )
 
 
 def relation_schema(snapshot: Snapshot, *, seq: bool) -> pa.Schema:

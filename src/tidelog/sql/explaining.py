@@ -52,7 +52,7 @@ def _seen(name: str, relation: Relation) -> Iterator[str]:
     for reading in relation.readings:
         columns = ", ".join(reading.columns)
         yield f"  read {reading.rows:,} events of {reading.counters.leaves:,} blocks, columns {columns}"
-        yield f"  times {_interval(relation, reading.interval)}"
+        yield f"  times {_interval(relation, reading.times.bounds)}"
         if reading.where is not None:
             yield f"  where {reading.where}"
     for reason in relation.reasons:
