@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 PAGE = 4096
@@ -68,11 +69,12 @@ class Content:
 class Image:
     """A content that is built when it is first asked for, and must not be changed then."""
 
-    __slots__ = ("_build", "_content")
+    __slots__ = ("_build", "_content", "_digest")
 
     def __init__(self, build: Callable[[], Content]) -> None:
         self._build = build
         self._content: Content | None = None
+        self._digest: bytes | None = None
 
     @classmethod
     def of(cls, content: Content) -> Image:
@@ -85,3 +87,11 @@ class Image:
         if self._content is None:
             self._content = self._build()
         return self._content
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of the content: equal for equal ones."""
+        if self._digest is None:
+            content = self.content
+            self._digest = hashlib.blake2b(content.read(0, content.size), digest_size=16).digest()
+        return self._digest

@@ -31,7 +31,7 @@ it in which it is pending, so positions between operations suffice.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,23 +102,36 @@ def durable(medium: RecordingMedium) -> RecordingMedium:
 def power_losses(
     medium: RecordingMedium, positions: Collection[int] | None = None, *, singles: int = 16
 ) -> Iterator[Crash]:
-    """Extreme states of the disk at every position of the log so far, or at the given ones.
+    """Extreme states of the disk at every position of the log so far, or at the given ones, each with its marks once.
 
     With more than ``singles`` changes pending, only that many (the first and last) are varied one by one.
     """
-    for view in _views(medium, positions):
-        for choice in extreme_choices(view, singles):
-            yield Crash(medium, view, choice)
+    return _distinct(
+        Crash(medium, view, choice) for view in _views(medium, positions) for choice in extreme_choices(view, singles)
+    )
 
 
 def random_power_losses(
     medium: RecordingMedium, count: int, seed: int, positions: Collection[int] | None = None
 ) -> Iterator[Crash]:
-    """``count`` random states at every position of the log so far, or at the given ones; same seed, same states."""
+    """``count`` random states at every position of the log so far, or at the given ones; same seed, same states.
+
+    A state that came before, with the same marks, does not come again.
+    """
     dice = random.Random(seed)
-    for view in _views(medium, positions):
-        for _ in range(count):
-            yield Crash(medium, view, random_choice(view, dice))
+    return _distinct(
+        Crash(medium, view, random_choice(view, dice)) for view in _views(medium, positions) for _ in range(count)
+    )
+
+
+def _distinct(crashes: Iterable[Crash]) -> Iterator[Crash]:
+    """Without those that leave the same files as another one and promise the same: they would have the same end."""
+    seen = set()
+    for crash in crashes:
+        key = len(crash.marks), crash.view.build(crash.choice).identity
+        if key not in seen:
+            seen.add(key)
+            yield crash
 
 
 def kills(medium: RecordingMedium, positions: Collection[int] | None = None) -> Iterator[Crash]:
