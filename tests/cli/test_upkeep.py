@@ -1,4 +1,4 @@
-"""Merging, maintaining and reducing through the command line."""
+"""Merging, maintaining and coarsening through the command line."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_coarsen(cli: Cli, many: None) -> None:
     assert cli("coarsen", 60, "--store", "events", "-n", "s").code == 2
     assert cli("coarsen", "soon", "--store", "events", "-n", "s", "--yes").code == 1
     run = cli("coarsen", 60, "--store", "events", "-n", "s", "--yes")
-    assert run.out.startswith("'s': 60 rows reduced to aggregates, ")
+    assert run.out.startswith("'s': 60 rows coarsened to aggregates, ")
     assert cli("coarsen", 60, "--store", "events", "-n", "s", "--yes").out == "'s': no split is old enough\n"
     refused = cli("scan", "--store", "events", "-n", "s")
-    assert (refused.code, "reduced" in refused.err) == (1, True)
+    assert (refused.code, "coarse" in refused.err) == (1, True)
     assert cli("aggregate", "count(*)", "--store", "events", "-n", "s", "--output", "json").out == '{"count(*)": 120}\n'
     assert cli("check", "--store", "events").code == 0
 

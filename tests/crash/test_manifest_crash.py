@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from support.media.crash import Crash, RecordingMedium, kills, power_losses, random_power_losses
+from support.media.crash import Crash, RecordingMedium, distinct, kills, power_losses, random_power_losses
 from support.streams.manifests import SCHEMA, Hand, put_split
 from tidelog.model.errors import NotFoundError, StorageError
 from tidelog.store.catalogue import Catalogue
@@ -96,7 +96,7 @@ def survive(crashes: Iterable[Crash], life: Life) -> int:
 
 def test_power_losses() -> None:
     life = live(0, steps=22)
-    assert survive(power_losses(life.medium), life) > 500
+    assert survive(distinct(power_losses(life.medium)), life) > 4000
 
 
 def test_power_losses_around_a_checkpoint_and_pruning() -> None:
@@ -108,7 +108,7 @@ def test_power_losses_around_a_checkpoint_and_pruning() -> None:
     life.clock.now += GRACE
     assert len(log.prune()) == 16
     life.acknowledge(log.commit(lambda manifest: Change(next_seq=manifest.next_seq + 1)))
-    assert survive(power_losses(life.medium, range(start, len(life.medium.log) + 1)), life) > 100
+    assert survive(distinct(power_losses(life.medium, range(start, len(life.medium.log) + 1))), life) > 100
 
 
 def test_random_power_losses() -> None:
@@ -126,7 +126,7 @@ def test_kills() -> None:
 def test_soak_power_losses(seed: int) -> None:
     life = live(seed, steps=100)
     assert survive(random_power_losses(life.medium, 5, seed), life) > 1000
-    assert survive(power_losses(life.medium), life) > 2000
+    assert survive(distinct(power_losses(life.medium)), life) > 2000
 
 
 class TestTheCatalogue:
@@ -188,7 +188,7 @@ class TestTheCatalogue:
 
     def test_power_losses(self) -> None:
         medium, clock, states = self.live()
-        assert self.survive(power_losses(medium), clock, states) > 200
+        assert self.survive(distinct(power_losses(medium)), clock, states) > 200
 
     def test_kills(self) -> None:
         medium, clock, states = self.live()

@@ -15,7 +15,7 @@ from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import GrainError, InputError, ReadOnlyError, TimeError
 from tidelog.store.manifest.manifest import Manifest
-from tidelog.store.split.reduced import write_reduced
+from tidelog.store.split.coarse import write_coarse
 from tidelog.store.upkeep import coarsening
 from tidelog.store.upkeep.maintenance import Due, Maintenance
 
@@ -100,16 +100,16 @@ def test_splits_are_not_reduced_once_that_is_not_wanted_any_more(monkeypatch: py
         stream = filled(store, coarse_after=100)
         written: list[str] = []
 
-        def write(medium: Any, path: str, reduced: Any) -> int:
+        def write(medium: Any, path: str, coarse: Any) -> int:
             written.append(path)
             if len(written) == 3:
                 stream.configure(coarse_after=None)
-            return write_reduced(medium, path, reduced)
+            return write_coarse(medium, path, coarse)
 
-        monkeypatch.setattr(coarsening, "write_reduced", write)
+        monkeypatch.setattr(coarsening, "write_coarse", write)
         stream.maintain()
         kinds = [split.kind for split in writer_of(stream).manifests.load().splits.values()]
-        assert (len(written), kinds.count("reduced")) == (3, 2)
+        assert (len(written), kinds.count("coarse")) == (3, 2)
         assert store.check() == []
 
 

@@ -1,7 +1,7 @@
 """Streams against plain lists: whatever is done in whatever order, all answers are those of the lists.
 
-Events that were reduced to aggregates are the only ones about which less can be told: then the answer is right or a
-:class:`GrainError`, and the latter only where a reduced split stands in the way.
+Events that were coarsened to aggregates are the only ones about which less can be told: then the answer is right or a
+:class:`GrainError`, and the latter only where a coarse split stands in the way.
 """
 
 from __future__ import annotations
@@ -194,31 +194,31 @@ class StreamMachine(RuleBasedStateMachine):
         self.aside.columns = self.model.columns
         self.aside.events += [self.aside.event(row, len(self.aside.events) + index) for index, row in enumerate(late)]
 
-    # -- reduced events -------------------------------------------------------------------------------------------
+    # -- coarse events -------------------------------------------------------------------------------------------
 
     @property
-    def reduced(self) -> list[SplitInfo]:
-        return [each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind == "reduced"]
+    def coarse(self) -> list[SplitInfo]:
+        return [each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind == "coarse"]
 
-    def reduced_in(self, start: int | None, end: int | None) -> list[SplitInfo]:
-        """Reduced splits that reach into a range."""
+    def coarse_in(self, start: int | None, end: int | None) -> list[SplitInfo]:
+        """Coarse splits that reach into a range."""
         low = self.model.deleted if start is None or (self.model.deleted or start) > start else start
         if low is not None and end is not None and end <= low:
             return []
         return [
             each
-            for each in self.reduced
+            for each in self.coarse
             if (low is None or each.time_max >= low) and (end is None or each.time_min < end)
         ]
 
     def is_cut(self, *times: int | None) -> bool:
-        """Whether a time is inside of a reduced split."""
-        return any(each.time_min < time <= each.time_max for time in times if time is not None for each in self.reduced)
+        """Whether a time is inside of a coarse split."""
+        return any(each.time_min < time <= each.time_max for time in times if time is not None for each in self.coarse)
 
     @property
     def floor(self) -> int | None:
         """The time from which on every event is there; None if all are."""
-        return max((each.time_max + 1 for each in self.reduced), default=None)
+        return max((each.time_max + 1 for each in self.coarse), default=None)
 
     @contextmanager
     def maybe_too_fine(self, is_possible: bool) -> Iterator[None]:
@@ -345,7 +345,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule()
     def maintain(self) -> None:
-        """Changes nothing that can be seen, but for what is beyond the retention, or reduced to aggregates."""
+        """Changes nothing that can be seen, but for what is beyond the retention, or coarsened to aggregates."""
         self.stream.maintain()
         self.look_at_deleted()
         number = writer_of(self.stream).manifests.load().number
@@ -378,9 +378,7 @@ class StreamMachine(RuleBasedStateMachine):
         if max_bytes is None:
             assert done.is_done
             assert self.stream.compact().merges == 0
-            splits = [
-                each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind != "reduced"
-            ]
+            splits = [each for each in writer_of(self.stream).manifests.load().splits.values() if each.kind != "coarse"]
             splits.sort(key=lambda split: (split.time_min, split.time_max))
             if self.stream.options.split is None:
                 assert all(before.time_max <= after.time_min for before, after in pairwise(splits))
@@ -401,7 +399,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert done.merges == len(before.splits.keys() - manifest.splits.keys())
         bound = manifest.deleted_before
         for split in () if bound is None else manifest.splits.values():
-            if split.kind != "reduced":
+            if split.kind != "coarse":
                 tree, reader = closed_tree(writer_of(stream).context, split)
                 with closing(reader):
                     batches = list(tree.scan(None, None, [stream.schema.names[TIME]]))
@@ -415,7 +413,7 @@ class StreamMachine(RuleBasedStateMachine):
         kept = [each for each in writer_of(self.stream).manifests.load().splits.values() if each.time_max >= before]
         self.stream.coarsen(before, grain)
         self.acknowledged()
-        assert all(each.time_max < before or each in kept for each in self.reduced)
+        assert all(each.time_max < before or each in kept for each in self.coarse)
 
     @rule(name=st.sampled_from(list(USER_AGGREGATES)), mode=st.sampled_from(["next_split", "new_split", "rebuild"]))
     def attach_or_detach(self, name: str, mode: Any) -> None:
@@ -534,14 +532,14 @@ class StreamMachine(RuleBasedStateMachine):
             st.one_of(st.none(), st.sampled_from(given), st.lists(spans, max_size=3).map(SeqSet)), label="as_of"
         )
         numbers = SeqSet.below(as_of) if isinstance(as_of, int) else as_of
-        in_the_way = self.reduced_in(start, end)
+        in_the_way = self.coarse_in(start, end)
         names = columns or known
         with self.maybe_too_fine(bool(in_the_way)):
             text = None if where is None else model.text(where)
             found = rows_of(self.stream.scan(start, end, columns, text, as_of=as_of).read_all(), known[TIME])
             expected = [model.row(event) for event in model.matching(start, end, where, numbers)]
             assert found == [{name: row[name] for name in names} for row in expected]
-            assert not in_the_way or numbers is not None, "reduced events were read"
+            assert not in_the_way or numbers is not None, "coarse events were read"
 
     @rule(start=bounds, end=bounds, where=st.sampled_from([None, None, *CONDITIONS]))
     def aggregate(self, start: int | None, end: int | None, where: str | None) -> None:
@@ -552,7 +550,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.ask({name: USER_AGGREGATES[name] for name in names}, start, end, None)
 
     def ask(self, aggregates: Mapping[str, Any], start: int | None, end: int | None, where: str | None) -> None:
-        in_the_way = self.reduced_in(start, end)
+        in_the_way = self.coarse_in(start, end)
         asks_less = aggregates is AGGREGATES and where is None
         versions = len(writer_of(self.stream).manifests.load().schemas)
         is_possible = bool(in_the_way) and (
@@ -574,10 +572,10 @@ class StreamMachine(RuleBasedStateMachine):
     def positions(self, time: int, index: int) -> None:
         model = self.model
         events = model.living()
-        is_reduced = bool(self.reduced)
-        with self.maybe_too_fine(is_reduced):
+        is_coarse = bool(self.coarse)
+        with self.maybe_too_fine(is_coarse):
             assert self.stream.rank(time) == sum(event.time < time for event in events)
-        with self.maybe_too_fine(is_reduced):
+        with self.maybe_too_fine(is_coarse):
             if -len(events) <= index < len(events):
                 found = self.stream.nth(index, [column.name for column in list(model.columns.values())[NUMBER:]])
                 expected = model.row(events[index])
@@ -614,8 +612,8 @@ class StreamMachine(RuleBasedStateMachine):
 
     def compare(self, stream: Stream, events: list[Event], as_of: Snapshot | None = None) -> None:
         snapshot = stream.snapshot() if as_of is None else as_of
-        reduced = [each.time_max for each in snapshot.manifest.splits.values() if each.kind == "reduced"]
-        start = max(reduced) + 1 if reduced else None
+        coarse = [each.time_max for each in snapshot.manifest.splits.values() if each.kind == "coarse"]
+        start = max(coarse) + 1 if coarse else None
         there = [event for event in events if start is None or event.time >= start]
         names = snapshot.layout.schema.names
         found = stream.scan(start, columns=[names[TIME], names[NUMBER]], as_of=snapshot, seq=True).read_all()

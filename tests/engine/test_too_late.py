@@ -107,14 +107,14 @@ def test_a_writer_that_comes_later_knows_the_newest_row() -> None:
         store.stream(NAME).append(table([(90, 2)]))
 
 
-@pytest.mark.parametrize("how", ["reduced", "deleted", "merged with others"])
+@pytest.mark.parametrize("how", ["coarse", "deleted", "merged with others"])
 def test_a_writer_that_comes_later_knows_the_newest_row_whatever_became_of_it(how: str) -> None:
     medium, store, stream = created("reject", split=None, split_bytes=1)
     stream.append(table([(100 + index, index) for index in range(64)]))
     stream.append(table([(163, 64)]), producer="p", number=0)
     stream.flush()
     stream.attach("last(id)", "new_split")
-    if how == "reduced":
+    if how == "coarse":
         assert stream.coarsen(10_000).splits
     elif how == "deleted":
         stream.delete_before(10_000)

@@ -1,4 +1,4 @@
-"""What the driver does for a stream after a commit, and what it says of reduced events; no session is needed."""
+"""What the driver does for a stream after a commit, and what it says of coarse events; no session is needed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_reduced_events_are_refused_while_planning(path: str) -> None:
     commit(path, 100)
     with Store.open(path) as store:
         store.stream("s").coarsen(50)
-    with pytest.raises(GrainError, match="reduced to 1 entries"):
+    with pytest.raises(GrainError, match="coarsened to 1 entries"):
         TidelogReader(SourceOptions.read({"path": path, "stream": "s"}), DECLARED).partitions()
     later = TidelogReader(SourceOptions.read({"path": path, "stream": "s", "start": "50"}), DECLARED)
     assert sum(batch.num_rows for part in later.partitions() for batch in later.read(part)) == 10

@@ -676,10 +676,10 @@ def test_stats_tell_what_states_cost() -> None:
         assert wide == plain + 8 * 8 * 3
 
 
-# Reduced and evolved. ---------------------------------------------------------------------------------
+# CoarseEntries and evolved. ---------------------------------------------------------------------------------
 
 
-def test_events_give_what_is_still_lacking_before_they_are_reduced() -> None:
+def test_events_give_what_is_still_lacking_before_they_are_coarsened() -> None:
     medium = MemoryMedium()
     rows = [(index, float(index % 13), index % 5) for index in range(100)]
     with Store(medium) as store:
@@ -712,16 +712,16 @@ def test_states_without_code_survive_the_events_they_are_of() -> None:
         assert store.stream("s").aggregate(None, None, ["peak(n)"])["peak(n)"] == EXPECTED["peak(n)"](rows)
 
 
-@pytest.mark.parametrize("is_reduced", [False, True])
-def test_ready_made_states_hold_for_wider_integers(is_reduced: bool) -> None:
+@pytest.mark.parametrize("is_coarse", [False, True])
+def test_ready_made_states_hold_for_wider_integers(is_coarse: bool) -> None:
     kept = ["largest(n)", "second_smallest(n)", "last(n)", "stddev(n)", "bounding_box(x, n)", "sum_of_squares(n)"]
     rows = ordered(100)
     with Store(MemoryMedium()) as store:
         stream = store.create_stream("s", SCHEMA, "ts", **SMALL, split=20, user_aggregates=[*kept, "peak(n)"])
         stream.append(table(rows))
         stream.flush()
-        ranges = [(None, None), (0, 60)] if is_reduced else [*RANGES, (7, 55)]
-        if is_reduced:
+        ranges = [(None, None), (0, 60)] if is_coarse else [*RANGES, (7, 55)]
+        if is_coarse:
             stream.coarsen(60)
         before = [stream.aggregate(*each, kept) for each in ranges]
         stream.evolve(widen={"n": pa.int64()}, rename={"x": "y"})
@@ -732,7 +732,7 @@ def test_ready_made_states_hold_for_wider_integers(is_reduced: bool) -> None:
         numbers = _numbers(rows)
         assert after[0]["largest(n)"] == max(numbers)
         assert after[0]["sum_of_squares(n)"] == sum(number * number for number in numbers)
-        if is_reduced:  # an aggregate that does not say so is not taken for such a one
+        if is_coarse:  # an aggregate that does not say so is not taken for such a one
             with pytest.raises(GrainError):
                 stream.aggregate(None, None, ["peak(n)"])
 

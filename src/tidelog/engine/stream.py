@@ -77,7 +77,7 @@ class Stream(Queries):
     def delete_before(self, time: Any) -> None:
         """Delete the events before a time, at once and for good; those that still arrive with such a time too.
 
-        Raises :class:`GrainError` for a time inside of an entry of reduced events (:meth:`coarsen`).
+        Raises :class:`GrainError` for a time inside of an entry of coarse events (:meth:`coarsen`).
         """
         writer = self._writer
         writer.check_writable()
@@ -161,7 +161,7 @@ class Stream(Queries):
         """Change ``retention``, ``coarse_after``, ``coarse_grain`` or ``grace``, durably, for all processes.
 
         They take effect when the stream is looked after the next time (:meth:`maintain`), by whomever. What was deleted
-        or reduced stays so; what is under way by the old ones ends. Other options are fixed when a stream is created.
+        or coarsened stays so; what is under way by the old ones ends. Other options are fixed when a stream is created.
         Raises :class:`InputError` for these, and :class:`TimeError` for values that make no sense, and has changed
         nothing.
         """

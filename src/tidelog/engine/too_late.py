@@ -159,7 +159,7 @@ class Gate:
     def keep_newest(self) -> None:
         """Remember the newest event for those who come later: when what :meth:`sift` has let pass is appended.
 
-        The event itself may be reduced to an aggregate by then, merged with others that do not count, or deleted.
+        The event itself may be coarsened to an aggregate by then, merged with others that do not count, or deleted.
         """
         self._newest = self._passing
         self._tail.keep_newest(self._newest)

@@ -38,7 +38,7 @@ class InputError(TidelogError, ValueError):
 
 
 class GrainError(TidelogError, ValueError):
-    """Something was asked of events that are kept in reduced form, which only finer ones could tell.
+    """Something was asked of events that are kept in coarse form, which only finer ones could tell.
 
     ``grain`` is the first and the last time, in ticks, of an entry that stands in the way: nothing inside of it can be
     told apart any more.

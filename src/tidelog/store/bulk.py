@@ -224,13 +224,13 @@ def commit_bulk(
             first = max(first, visible.stop)
         # What is deleted already is not overwritten: whoever has not seen it has lost it.
         alive = None if interval is None else interval.intersect(Interval(manifest.deleted_before, None))
-        marks = () if alive is None or alive.is_empty or not visible else (Deletion(alive, visible),)
-        for mark in marks:
-            refuse_overwrite(manifest, mark)
+        deletions = () if alive is None or alive.is_empty or not visible else (Deletion(alive, visible),)
+        for deletion in deletions:
+            refuse_overwrite(manifest, deletion)
         return Change(
             add=tuple(_based(infos, first)),
-            delete=marks,
-            undelete=tuple(old for old in manifest.deletions if any(mark.includes(old) for mark in marks)),
+            delete=deletions,
+            undelete=tuple(old for old in manifest.deletions if any(deletion.includes(old) for deletion in deletions)),
             transactions={} if transaction is None else {transaction[0]: transaction[1]},
         )
 

@@ -20,9 +20,9 @@ from tidelog.store.manifest.manifest import ManifestLog, SplitInfo
 from tidelog.store.read.parts.part import Part
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.rows.stored import Ints, seqs
+from tidelog.store.split.coarse import read_coarse
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.entry_tests import tree_numbers
-from tidelog.store.split.reduced import read_reduced
 from tidelog.store.tail.state import read_state
 
 _NUMBERS_AT_ONCE: Final = 1 << 22
@@ -66,8 +66,8 @@ def check_split(context: StreamContext, info: SplitInfo) -> list[Finding]:
     """Everything wrong with the file of a closed split."""
     path = context.path(info.name)
     try:
-        if info.kind == "reduced":
-            return _check_reduced(context, info)
+        if info.kind == "coarse":
+            return _check_coarse(context, info)
         with ContainerReader.open(context.medium, path) as reader:
             findings = reader.check()
             if findings:
@@ -98,20 +98,20 @@ def check_split(context: StreamContext, info: SplitInfo) -> list[Finding]:
         return [Finding(path, str(error))]
 
 
-def _check_reduced(context: StreamContext, info: SplitInfo) -> list[Finding]:
+def _check_coarse(context: StreamContext, info: SplitInfo) -> list[Finding]:
     path = context.path(info.name)
-    reduced = read_reduced(context.medium, path)
+    coarse = read_coarse(context.medium, path)
     findings = []
-    bounds = int(reduced.lows[0]), int(reduced.highs[-1])
-    if (int(reduced.before[-1]), bounds) != (info.rows, (info.time_min, info.time_max)):
+    bounds = int(coarse.lows[0]), int(coarse.highs[-1])
+    if (int(coarse.before[-1]), bounds) != (info.rows, (info.time_min, info.time_max)):
         findings.append(
             Finding(
                 path,
-                f"stands for {int(reduced.before[-1])} rows of times {bounds}, but the manifest says {info.rows} rows "
+                f"stands for {int(coarse.before[-1])} rows of times {bounds}, but the manifest says {info.rows} rows "
                 f"of times {(info.time_min, info.time_max)}",
             )
         )
-    if any((np.diff(each) < 0).any() for each in (reduced.lows, reduced.highs)) or (reduced.lows > reduced.highs).any():
+    if any((np.diff(each) < 0).any() for each in (coarse.lows, coarse.highs)) or (coarse.lows > coarse.highs).any():
         findings.append(Finding(path, "has entries that are not in order of time"))
     return findings
 

@@ -229,7 +229,7 @@ class _StreamSalvage:
                 continue
             found: list[pa.RecordBatch] = []
             what = findings[0].message
-            if info.kind != "reduced":
+            if info.kind != "coarse":
                 found, wrong = self._leaves(name, None)
                 what = (wrong or [what])[0]
             batches += [shifted(batch, info.seq_base) for batch in found]
@@ -344,7 +344,7 @@ class _StreamSalvage:
         self, context: StreamContext, copied: Collection[str], entries: Sequence[Entry]
     ) -> Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]:
         """Tells which rows are in closed splits that were copied, by their times and numbers."""
-        trees = [self._manifest.splits[name] for name in copied if self._manifest.splits[name].kind != "reduced"]
+        trees = [self._manifest.splits[name] for name in copied if self._manifest.splits[name].kind != "coarse"]
 
         def are_there(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
             numbers = seqs(batch)

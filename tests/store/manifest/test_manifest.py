@@ -454,7 +454,7 @@ class TestCheckpoints:
                 seq_min=data.draw(st.integers(10, 20)),
                 seq_max=data.draw(st.integers(30, 2**62)),
                 seq_base=data.draw(st.sampled_from([0, 0, 7])),
-                kind=data.draw(st.sampled_from(["regular", "late", "loaded", "compacted", "reduced"])),
+                kind=data.draw(st.sampled_from(["regular", "late", "loaded", "compacted", "coarse"])),
                 boundary=data.draw(st.sampled_from([None, Interval(None, None), Interval(-(2**63), 2**63)])),
                 root=data.draw(st.binary(max_size=20)),
                 entry=data.draw(st.binary(max_size=20)),

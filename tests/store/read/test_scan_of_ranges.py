@@ -69,8 +69,8 @@ def evolved() -> tuple[Stream, list[Row]]:
     return stream, rows
 
 
-def reduced() -> tuple[Stream, list[Row]]:
-    """Of which only what is behind the reduced splits can be read."""
+def coarse() -> tuple[Stream, list[Row]]:
+    """Of which only what is behind the coarse splits can be read."""
     stream = Store(MemoryMedium()).create_stream("s", SCHEMA, "ts", leaf_rows=8, fanout=3, split=100)
     writer = BulkWriter(writer_of(stream).context)
     writer.append(pa.record_batch([list(range(150)), list(range(150))], schema=SCHEMA))
@@ -86,7 +86,7 @@ def reduced() -> tuple[Stream, list[Row]]:
     return stream, rows
 
 
-STREAMS = {"late": late_rows, "masked": masked, "evolved": evolved, "reduced": reduced}
+STREAMS = {"late": late_rows, "masked": masked, "evolved": evolved, "coarse": coarse}
 
 
 @pytest.fixture(scope="module", params=STREAMS)
@@ -205,7 +205,7 @@ def test_splits_between_ranges_are_not_opened() -> None:
 
 
 def test_reduced_events_between_ranges_do_not_matter() -> None:
-    stream, rows = reduced()
+    stream, rows = coarse()
     first = min(row[0] for row in rows)
     before = Intervals((Interval(None, -1), Interval(first, None)))
     assert rows_of(stream.scan_ranges(before, seq=True).read_all()) == sorted(rows)

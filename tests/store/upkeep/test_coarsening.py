@@ -1,4 +1,4 @@
-"""Reduced splits: what they tell is exact, and what they cannot tell is refused with the reason."""
+"""Coarse splits: what they tell is exact, and what they cannot tell is refused with the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidelog.store.manifest.manifest import Change, Manifest
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.pieces import plan
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.split.reduced import Reduced, read_reduced, write_reduced
+from tidelog.store.split.coarse import CoarseEntries, read_coarse, write_coarse
 from tidelog.store.upkeep.coarsening import coarsen
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64()), ("x", pa.float64())])
@@ -56,13 +56,13 @@ def create(medium: RecordingMedium, **options: Any) -> Stream:
     return stream
 
 
-def reduced_of(stream: Stream) -> list[Reduced]:
-    infos = [info for info in writer_of(stream).manifests.load().splits.values() if info.kind == "reduced"]
-    return [read_reduced(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in infos]
+def coarse_of(stream: Stream) -> list[CoarseEntries]:
+    infos = [info for info in writer_of(stream).manifests.load().splits.values() if info.kind == "coarse"]
+    return [read_coarse(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in infos]
 
 
 def entries_of(stream: Stream) -> list[tuple[int, int]]:
-    found = [each for reduced in reduced_of(stream) for each in zip(reduced.lows, reduced.highs, strict=True)]
+    found = [each for coarse in coarse_of(stream) for each in zip(coarse.lows, coarse.highs, strict=True)]
     return sorted((int(low), int(high)) for low, high in found)
 
 
@@ -128,7 +128,7 @@ class TestAnswers:
         stream.coarsen(10_000, grain=4 * 48)
         assert [high - low for low, high in entries_of(stream)][:9] == [4 * 48 - 3] * 9
         assert stream.aggregate(192, 384, "count(*)") == {"count(*)": 64}
-        assert reduced_of(stream)[0].level == 2
+        assert coarse_of(stream)[0].level == 2
 
     def test_rows_are_refused(self, medium: RecordingMedium) -> None:
         stream = create(medium)
@@ -162,7 +162,7 @@ class TestAnswers:
         assert stream.aggregate(48, 96, "count(*)") == {"count(*)": 18}
         stream.compact()
         assert stream.aggregate(48, 96, "count(*)") == {"count(*)": 18}
-        assert len(reduced_of(stream)) == 1
+        assert len(coarse_of(stream)) == 1
 
     def test_columns_added_later_are_null_in_reduced_events(self, medium: RecordingMedium) -> None:
         stream = create(medium)
@@ -205,7 +205,7 @@ class TestLyingOverOthers:
         load(stream, list(self.LATE))
         done = stream.coarsen(10_000)
         assert done.rows == len(self.LATE) + (0 if is_later else ROWS)
-        assert all(info.kind == "reduced" for info in writer_of(stream).manifests.load().splits.values())
+        assert all(info.kind == "coarse" for info in writer_of(stream).manifests.load().splits.values())
         self.check_all(stream, list(range(0, 1801, 48)))
 
     def test_a_coarser_grain_stays_coarse(self, medium: RecordingMedium) -> None:
@@ -244,7 +244,7 @@ class TestLyingOverOthers:
         alone.coarsen(10_000, grain)
         for times in loads:
             load(stream, times)
-            if seed % 3 == 0 and times is densest:  # what is loaded behind it comes when it is reduced
+            if seed % 3 == 0 and times is densest:  # what is loaded behind it comes when it is coarsened
                 stream.coarsen(10_000, grain)
         stream.coarsen(10_000, grain)
         everything = sorted(time for times in loads for time in times)
@@ -327,10 +327,10 @@ class TestUserAggregates:
         stream = create(medium, user_aggregates=["last(n)"])
         stream.coarsen(10_000)
         [info] = writer_of(stream).manifests.load().splits.values()
-        [reduced] = reduced_of(stream)
-        name = new_file_name(0, ".levels")
-        bare = replace(reduced, entries=without_states(reduced.layout, reduced.entries))
-        write_reduced(medium, writer_of(stream).context.path(name), bare)
+        [coarse] = coarse_of(stream)
+        name = new_file_name(0, ".coarse")
+        bare = replace(coarse, entries=without_states(coarse.layout, coarse.entries))
+        write_coarse(medium, writer_of(stream).context.path(name), bare)
         writer_of(stream).manifests.commit(lambda _: Change(remove=(info.name,), add=(replace(info, name=name),)))
         assert stream.aggregate(48, 96, AGGREGATES) == pytest.approx(expected(TIMES, 48, 96))
         with pytest.raises(GrainError):
@@ -386,14 +386,14 @@ class TestWhichSplits:
         self, medium: RecordingMedium, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stream = create(medium)
-        real = Reduced.to_bytes
+        real = CoarseEntries.to_bytes
 
-        def overwritten(self: Reduced) -> bytes:
+        def overwritten(self: CoarseEntries) -> bytes:
             monkeypatch.undo()
             load(stream, [301], Interval(300, 400))
             return real(self)
 
-        monkeypatch.setattr(Reduced, "to_bytes", overwritten)
+        monkeypatch.setattr(CoarseEntries, "to_bytes", overwritten)
         assert stream.coarsen(10_000).splits == 0
         assert stream.scan(300, 400).read_all()["ts"].to_pylist() == [301]
         assert stream.coarsen(10_000).splits == 2
@@ -432,7 +432,7 @@ class TestDeleting:
         assert stream.aggregate(None, None, AGGREGATES) == pytest.approx(expected(TIMES, 96, None))
         stream.delete_before(10_000)
         assert len(stream) == 0
-        assert reduced_of(stream) == []
+        assert coarse_of(stream) == []
 
     def test_retention_takes_whole_entries(self, medium: RecordingMedium) -> None:
         stream = create(medium, retention=1000)
@@ -494,26 +494,26 @@ class TestFiles:
     def test_damage_is_found(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         stream.coarsen(10_000)
-        [reduced] = reduced_of(stream)
-        content = reduced.to_bytes()
-        assert (Reduced.from_bytes("f", content).entries == reduced.entries).all()
+        [coarse] = coarse_of(stream)
+        content = coarse.to_bytes()
+        assert (CoarseEntries.from_bytes("f", content).entries == coarse.entries).all()
         dice = np.random.default_rng(1)
         for place in dice.integers(0, len(content), 60).tolist():
             broken = bytearray(content)
             broken[place] ^= 1 << int(dice.integers(0, 8))
             with pytest.raises(CorruptionError):
-                Reduced.from_bytes("f", bytes(broken))
+                CoarseEntries.from_bytes("f", bytes(broken))
         for length in (0, 10, len(content) - 1):
             with pytest.raises(CorruptionError):
-                Reduced.from_bytes("f", content[:length])
+                CoarseEntries.from_bytes("f", content[:length])
 
     def test_the_manifest_is_held_against_the_file(self, medium: RecordingMedium) -> None:
         stream = create(medium)
         stream.coarsen(10_000)
         [info] = writer_of(stream).manifests.load().splits.values()
-        [reduced] = reduced_of(stream)
-        name = new_file_name(0, ".levels")
-        write_reduced(medium, writer_of(stream).context.path(name), reduced)
+        [coarse] = coarse_of(stream)
+        name = new_file_name(0, ".coarse")
+        write_coarse(medium, writer_of(stream).context.path(name), coarse)
         wrong = replace(info, name=name, rows=info.rows - 1)
         writer_of(stream).manifests.commit(lambda _: Change(remove=(info.name,), add=(wrong,)))
         [finding] = stream.check()
@@ -536,7 +536,7 @@ class TestFiles:
                 assert store.check() == []
                 assert found.aggregate(None, 2000, AGGREGATES) == pytest.approx(whole)
                 kinds |= {info.kind for info in writer_of(found).manifests.load().splits.values()}
-        assert kinds == {"loaded", "reduced"}
+        assert kinds == {"loaded", "coarse"}
 
 
 def test_entries_of_a_level_are_those_of_its_subtrees(medium: RecordingMedium) -> None:

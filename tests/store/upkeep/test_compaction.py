@@ -23,9 +23,9 @@ from tidelog.store.manifest.deletions import drop_deleted
 from tidelog.store.manifest.manifest import Change
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.split import split_sink
+from tidelog.store.split.coarse import CoarseEntries, read_coarse
 from tidelog.store.split.merge_policy import AUTOMATIC, THOROUGH
 from tidelog.store.split.open_split import OpenSplit
-from tidelog.store.split.reduced import Reduced, read_reduced
 from tidelog.store.upkeep import rewriting, split_inputs
 from tidelog.store.upkeep.compaction import compact
 from tidelog.store.upkeep.rewriting import Rewriting, rewrite, swap, write_anew
@@ -460,27 +460,25 @@ def test_times_at_both_ends_of_the_clock(medium: RecordingMedium, split: int | N
     }
     assert stream.check() == []
     stream.coarsen(last, 10**6)
-    assert all(reduced.level == 1 for reduced in reduced_of(stream)), "an entry is longer than the grain"
+    assert all(coarse.level == 1 for coarse in coarse_of(stream)), "an entry is longer than the grain"
 
 
-def reduced_of(stream: Stream) -> list[Reduced]:
-    found = [info for info in splits(stream) if info.kind == "reduced"]
-    return [read_reduced(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in found]
+def coarse_of(stream: Stream) -> list[CoarseEntries]:
+    found = [info for info in splits(stream) if info.kind == "coarse"]
+    return [read_coarse(writer_of(stream).context.medium, writer_of(stream).context.path(info.name)) for info in found]
 
 
 def test_the_length_of_the_longest_entry(medium: RecordingMedium) -> None:
     stream = create(medium)
     load(stream, [-(2**62) - 5, *range(40), 2**62])
     stream.coarsen(2**63 - 1)
-    [reduced] = reduced_of(stream)
-    assert (
-        reduced.widest == max(int(high) - int(low) for low, high in zip(reduced.lows, reduced.highs, strict=True)) + 1
-    )
+    [coarse] = coarse_of(stream)
+    assert coarse.widest == max(int(high) - int(low) for low, high in zip(coarse.lows, coarse.highs, strict=True)) + 1
     alone = create(RecordingMedium())  # where it lies over others it is cut
     load(alone, [-(2**63), 2**63 - 2])
     alone.coarsen(2**63 - 1)
-    [reduced] = reduced_of(alone)
-    assert reduced.widest == 2**64 - 1
+    [coarse] = coarse_of(alone)
+    assert coarse.widest == 2**64 - 1
 
 
 class TestInParts:

@@ -278,9 +278,9 @@ def frame(files: Files, dice: random.Random) -> Crafted:
     return f"frame {place} at {chosen} of {name}", {**files, name: bytes(content)}
 
 
-def reduced(files: Files, dice: random.Random) -> Crafted:
+def coarse(files: Files, dice: random.Random) -> Crafted:
     """A split of entries."""
-    name = dice.choice([name for name in files if name.endswith(".levels")])
+    name = dice.choice([name for name in files if name.endswith(".coarse")])
     content = bytearray(scrambled(files[name], dice))
     if dice.random() < 0.5:
         content = bytearray(files[name])
@@ -290,7 +290,7 @@ def reduced(files: Files, dice: random.Random) -> Crafted:
         content = content[:32] + notes + content[32 + size :]
         struct.pack_into("<I", content, 8, len(notes))
     struct.pack_into("<I", content, 12, zlib.crc32(content[16:]))
-    return f"reduced {name}", {**files, name: bytes(content)}
+    return f"coarse {name}", {**files, name: bytes(content)}
 
 
 def marker(files: Files, dice: random.Random) -> Crafted:
@@ -300,7 +300,7 @@ def marker(files: Files, dice: random.Random) -> Crafted:
 
 MAKERS: list[Callable[[Files, random.Random], Crafted]] = [
     document, document, document, journal, journal, journal, published, preface, preface, unit, unit, frame, frame,
-    frame, reduced, marker,
+    frame, coarse, marker,
 ]  # fmt: skip
 
 

@@ -83,13 +83,13 @@ class Sample:
 
     files: Files
     rows: Mapping[str, list[Row]]
-    """The rows of each stream, sorted, by its name; of ``s`` with those that were reduced."""
+    """The rows of each stream, sorted, by its name; of ``s`` with those that were coarsened."""
     older: Mapping[str, list[bytes]] = field(default_factory=dict)
     """By file, what it was before."""
 
 
 def sample(seed: int = 0) -> Sample:
-    """A store with closed splits, reduced and overlapping ones, open splits, journals, and changes of everything."""
+    """A store with closed splits, coarse and overlapping ones, open splits, journals, and changes of everything."""
     medium = MemoryMedium()
     older: dict[str, list[bytes]] = {}
     rows: dict[str, list[Row]] = {"s": [], "t": [], "u": []}
@@ -186,7 +186,7 @@ def family(name: str) -> str:
     if parts[2] == "tail":
         return "journal" if last.startswith("journal-") else last
     if parts[2] == "splits":
-        return "reduced split" if last.endswith(".levels") else "split"
+        return "coarse split" if last.endswith(".coarse") else "split"
     return "manifest/newest" if last == "newest" else "manifest"
 
 

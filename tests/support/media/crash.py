@@ -43,6 +43,7 @@ __all__ = [
     "Crash",
     "Fault",
     "RecordingMedium",
+    "distinct",
     "kills",
     "power_losses",
     "random_power_losses",
@@ -102,30 +103,31 @@ def durable(medium: RecordingMedium) -> RecordingMedium:
 def power_losses(
     medium: RecordingMedium, positions: Collection[int] | None = None, *, singles: int = 16
 ) -> Iterator[Crash]:
-    """Extreme states of the disk at every position of the log so far, or at the given ones, each with its marks once.
+    """Extreme states of the disk at every position of the log so far, or at the given ones.
 
     With more than ``singles`` changes pending, only that many (the first and last) are varied one by one.
     """
-    return _distinct(
-        Crash(medium, view, choice) for view in _views(medium, positions) for choice in extreme_choices(view, singles)
-    )
+    for view in _views(medium, positions):
+        for choice in extreme_choices(view, singles):
+            yield Crash(medium, view, choice)
 
 
 def random_power_losses(
     medium: RecordingMedium, count: int, seed: int, positions: Collection[int] | None = None
 ) -> Iterator[Crash]:
-    """``count`` random states at every position of the log so far, or at the given ones; same seed, same states.
-
-    A state that came before, with the same marks, does not come again.
-    """
+    """``count`` random states at every position of the log so far, or at the given ones; same seed, same states."""
     dice = random.Random(seed)
-    return _distinct(
-        Crash(medium, view, random_choice(view, dice)) for view in _views(medium, positions) for _ in range(count)
-    )
+    for view in _views(medium, positions):
+        for _ in range(count):
+            yield Crash(medium, view, random_choice(view, dice))
 
 
-def _distinct(crashes: Iterable[Crash]) -> Iterator[Crash]:
-    """Without those that leave the same files as another one and promise the same: they would have the same end."""
+def distinct(crashes: Iterable[Crash]) -> Iterator[Crash]:
+    """Losses of power without those that leave the same files as another one, and promise the same.
+
+    They would have the same end. To tell takes the content of all files, so it pays where what is done with a crash
+    takes longer.
+    """
     seen = set()
     for crash in crashes:
         key = len(crash.marks), crash.view.build(crash.choice).identity

@@ -1,7 +1,7 @@
 """Streams with a history of everything that can be done to them, for tests of what survives a crash in its middle.
 
 Like :mod:`support.streams.history`, whose appends and marks it shares, but besides rows are merged, deleted by
-retention too, reduced to aggregates, and the schema and the aggregates that are kept change. So less can be read of
+retention too, coarsened to aggregates, and the schema and the aggregates that are kept change. So less can be read of
 some rows, and what was not acknowledged may have come to pass or not: :func:`judge_all` takes from the survivor itself
 how far it came, and holds everything else against it.
 """
@@ -205,7 +205,7 @@ class Survivor:
 
     rows: list[Row]
     floor: int | None
-    """Before this time there are reduced events, and rows are not read."""
+    """Before this time there are coarsened events, and rows are not read."""
     count: int
     total: int
     """Of all ids."""
@@ -234,7 +234,7 @@ class Survivor:
 
 
 def floor_of(snapshot: Snapshot) -> int | None:
-    ends = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "reduced"]
+    ends = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "coarse"]
     return max(ends) + 1 if ends else None
 
 
@@ -265,7 +265,7 @@ def judge_all(found: Survivor, appends: list[Append], marks: tuple[Mark, ...]) -
             if append.number is not None or append.job is not None:
                 assert not there or there == above, f"append {index} had a number and is there in part"
     rest = found.count - len(found.rows) - len(below_certain), found.total - sum(times) - sum(below_certain)
-    assert rest in _sums(below_possible), f"reduced events do not account for those of before {floor}: {rest}"
+    assert rest in _sums(below_possible), f"coarse events do not account for those of before {floor}: {rest}"
 
 
 def _judge_bound(found: Survivor, appends: list[Append], marks: tuple[Mark, ...]) -> None:

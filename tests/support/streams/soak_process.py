@@ -258,9 +258,9 @@ def has_all(seen: Sequence[int], batch: int) -> bool:
 
 def look(store: Store) -> Seen:
     """Fail unless the streams have exactly the first batches, but for rows that are deleted; tells which."""
-    aside = in_time(lambda: look_at_reduced(store.stream(ASIDE), True)) if ASIDE in store else 0
+    aside = in_time(lambda: look_at_coarse(store.stream(ASIDE), True)) if ASIDE in store else 0
     rows = in_time(lambda: look_at_rows(store.stream(NAME)))
-    return (*rows, in_time(lambda: look_at_reduced(store.stream(GATED), False)), aside)
+    return (*rows, in_time(lambda: look_at_coarse(store.stream(GATED), False)), aside)
 
 
 def in_time(look: Callable[[], T]) -> T:
@@ -302,10 +302,10 @@ def look_at_rows(stream: Stream) -> tuple[int, int]:
     return ends[0], ends[1]
 
 
-def look_at_reduced(stream: Stream, is_aside: bool) -> int:
+def look_at_coarse(stream: Stream, is_aside: bool) -> int:
     """Fail unless a stream with aggregates of old events accounts for its share of the first batches; tells how many.
 
-    Of what is not reduced every row is looked at.
+    Of what is not coarsened every row is looked at.
     """
     snapshot = stream.snapshot()
     counted = stream.aggregate(None, None, ["count(*)", "sum(row)", "min(ts)", "max(batch)"], as_of=snapshot)
@@ -320,8 +320,8 @@ def look_at_reduced(stream: Stream, is_aside: bool) -> int:
     ]
     share = len(expected), sum(row for _, row, _ in expected), min(time for _, _, time in expected), end - 1
     assert tuple(counted.values()) == share, f"{counted} instead of {share} in {stream.name}"
-    reduced = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "reduced"]
-    start = max(reduced, default=-SPREAD) + 1
+    coarse = [split.time_max for split in snapshot.manifest.splits.values() if split.kind == "coarse"]
+    start = max(coarse, default=-SPREAD) + 1
     found = stream.scan(start, columns=["batch", "row", "ts"], as_of=snapshot).read_all()
     there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
     assert there == [row for row in expected if row[2] >= start], f"not the events of {stream.name} from {start} on"

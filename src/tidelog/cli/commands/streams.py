@@ -80,7 +80,7 @@ def configure(
         str | None, typer.Option(metavar="DURATION", help="How much older than the newest event others are kept.")
     ] = None,
     coarse_after: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How much older they are reduced to aggregates.")
+        str | None, typer.Option(metavar="DURATION", help="How much older they are coarsened to aggregates.")
     ] = None,
     coarse_grain: Annotated[
         str | None, typer.Option(metavar="DURATION", help="How long an entry of these may be.")

@@ -73,7 +73,7 @@ def maintain(store: StorePath) -> None:
                 clock = opened.stream(name).schema.clock
                 said.append(f"retention deleted what is before {clock.format(done.deleted_before)}")
             if done.coarsened.splits:
-                said.append(f"{rows(done.coarsened.rows)} reduced to aggregates")
+                said.append(f"{rows(done.coarsened.rows)} coarsened to aggregates")
             if done.compacted.merges:
                 said.append(_merged(done.compacted))
             if done.files_removed:
@@ -94,7 +94,7 @@ def coarsen(
     yes: Yes = False,
 ) -> None:
     """Keep only aggregates of old events: count, sum, min, max and avg stay exact between their bounds."""
-    demand_somebody(yes, "reduce events")
+    demand_somebody(yes, "coarsen events")
     with existing(store) as opened:
         found = opened.stream(stream)
         bound, when = _bound(found, before)  # what is no time should not be asked about
@@ -103,7 +103,7 @@ def coarsen(
         done = found.coarsen(bound, grain)
     if done.splits:
         sizes = f"{size(done.bytes_before)} became {size(done.bytes_after)}"
-        say(f"{stream!r}: {rows(done.rows)} reduced to aggregates, {sizes}")
+        say(f"{stream!r}: {rows(done.rows)} coarsened to aggregates, {sizes}")
     else:
         say(f"{stream!r}: no split is old enough")
 

@@ -198,7 +198,7 @@ def _give_up(place: Place, merge: _Merge, written: Sequence[Written], error: Tid
 
 
 def _drop_deleted(place: Place) -> None:
-    """Take out what deletions have made superfluous, as marks that applied to what was merged alone."""
+    """Take out what deletions have made superfluous, as those that applied to what was merged alone."""
     with place.open() as store:
         manifests = manifests_of(store, place.stream)
         drop_deleted(manifests, Snapshots(StreamContext.of(manifests), manifests).newest().unlisted)

@@ -1,4 +1,4 @@
-"""What is deleted: events by marks in the manifest, splits when all their events are, marks when nothing is left."""
+"""What leaves a stream: events by deletions in the manifest, splits with their last event, deletions with theirs."""
 
 from __future__ import annotations
 
@@ -17,40 +17,44 @@ def retention_bound(manifest: Manifest, newest: int) -> int | None:
 
 
 def is_deleted(manifest: Manifest, split: SplitInfo) -> bool:
-    """Whether the marks of a manifest, alone or together, delete every event of a split."""
+    """Whether the deletions of a manifest, alone or together, delete every event of a split."""
     bound = manifest.deleted_before
     first = split.time_min if bound is None else max(split.time_min, bound)
     if first > split.time_max:
         return True
     if not manifest.deletions:
         return False
-    marks = [
-        mark
-        for mark in manifest.deletions
-        if mark.concerns(split) and mark.touches(first, split.time_max, split.seq_min, split.seq_max)
+    deletions = [
+        deletion
+        for deletion in manifest.deletions
+        if deletion.concerns(split) and deletion.touches(first, split.time_max, split.seq_min, split.seq_max)
     ]
-    # Between two neighbouring bounds of marks, the same marks apply to all times.
-    bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end) if each is not None}
+    # Between two neighbouring bounds of deletions, the same deletions apply to all times.
+    bounds = {
+        each for deletion in deletions for each in (deletion.interval.start, deletion.interval.end) if each is not None
+    }
     for time in (first, *(each for each in bounds if first < each <= split.time_max)):
-        numbers = SeqSet(span for mark in marks if mark.interval.contains(time) for span in mark.numbers.spans)
+        numbers = SeqSet(
+            span for deletion in deletions if deletion.interval.contains(time) for span in deletion.numbers.spans
+        )
         if not numbers.covers(split.seq_min, split.seq_max):
             return False
     return True
 
 
-def is_spent(manifest: Manifest, mark: Deletion, unlisted: SeqSet) -> bool:
-    """Whether no event can be left that a mark applies to, so that it may be taken back.
+def is_spent(manifest: Manifest, deletion: Deletion, unlisted: SeqSet) -> bool:
+    """Whether no event can be left that a deletion applies to, so that it may be taken back.
 
     ``unlisted``: rows that are in no split of the manifest (the tail's) can only have these sequence numbers.
     """
-    bound, end = manifest.deleted_before, mark.interval.end
+    bound, end = manifest.deleted_before, deletion.interval.end
     if bound is not None and end is not None and end <= bound:
         return True
-    return not (mark.numbers & unlisted) and not any(map(mark.concerns, manifest.splits.values()))
+    return not (deletion.numbers & unlisted) and not any(map(deletion.concerns, manifest.splits.values()))
 
 
 def drop_deleted(log: ManifestLog, unlisted: SeqSet | None = None) -> Manifest:
-    """Remove the splits that marks delete whole, then the marks that are spent; see :func:`is_spent` for ``unlisted``.
+    """Remove the splits that are deleted whole, then deletions that are spent; see :func:`is_spent` for ``unlisted``.
 
     None stands for all numbers.
     """
@@ -62,7 +66,7 @@ def drop_deleted(log: ManifestLog, unlisted: SeqSet | None = None) -> Manifest:
         return Change(
             remove=gone,
             gone=_numbers_gone(manifest, gone),
-            undelete=tuple(mark for mark in rest.deletions if is_spent(rest, mark, rest_of_rows)),
+            undelete=tuple(deletion for deletion in rest.deletions if is_spent(rest, deletion, rest_of_rows)),
         )
 
     return log.commit(change, frees=True)

@@ -133,7 +133,7 @@ class StreamOptions:
         return self._ticks("retention", clock, positive=True)
 
     def coarse_ticks(self, clock: Clock) -> tuple[int | None, int | None]:
-        """After how long events are reduced to aggregates, and how long an entry of these may be, on a clock."""
+        """After how long events are coarsened to aggregates, and how long an entry of these may be, on a clock."""
         return self._ticks("coarse_after", clock, positive=True), self._ticks("coarse_grain", clock, positive=True)
 
     def lateness_ticks(self, clock: Clock) -> int | None:

@@ -9,13 +9,13 @@ from tidelog.model.errors import InputError
 from tidelog.model.times.interval import Interval
 from tidelog.store.log.file_names import check_plain_name
 
-SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted", "reduced"]
+SplitKind: TypeAlias = Literal["regular", "late", "loaded", "compacted", "coarse"]
 """Closed by the tail, or merged from splits of the tail's; written from late rows by the tail; written whole by others;
 merged from splits some of which were; the entries of one level of a split's tree."""
 
 Bytes: TypeAlias = bytes  # the class has a field of that name
 Correlation: TypeAlias = tuple[float | None, ...]
-SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "reduced")
+SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "coarse")
 
 
 @dataclass(frozen=True, slots=True)

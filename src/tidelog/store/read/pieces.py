@@ -198,7 +198,7 @@ def _cuts(work: Sequence[_Work], target: int) -> list[int]:
 
 
 def whole(snapshot: Snapshot, numbers: SeqSet | None = None) -> Piece:
-    """All of a snapshot as one piece, for those who ask it for aggregates elsewhere; reduced splits are part of it.
+    """All of a snapshot as one piece, for those who ask it for aggregates elsewhere; coarse splits are part of it.
 
     Reads nothing. Raises :class:`InputError` like :func:`plan`.
     """

@@ -44,11 +44,11 @@ def nth(snapshot: Snapshot, index: int, columns: Sequence[str], counters: ReadCo
     if not 0 <= place < rows:
         raise NotFoundError(f"there is no event {index}: the stream has {rows}, numbered from 0")
     low, high = min(part.first for part in parts), last
-    reduced = [part for part in parts if not part.has_rows]
-    if reduced:  # ranks are known between their entries alone
-        low = max(part.last for part in reduced) + 1
+    coarse = [part for part in parts if not part.has_rows]
+    if coarse:  # ranks are known between their entries alone
+        low = max(part.last for part in coarse) + 1
         if place < rank(snapshot, low, counters):
-            reduced[0].require_rows()
+            coarse[0].require_rows()
     while low < high:  # the greatest time with at most ``place`` rows before it
         middle = (low + high + 1) // 2
         if rank(snapshot, middle, counters) <= place:

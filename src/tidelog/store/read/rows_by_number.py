@@ -37,7 +37,7 @@ def first_rows(
 
     Exactly ``most`` rows of the snapshot have numbers in it; if no more rows than these have any of the numbers, it is
     the whole set. Rows count whose time is in the range, unless ``without`` says that they are as good as deleted;
-    reduced ones are passed over. Reads nodes only where numbers of rows are mixed with others, and leaves, of which
+    coarse ones are passed over. Reads nodes only where numbers of rows are mixed with others, and leaves, of which
     times and numbers are read, only if their numbers are not dense, or if their rows do not count all alike.
     """
     start, parts = snapshot.in_range(start, end)
@@ -46,9 +46,9 @@ def first_rows(
         return numbers
     counting = _Counting(numbers, most + 1, Interval(start, end), counters or ReadCounters())
     for part in wanted:
-        marks = [mark for mark in snapshot.manifest.deletions if may_delete(mark, part)]
-        own = [mark for mark in without if mark.touches(part.first, part.last, *part.numbers)]
-        counting.add(part, [*marks, *own])
+        deletions = [deletion for deletion in snapshot.manifest.deletions if may_delete(deletion, part)]
+        own = [deletion for deletion in without if deletion.touches(part.first, part.last, *part.numbers)]
+        counting.add(part, [*deletions, *own])
     bound = counting.last()
     return numbers if bound is None else numbers & SeqSet.below(bound)
 
@@ -86,7 +86,7 @@ class _Source(NamedTuple):
     """A part, and what deletes some of its rows."""
 
     part: Part
-    marks: list[Deletion]
+    deletions: list[Deletion]
 
 
 class _Subtree(NamedTuple):
@@ -118,9 +118,9 @@ class _Counting:
         self._ends: Ints = np.empty(0, np.int64)
         self._order = 0
 
-    def add(self, part: Part, marks: list[Deletion]) -> None:
+    def add(self, part: Part, deletions: list[Deletion]) -> None:
         """Count the rows of a part."""
-        self._wait(*part.numbers, part.first, part.last, part.rows, 0, _WHOLE, _Source(part, marks))
+        self._wait(*part.numbers, part.first, part.last, part.rows, 0, _WHOLE, _Source(part, deletions))
 
     def last(self) -> int | None:
         """The last one of so many numbers as are looked for; None if there are fewer."""
@@ -141,22 +141,26 @@ class _Counting:
     ) -> None:
         if not self._numbers.overlaps(low, high) or not self._interval.overlaps(Interval(first, last + 1)):
             return
-        if any(_covers(mark, first, last, low, high) for mark in source.marks):
+        if any(_covers(deletion, first, last, low, high) for deletion in source.deletions):
             return
         self._order += 1
         heapq.heappush(self._waiting, _Subtree(low, self._order, high, first, last, rows, id, level, source))
 
     def _looked_at(self, subtree: _Subtree) -> tuple[Ints, Ints]:
         """The numbers of a subtree, as runs; none if its children wait in its place."""
-        part, marks = subtree.source
+        part, deletions = subtree.source
         low, high = subtree.low, subtree.high
         is_dense = high - low + 1 == subtree.rows
         is_inside = self._interval.contains(subtree.first) and self._interval.contains(subtree.last)
-        if is_dense and is_inside and not any(mark.touches(subtree.first, subtree.last, low, high) for mark in marks):
+        if (
+            is_dense
+            and is_inside
+            and not any(deletion.touches(subtree.first, subtree.last, low, high) for deletion in deletions)
+        ):
             chosen = (self._numbers & SeqSet([(low, high + 1)])).spans
             return np.array([run[0] for run in chosen], np.int64), np.array([run[1] for run in chosen], np.int64)
         if subtree.level == 0:
-            return self._runs(*part.numbers_of_leaf(subtree.id, self._counters), marks)
+            return self._runs(*part.numbers_of_leaf(subtree.id, self._counters), deletions)
         below = part.numbered(None if subtree.level == _WHOLE else subtree.id, self._counters)
         for child in np.flatnonzero(self._numbers.overlap_each(below.lows, below.highs)).tolist():
             self._wait(
@@ -165,15 +169,15 @@ class _Counting:
             )  # fmt: skip
         return _NO_RUNS
 
-    def _runs(self, at: Ints, numbers: Ints, marks: Sequence[Deletion]) -> tuple[Ints, Ints]:
+    def _runs(self, at: Ints, numbers: Ints, deletions: Sequence[Deletion]) -> tuple[Ints, Ints]:
         """The numbers of rows that count."""
         counts = self._numbers.contains(numbers)
         if self._interval.start is not None:
             counts &= at >= self._interval.start
         if self._interval.end is not None:
             counts &= at < self._interval.end
-        for mark in marks:
-            counts &= ~mark.mask(at, numbers)
+        for deletion in deletions:
+            counts &= ~deletion.mask(at, numbers)
         found = np.sort(numbers[counts])
         if not len(found):
             return _NO_RUNS
@@ -195,6 +199,6 @@ class _Counting:
 _NO_RUNS: Final[tuple[Ints, Ints]] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _covers(mark: Deletion, first: int, last: int, low: int, high: int) -> bool:
+def _covers(deletion: Deletion, first: int, last: int, low: int, high: int) -> bool:
     """Whether it deletes all events with such times and numbers, bounds included."""
-    return mark.interval.contains(first) and mark.interval.contains(last) and mark.numbers.covers(low, high)
+    return deletion.interval.contains(first) and deletion.interval.contains(last) and deletion.numbers.covers(low, high)

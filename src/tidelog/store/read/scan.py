@@ -32,7 +32,7 @@ def scan(
 
     ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Batches
     without rows are left out. Leaves between the ranges are not read, and no leaf is read twice, however many ranges
-    have rows of it. Raises :class:`GrainError` where only reduced events are left.
+    have rows of it. Raises :class:`GrainError` where only coarse events are left.
     """
     counters = counters or ReadCounters()
     ranges, parts = readable(snapshot, ranges, numbers)
@@ -59,7 +59,7 @@ def scan(
 def readable(snapshot: Snapshot, ranges: Intervals, numbers: SeqSet | None) -> tuple[Intervals, list[Part]]:
     """A set of time ranges without what is deleted, and the parts that may have rows of some numbers in it.
 
-    Raises :class:`GrainError` if one of them is reduced.
+    Raises :class:`GrainError` if one of them is coarsened.
     """
     ranges, parts = snapshot.reached_by(ranges)
     if numbers is not None:

@@ -128,9 +128,9 @@ class Snapshot:
         if not self.manifest.deletions:
             return []
         wanted = Interval(start, end)
-        near = [mark for mark in self.manifest.deletions if mark.interval.overlaps(wanted)]
+        near = [deletion for deletion in self.manifest.deletions if deletion.interval.overlaps(wanted)]
         parts = self.in_range(start, end)[1] if near else []
-        return [mark for mark in near if any(may_delete(mark, part) for part in parts)]
+        return [deletion for deletion in near if any(may_delete(deletion, part) for part in parts)]
 
     def has_all(self, start: int | None, end: int | None, numbers: SeqSet | None) -> bool:
         """Whether all rows of the parts in a time range have one of some numbers, as they have for None."""
@@ -142,11 +142,11 @@ class Snapshot:
 
         The snapshot itself if there are none.
         """
-        marks = self.manifest.deletions
-        if not marks:
+        deletions = self.manifest.deletions
+        if not deletions:
             return self
         if self._living is None:
-            parts = [(part, [mark for mark in marks if may_delete(mark, part)]) for part in self.parts]
+            parts = [(part, [deletion for deletion in deletions if may_delete(deletion, part)]) for part in self.parts]
             masked = tuple(MaskedPart(part, touching) if touching else part for part, touching in parts)
             found = replace(self, parts=masked, manifest=replace(self.manifest, deletions=()))
             object.__setattr__(self, "_living", found)
@@ -158,12 +158,12 @@ def numbers_in(part: Part, end: int | None, numbers: SeqSet, deletions: Sequence
     """Those of some numbers that rows of a part before a time have, without rows that deletions hide; in batches."""
     layout = part.layout
     names = [layout.schema.time, layout.stored.names[layout.sequence]]
-    marks = [mark for mark in deletions if may_delete(mark, part)]
+    deletions = [deletion for deletion in deletions if may_delete(deletion, part)]
     for batch in part.scan(None, end, names, with_numbers(layout, numbers, part.base), ReadCounters()):
         at, own = integers(batch.column(0)), integers(batch.column(1))
         wanted = numbers.contains(own)
-        for mark in marks:
-            wanted &= ~mark.mask(at, own)
+        for deletion in deletions:
+            wanted &= ~deletion.mask(at, own)
         yield own[wanted]
 
 

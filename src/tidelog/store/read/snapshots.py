@@ -40,7 +40,7 @@ def _rest(block: Span | None, number: int) -> tuple[Span, ...]:
 
 
 def _is_hidden(manifest: Manifest, info: SplitInfo | None) -> bool:
-    return info is not None and info.kind == "reduced" and is_deleted(manifest, info)
+    return info is not None and info.kind == "coarse" and is_deleted(manifest, info)
 
 
 class Snapshots:
@@ -273,7 +273,7 @@ class Snapshots:
         self._parts = self._trees.parts(context, manifest, self._parts)
         closed: Collection[Part] = self._parts.parts.values()
         if manifest.deletions:
-            # Marks delete reduced splits as a whole. Their rows cannot be read, not even to leave them out.
+            # Deletions delete coarse splits as a whole. Their rows cannot be read, not even to leave them out.
             closed = [part for part in closed if not _is_hidden(manifest, part.info)]
         parts: list[Part] = [*closed, *open_parts]
         parts += [MemoryPart(layout, batch) for batch in rows]

@@ -83,6 +83,6 @@ def is_unsettled(context: StreamContext, snapshot: Snapshot, policy: MergePolicy
     over = [
         split.bytes
         for split in snapshot.manifest.splits.values()
-        if split.kind != "reduced" and split.time_max > first and split.time_min < last
+        if split.kind != "coarse" and split.time_max > first and split.time_min < last
     ]
     return bool(over) and sum(over) >= policy.share * files.open

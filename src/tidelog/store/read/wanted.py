@@ -53,7 +53,7 @@ class Wanted:
             return self if ranges is self.ranges else replace(self, ranges=ranges)
         low, high = part.numbers
         numbers = None if self.numbers is None or self.numbers.covers(low, high) else self.numbers
-        deletions = tuple(mark for mark in self.deletions if may_delete(mark, part))
+        deletions = tuple(deletion for deletion in self.deletions if may_delete(deletion, part))
         return Wanted(self.time, ranges, self.where, numbers, deletions)
 
     def choice(self, part: Part, stored: pa.Schema) -> RowChoice | None:

@@ -141,7 +141,7 @@ class TailSplits:
         over = [
             info.bytes
             for info in self._manifests.load().splits.values()
-            if info.kind != "reduced" and info.time_max > split.first_time and info.time_min < (split.last_time or 0)
+            if info.kind != "coarse" and info.time_max > split.first_time and info.time_min < (split.last_time or 0)
         ]
         return bool(over) and sum(over) >= policy.share * split.bytes
 

@@ -168,11 +168,11 @@ def tail_splits(manifest: Manifest, rows: pa.RecordBatch) -> list[SplitInfo]:
         return []
     numbers = seqs(rows)
     low, high = int(numbers.min()), int(numbers.max())
-    # Splits with a base were written by others, and none is reduced as long as the journal may have rows of it.
+    # Splits with a base were written by others, and none is coarsened as long as the journal may have rows of it.
     return [
         info
         for info in manifest.splits.values()
-        if not info.seq_base and info.kind != "reduced" and info.seq_min <= high and info.seq_max >= low
+        if not info.seq_base and info.kind != "coarse" and info.seq_min <= high and info.seq_max >= low
     ]
 
 

@@ -1,1 +1,1 @@
-"""Keeping streams in order: merging, rewriting and reducing splits, retention, removal of files."""
+"""Keeping streams in order: merging, rewriting and coarsening splits, retention, removal of files."""

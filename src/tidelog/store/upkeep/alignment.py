@@ -1,8 +1,8 @@
-"""Entries of reduced splits that lie over one another, cut at the same times.
+"""Entries of coarse splits that lie over one another, cut at the same times.
 
 A range can be asked for if it cuts no entry of any split. Late rows are few and far between: thirty of them over a
-week, reduced to the one leaf they fill, would make an entry as long as that week, and no shorter range in it could be
-asked for any more, however fine the entries are of the splits that came in time. So a split that lies over reduced ones
+week, coarsened to the one leaf they fill, would make an entry as long as that week, and no shorter range in it could be
+asked for any more, however fine the entries are of the splits that came in time. So a split that lies over coarse ones
 gets entries that end where theirs do, and that never reach across a boundary of the stream's ``split``: computed from
 its events where its tree has none like that.
 """
@@ -23,37 +23,37 @@ from tidelog.model.times.clock import INT64_MAX
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.rows.stored import Ints, times
+from tidelog.store.split.coarse import CoarseEntries, read_coarse
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.reduced import Reduced, read_reduced
 
 _NONE = np.empty(0, np.int64)
 
 
 def bounds_over(context: StreamContext, manifest: Manifest, split: SplitInfo) -> Ints:
-    """The times inside of a split at which entries of reduced ones begin, or are over; ascending."""
+    """The times inside of a split at which entries of coarse ones begin, or are over; ascending."""
     found = [_NONE]
     for other in manifest.splits.values():
-        if other.kind == "reduced" and other.time_min <= split.time_max and other.time_max >= split.time_min:
-            reduced = read_reduced(context.medium, context.path(other.name))
-            highs = reduced.highs
-            found += [reduced.lows, highs[highs < INT64_MAX] + 1]
+        if other.kind == "coarse" and other.time_min <= split.time_max and other.time_max >= split.time_min:
+            coarse = read_coarse(context.medium, context.path(other.name))
+            highs = coarse.highs
+            found += [coarse.lows, highs[highs < INT64_MAX] + 1]
     bounds = np.unique(np.concatenate(found))
     return bounds[(bounds > split.time_min) & (bounds <= split.time_max)]
 
 
-def aligned(reduced: Reduced, tree: TreeReader, bounds: Ints, width: int | None) -> Reduced:
+def aligned(coarse: CoarseEntries, tree: TreeReader, bounds: Ints, width: int | None) -> CoarseEntries:
     """The entries of a tree, none of which goes on across one of some times, or a multiple of ``width``."""
-    crossed = np.searchsorted(bounds, reduced.highs, "right") > np.searchsorted(bounds, reduced.lows, "right")
+    crossed = np.searchsorted(bounds, coarse.highs, "right") > np.searchsorted(bounds, coarse.lows, "right")
     if width is not None:
-        crossed |= reduced.lows // width != reduced.highs // width
+        crossed |= coarse.lows // width != coarse.highs // width
     if not crossed.any():
-        return reduced
-    pieces, begins = zip(*_pieces(reduced, tree, bounds, width), strict=True)
-    return replace(reduced, entries=_merged(tree.layout, joined(pieces), np.concatenate(begins)))
+        return coarse
+    pieces, begins = zip(*_pieces(coarse, tree, bounds, width), strict=True)
+    return replace(coarse, entries=_merged(tree.layout, joined(pieces), np.concatenate(begins)))
 
 
 def _pieces(
-    reduced: Reduced, tree: TreeReader, bounds: Ints, width: int | None
+    coarse: CoarseEntries, tree: TreeReader, bounds: Ints, width: int | None
 ) -> Iterator[tuple[Entries, npt.NDArray[np.bool_]]]:
     """Entries of runs of rows, batch by batch, and which of them are not part of the run before."""
     layout = tree.layout
@@ -62,7 +62,7 @@ def _pieces(
     for batch in tree.scan(columns=layout.stored.names):
         at, rows = times(batch, layout.schema), batch.num_rows
         before = at[:1] if last is None else last
-        places = reduced.before - done  # where entries begin, by number of row: several may have the same time
+        places = coarse.before - done  # where entries begin, by number of row: several may have the same time
         is_begin = np.zeros(rows, np.bool_)
         is_begin[places[(places >= 0) & (places < rows)]] = True
         classes = [np.searchsorted(bounds, np.concatenate([before, at]), "right")]

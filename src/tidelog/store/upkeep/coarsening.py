@@ -1,6 +1,6 @@
 """Cutting the levels below one off the trees of old splits, so that they stay answerable at a coarser grain.
 
-A split all of whose events are before a time is replaced by a reduced one (:mod:`tidelog.store.split.reduced`). What
+A split all of whose events are before a time is replaced by a coarse one (:mod:`tidelog.store.split.coarse`). What
 was deleted of it is left out first, by writing it anew, for entries cannot be taken apart; and so it gets states of
 user-defined aggregates that it lacks, for without events they cannot be computed any more. The file is durable before
 the commit that swaps it in, which fails if the split has left, or something of it was deleted, meanwhile.
@@ -20,9 +20,9 @@ from tidelog.store.manifest.manifest import Change, Deletion, Manifest, Manifest
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.split.coarse import SUFFIX, CoarseEntries, read_coarse, write_coarse
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_split import closed_tree
-from tidelog.store.split.reduced import SUFFIX, Reduced, read_reduced, write_reduced
 from tidelog.store.split.removal import give_up
 from tidelog.store.upkeep.alignment import aligned, bounds_over
 from tidelog.store.upkeep.rebuilding import lacks_states
@@ -42,17 +42,17 @@ class Coarsened:
 def to_coarsen(
     manifest: Manifest, before: int, journaled: SeqSet, open_splits: Iterable[Extent] = ()
 ) -> list[SplitInfo]:
-    """The splits all of whose events are before a time that can be reduced, in the order in which they have to be.
+    """The splits all of whose events are before a time that can be coarsened, in the order in which they have to be.
 
     ``journaled`` are the numbers of rows in the tail's journal, of which splits may have some: they are compared with
     it row by row when the tail is opened, so they stay as they are for now. Splits that lie over denser ones follow
     them, because their entries are to end where those of the denser ones do (:mod:`tidelog.store.upkeep.alignment`);
-    and wait if these cannot be reduced yet, as those that the tail is writing, ``open_splits``.
+    and wait if these cannot be coarsened yet, as those that the tail is writing, ``open_splits``.
     """
     found: list[SplitInfo] = []
     others = list(open_splits)
     for split in manifest.splits.values():
-        if split.kind == "reduced":
+        if split.kind == "coarse":
             continue
         if split.time_max < before and not journaled.overlaps(split.seq_min, split.seq_max):
             found.append(split)
@@ -121,13 +121,13 @@ def coarsen(
     is_over: Callable[[], bool] = lambda: False,
     is_wanted: Callable[[Manifest], bool] = lambda _: True,
 ) -> Coarsened:
-    """Reduce the splits all of whose events are before a time; ``may_go_on`` is asked before each.
+    """Coarsen the splits all of whose events are before a time; ``may_go_on`` is asked before each.
 
     Each keeps the entries of the highest level at which none is longer than ``grain`` ticks, else those of its leaves,
     as it does for None; where it lies over others, cut where theirs are. Splits that leave meanwhile are passed over.
     ``look`` gives the newest snapshot of what was flushed. ``is_over`` is asked while a split is written anew, and
-    raises :class:`ClosedError` out of that. A split is reduced only if the manifest that this becomes part of says that
-    it ``is_wanted``, for it cannot be taken back.
+    raises :class:`ClosedError` out of that. A split is coarsened only if the manifest that this becomes part of says
+    that it ``is_wanted``, for it cannot be taken back.
     """
     splits = rows = size_before = size_after = 0
     manifest = manifests.load()
@@ -169,7 +169,9 @@ def _ready(
 def _is_touched(manifest: Manifest, split: SplitInfo) -> bool:
     """Whether some of its rows may be deleted."""
     bound = manifest.deleted_before
-    return (bound is not None and split.time_min < bound) or any(mark.concerns(split) for mark in manifest.deletions)
+    return (bound is not None and split.time_min < bound) or any(
+        deletion.concerns(split) for deletion in manifest.deletions
+    )
 
 
 def _reduce(
@@ -188,9 +190,9 @@ def _reduce(
     except NotFoundError:
         return None
     with reader:
-        chosen = Reduced.of_tree(tree, 1)
+        chosen = CoarseEntries.of_tree(tree, 1)
         while grain is not None and len(chosen.entries) > 1:
-            higher = Reduced.of_tree(tree, chosen.level + 1)
+            higher = CoarseEntries.of_tree(tree, chosen.level + 1)
             if higher.widest > grain or len(higher.entries) == len(chosen.entries):
                 break
             chosen = higher
@@ -198,12 +200,12 @@ def _reduce(
     if context.history is not None:  # under the names that the columns have in the split's version of the schema
         chosen = replace(chosen, layout=chosen.layout.renamed(context.history.schemas[old.schema].names))
     name = new_file_name(context.now(), SUFFIX)
-    size = write_reduced(context.medium, context.path(name), chosen)
+    size = write_coarse(context.medium, context.path(name), chosen)
     number = manifests.load().number
     new = replace(
         old,
         name=name,
-        kind="reduced",
+        kind="coarse",
         bytes=size,
         root=b"",
         dead_bytes=0,
@@ -213,7 +215,7 @@ def _reduce(
 
     def swap(manifest: Manifest) -> Change:
         if old.name not in manifest.splits or _is_touched(manifest, old) or not is_wanted(manifest):
-            raise ConflictError(f"split {old.name} has changed while it was reduced; try again")
+            raise ConflictError(f"split {old.name} has changed while it was coarsened; try again")
         return Change(remove=(old.name,), add=(replace(new, clean_at=manifest.number),))
 
     try:
@@ -239,11 +241,11 @@ def whole_bound(context: StreamContext, manifest: Manifest, bound: int) -> int:
 def _entries_at(context: StreamContext, manifest: Manifest, bound: int) -> Iterator[tuple[int, int]]:
     """The first and the last time of entries that have events before a time and others that are not."""
     for split in manifest.splits.values():
-        if split.kind == "reduced" and split.time_min < bound <= split.time_max:
-            reduced = read_reduced(context.medium, context.path(split.name))
-            cut = reduced.cut_by(bound)
+        if split.kind == "coarse" and split.time_min < bound <= split.time_max:
+            coarse = read_coarse(context.medium, context.path(split.name))
+            cut = coarse.cut_by(bound)
             if cut is not None:
-                yield int(reduced.lows[cut]), int(reduced.highs[cut])
+                yield int(coarse.lows[cut]), int(coarse.highs[cut])
 
 
 def refuse_cut(context: StreamContext, manifest: Manifest, bound: int) -> None:
@@ -254,24 +256,24 @@ def refuse_cut(context: StreamContext, manifest: Manifest, bound: int) -> None:
     if longest is not None:
         show, (low, high) = manifest.schema.clock.format, longest
         raise GrainError(
-            f"cannot delete what is before {show(bound)}: that is inside of an entry of reduced events, from "
+            f"cannot delete what is before {show(bound)}: that is inside of an entry of coarse events, from "
             f"{show(low)} to {show(high)}, which cannot be taken apart; delete what is before "
             f"{show(whole_bound(context, manifest, bound))}, or choose a time after {show(high)}",
             grain=longest,
         )
 
 
-def refuse_overwrite(manifest: Manifest, mark: Deletion) -> None:
-    """Raise :class:`GrainError` if a mark would delete a part of a reduced split."""
+def refuse_overwrite(manifest: Manifest, deletion: Deletion) -> None:
+    """Raise :class:`GrainError` if a deletion would delete a part of a coarse split."""
     for split in manifest.splits.values():
-        # A mark that is not committed yet has no number, so its bounds are all there is to go by.
-        if split.kind == "reduced" and mark.touches(split.time_min, split.time_max, split.seq_min, split.seq_max):
-            start, end = mark.interval.start, mark.interval.end
+        # A deletion that is not committed yet has no number, so its bounds are all there is to go by.
+        if split.kind == "coarse" and deletion.touches(split.time_min, split.time_max, split.seq_min, split.seq_max):
+            start, end = deletion.interval.start, deletion.interval.end
             if (start is None or start <= split.time_min) and (end is None or end > split.time_max):
                 continue
             show = manifest.schema.clock.format
             raise GrainError(
                 f"cannot overwrite a part of the events from {show(split.time_min)} to {show(split.time_max)}, which "
-                "are reduced; overwrite all of them, or none",
+                "are coarsened; overwrite all of them, or none",
                 grain=(split.time_min, split.time_max),
             )

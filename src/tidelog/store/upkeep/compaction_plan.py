@@ -83,7 +83,7 @@ def choose_merges(
         key=lambda split: (split.time_min, split.time_max, split.name),
     )
     small_bytes = target if most_bytes is None else min(target, most_bytes)
-    fixed = {split.name for split in splits if split.kind == "reduced" or not is_within(split, within)}
+    fixed = {split.name for split in splits if split.kind == "coarse" or not is_within(split, within)}
     """The names of splits that stay, or that are in a merge already."""
     for floor, limit in _tiers(target, policy.growth):
         for run in _runs(splits, limit, width, fixed):

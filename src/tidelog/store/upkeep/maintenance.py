@@ -47,9 +47,9 @@ class Due:
     delete_before: int | None = None
     """The time before which retention deletes now."""
     coarsen_before: int | None = None
-    """The time before which splits are to be reduced, if there are such."""
+    """The time before which splits are to be coarsened, if there are such."""
     has_dead: bool = False
-    """Whether splits, or marks, are in the manifest that deletions have made superfluous."""
+    """Whether there are splits in the manifest all of whose events are deleted, or deletions that are spent."""
     merge: Merge | None = None
     has_cut: bool = False
     """Whether ``deleted_before`` cuts large splits, which may be mostly dead: their trees know."""
@@ -120,7 +120,7 @@ def _due_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | None
 
 
 def _coarse_bound(manifest: Manifest, bounds: tuple[int, int] | None) -> int | None:
-    """The instant before which splits are reduced to aggregates, if there are such splits."""
+    """The instant before which splits are coarsened to aggregates, if there are such splits."""
     after, _ = manifest.options.coarse_ticks(manifest.schema.clock)
     if after is None or bounds is None:
         return None
@@ -203,7 +203,7 @@ class Maintenance:
                 dead=self._dead,
             )
         if done.merges:
-            self._drop()  # marks that applied to what was merged alone
+            self._drop()  # deletions that applied to what was merged alone
         removed = self._sweep() if due.has_expired else 0
         return Maintained(deleted, dropped, coarsened, done, removed)
 
@@ -218,7 +218,7 @@ class Maintenance:
         def change(manifest: Manifest) -> Change | None:
             if manifest.options.retention != options.retention:
                 return None
-            # Entries of reduced events go when all of what they stand for does; until then the bound may stay.
+            # Entries of coarse events go when all of what they stand for does; until then the bound may stay.
             whole = whole_bound(self._context, manifest, bound)
             is_later = manifest.deleted_before is None or whole > manifest.deleted_before
             return Change(deleted_before=whole, deleted_seen=seen) if is_later else None
@@ -233,7 +233,7 @@ class Maintenance:
         may_go_on: Callable[[], bool],
         is_over: Callable[[], bool],
     ) -> Coarsened:
-        """Reduce what is before a time, as long as nobody changes what these options say about it."""
+        """Coarsen what is before a time, as long as nobody changes what these options say about it."""
         if before is None:
             return Coarsened()
         manifest = self._manifests.load()
@@ -255,11 +255,11 @@ class Maintenance:
         )
 
     def _drop(self) -> int:
-        """Remove splits and marks that deletions have made superfluous; returns the number of splits."""
+        """Remove splits all of whose events are deleted, and deletions that are spent; returns the number of splits."""
         snapshot = self._snapshots.newest()
         manifest = snapshot.manifest
         dead = sum(is_deleted(manifest, split) for split in manifest.splits.values())
-        if dead or any(is_spent(manifest, mark, snapshot.unlisted) for mark in manifest.deletions):
+        if dead or any(is_spent(manifest, deletion, snapshot.unlisted) for deletion in manifest.deletions):
             drop_deleted(self._manifests, snapshot.unlisted)
         return dead
 

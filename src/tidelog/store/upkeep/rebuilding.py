@@ -44,7 +44,7 @@ def to_rebuild(context: StreamContext, manifest: Manifest, within: Interval = AL
     return [
         info
         for info in sorted(manifest.splits.values(), key=lambda info: (info.time_min, info.seq_min))
-        if info.kind != "reduced"
+        if info.kind != "coarse"
         and within.overlaps(info.interval)
         and not is_complete(context, info)
         and not (lacks_code and _has_all(context, info))

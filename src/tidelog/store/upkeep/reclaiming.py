@@ -53,14 +53,14 @@ def cut_splits(manifest: Manifest, policy: MergePolicy) -> Iterator[SplitInfo]:
     if bound is not None:
         for split in manifest.splits.values():
             is_cut = split.time_min < bound <= split.time_max
-            if is_cut and split.kind != "reduced" and split.bytes >= policy.dead_bytes:
+            if is_cut and split.kind != "coarse" and split.bytes >= policy.dead_bytes:
                 yield split
 
 
 def worn_splits(manifest: Manifest, policy: MergePolicy) -> Iterator[SplitInfo]:
     """Splits so many of whose bytes were replaced by others that they are to be written anew."""
     for split in manifest.splits.values():
-        if split.dead_bytes and split.kind != "reduced" and policy.is_worn(split.bytes, split.dead_bytes):
+        if split.dead_bytes and split.kind != "coarse" and policy.is_worn(split.bytes, split.dead_bytes):
             yield split
 
 

@@ -78,7 +78,7 @@ def inputs_of(context: StreamContext, infos: Sequence[SplitInfo]) -> list[Part]:
     for info in sorted(infos, key=lambda info: (info.time_min, info.time_max, info.name)):
         # Some rows compress very well.
         size = max(reading_memory(info), info.rows * width, _of_long_rows(info, context))
-        is_small = size * _SMALL_SHARE <= most and info.kind != "reduced"
+        is_small = size * _SMALL_SHARE <= most and info.kind != "coarse"
         # A larger one in between ends the group, which otherwise would have to be merged with it.
         if group and (not is_small or taken + size > most or info.schema != group[0].schema):
             end_group()
@@ -111,7 +111,7 @@ def _width(layout: Layout) -> int:
 
 def _of_long_rows(info: SplitInfo, context: StreamContext) -> int:
     """What the rows of a split take in memory if they are long, by the number of its leaves; else 0."""
-    if info.rows < 2 or not any(map(is_text, context.layout.types)) or info.kind == "reduced":
+    if info.rows < 2 or not any(map(is_text, context.layout.types)) or info.kind == "coarse":
         return 0
     leaves = Root.from_bytes(info.root).leaves
     is_long = leaves > 1 and info.rows * _SHORT_LEAF <= leaves * context.options.leaf_rows

@@ -15,12 +15,12 @@ from tidelog.model.times.interval import Interval
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.parts.coarse import CoarsePart
 from tidelog.store.read.parts.conformance import PartConformance
 from tidelog.store.read.parts.evolved import EvolvedPart
 from tidelog.store.read.parts.masked import MaskedPart
 from tidelog.store.read.parts.memory import MemoryPart
 from tidelog.store.read.parts.part import Part
-from tidelog.store.read.parts.reduced import ReducedPart
 from tidelog.store.read.parts.tree import SplitPart, TreePart
 from tidelog.store.upkeep.split_inputs import SmallSplits, SplitInput
 
@@ -121,13 +121,13 @@ def recast(make: Callable[[], tuple[Part, list[Row]]]) -> tuple[Part, list[Row]]
     return found, [{**row, "n": None if row["n"] is None else float(row["n"])} for row in kept]
 
 
-def reduced() -> tuple[Part, list[Row]]:
+def coarse() -> tuple[Part, list[Row]]:
     stream = created()
     loaded(stream, rows_from(0, 30))
     loaded(stream, rows_from(30))
     stream.coarsen(10_000)
     part = next(part for part in stream.snapshot().parts if part.base)
-    assert type(part) is ReducedPart
+    assert type(part) is CoarsePart
     return part, rows_from(30)
 
 
@@ -153,7 +153,7 @@ KINDS: dict[str, Callable[[], tuple[Part, list[Row]]]] = {
     "published tree": published,
     "split": closed,
     "memory": lambda: being_written(MemoryPart),
-    "reduced": reduced,
+    "coarse": coarse,
     "split that is read once": read_once,
     "small splits": together,
 }

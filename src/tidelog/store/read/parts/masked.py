@@ -1,6 +1,6 @@
-"""A part of a snapshot some of whose rows are deleted by marks: it answers as if they had never been there.
+"""A part of a snapshot some of whose rows are deleted: it answers as if they had never been there.
 
-Only where marks apply its events are read; of the time before, between and behind them its entries are asked.
+Only where deletions apply its events are read; of the time before, between and behind them its entries are asked.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tidelog.store.rows.stored import Ints
 
 @final
 class MaskedPart(Part):
-    """The rows of a part without those that marks delete."""
+    """The rows of a part without those that are deleted."""
 
-    def __init__(self, part: Part, marks: Sequence[Deletion]) -> None:
-        """``marks`` are those that may apply to rows of the part."""
+    def __init__(self, part: Part, deletions: Sequence[Deletion]) -> None:
+        """``deletions`` are those that may apply to rows of the part."""
         self._part = part
-        self._marks = tuple(marks)
-        bounds = {each for mark in marks for each in (mark.interval.start, mark.interval.end)}
+        self._deletions = tuple(deletions)
+        bounds = {each for deletion in deletions for each in (deletion.interval.start, deletion.interval.end)}
         self._bounds = sorted(bound for bound in bounds if bound is not None)
         self.base, self.info, self.opened = part.base, part.info, part.opened
         self.has_rows, self.in_memory = part.has_rows, part.in_memory
@@ -65,11 +65,11 @@ class MaskedPart(Part):
         return self._part.shape()
 
     def _pieces(self, start: int | None, end: int | None) -> Iterator[tuple[int | None, int | None, list[Deletion]]]:
-        """A time range in pieces, each with the marks that apply in it."""
+        """A time range in pieces, each with the deletions that apply in it."""
         inside = [each for each in self._bounds if (start is None or each > start) and (end is None or each < end)]
         for low, high in pairwise((start, *inside, end)):
             interval = Interval(low, high)
-            yield low, high, [mark for mark in self._marks if mark.interval.overlaps(interval)]
+            yield low, high, [deletion for deletion in self._deletions if deletion.interval.overlaps(interval)]
 
     def scan(
         self, start: int | None, end: int | None, columns: Sequence[str], test: Test | None, counters: ReadCounters
@@ -77,13 +77,13 @@ class MaskedPart(Part):
         """The rows of a time range that are not deleted, in order."""
         time = self.layout.schema.time
         names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
-        for low, high, marks in self._pieces(start, end):
-            if not marks:
+        for low, high, deletions in self._pieces(start, end):
+            if not deletions:
                 yield from self._part.scan(low, high, columns, test, counters)
                 continue
             for batch in self._part.scan(low, high, names, test, counters):
                 at, numbers = integers(batch.column(time)), integers(batch.column(SEQUENCE_COLUMN))
-                deleted = np.logical_or.reduce([mark.mask(at, numbers) for mark in marks])
+                deleted = np.logical_or.reduce([deletion.mask(at, numbers) for deletion in deletions])
                 yield batch.filter(pa.array(~deleted)).select(list(columns))
 
     def subtrees(
@@ -95,15 +95,15 @@ class MaskedPart(Part):
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range that are not deleted."""
         total, of_rows = Aggregate(self.layout, columns), super().aggregate
-        for low, high, marks in self._pieces(start, end):
-            total.merge((of_rows if marks else self._part.aggregate)(low, high, columns, counters))
+        for low, high, deletions in self._pieces(start, end):
+            total.merge((of_rows if deletions else self._part.aggregate)(low, high, columns, counters))
         return total
 
     def newest(self, counters: ReadCounters) -> int | None:
         """The time of the last row that is not deleted; None if all are."""
         time, numbers = self.layout.index(self.layout.schema.time), self.numbers
-        for low, high, marks in reversed(list(self._pieces(None, None))):
-            if any(mark.numbers.covers(*numbers) for mark in marks):
+        for low, high, deletions in reversed(list(self._pieces(None, None))):
+            if any(deletion.numbers.covers(*numbers) for deletion in deletions):
                 continue  # all of it is deleted, as is known without a look at it
             found = self.aggregate(low, high, np.array([time], np.int64), counters)
             if found.rows:
@@ -113,7 +113,7 @@ class MaskedPart(Part):
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
         """The states of user-defined aggregates of the rows of a time range that are not deleted, as one row."""
         total = np.zeros((1, wanted.words), np.uint64)
-        for low, high, marks in self._pieces(start, end):
-            row = (self.states_of_rows if marks else self._part.states)(low, high, wanted, counters)
+        for low, high, deletions in self._pieces(start, end):
+            row = (self.states_of_rows if deletions else self._part.states)(low, high, wanted, counters)
             total = wanted.merge(np.concatenate([total, row]), np.array([0, 2], np.int64))
         return total

@@ -40,7 +40,7 @@ class Part(ABC):
     """
 
     first: int
-    """The time of the first row; this and all other bounds may be those of rows that marks delete."""
+    """The time of the first row; this and all other bounds may be those of deleted rows."""
     last: int
     rows: int
     """How many there are, at the most."""
@@ -91,7 +91,7 @@ class Part(ABC):
         return None
 
     def newest(self, counters: ReadCounters) -> int | None:
-        """The time of the last row that no mark deletes; None if there is none."""
+        """The time of the last row that is not deleted; None if there is none."""
         return self.last
 
     def known_aggregate(self) -> Aggregate | None:
@@ -204,8 +204,8 @@ class Part(ABC):
         return total
 
 
-def may_delete(mark: Deletion, part: Part) -> bool:
+def may_delete(deletion: Deletion, part: Part) -> bool:
     """Whether a deletion may apply to some rows of a part, by what is known of it without a look at them."""
     if part.info is not None:
-        return mark.concerns(part.info)
-    return mark.touches(part.first, part.last, *part.numbers)
+        return deletion.concerns(part.info)
+    return deletion.touches(part.first, part.last, *part.numbers)

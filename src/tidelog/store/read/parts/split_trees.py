@@ -14,17 +14,17 @@ from tidelog.index.layout import Layout
 from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, NotFoundError
 from tidelog.store.manifest.manifest import Manifest, ManifestLog, SplitInfo
+from tidelog.store.read.parts.coarse import CoarsePart, coarse_split
 from tidelog.store.read.parts.evolved import under
 from tidelog.store.read.parts.part import Part
-from tidelog.store.read.parts.reduced import ReducedPart, reduced_split
 from tidelog.store.read.parts.tree import SplitPart
+from tidelog.store.split.coarse import CoarseEntries
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_files import FILES
 from tidelog.store.split.open_split import closed_tree
-from tidelog.store.split.reduced import Reduced
 
 _KEPT_LEVELS: Final = 256
-"""Reduced splits whose entries are kept in memory; their files are closed."""
+"""Coarse splits whose entries are kept in memory; their files are closed."""
 
 _Key = tuple[str, int]
 """The name of a split and the number of versions of the schema, under whose names its columns are read."""
@@ -49,7 +49,7 @@ class SplitTrees:
         self._lock = threading.Lock()
         self._trees: dict[_Key, TreeReader] = {}
         """Those whose files are open. Others close some of them, so each look at it is one step."""
-        self._levels: OrderedDict[_Key, Reduced] = OrderedDict()
+        self._entries: OrderedDict[_Key, CoarseEntries] = OrderedDict()
         self._is_closed = False
 
     def parts(self, context: StreamContext, manifest: Manifest, last: SplitParts | None) -> SplitParts:
@@ -78,8 +78,8 @@ class SplitTrees:
 
     def _part(self, context: StreamContext, manifest: Manifest, info: SplitInfo) -> Part:
         part: Part
-        if info.kind == "reduced":
-            part = ReducedPart(info, partial(self._reduced, context))
+        if info.kind == "coarse":
+            part = CoarsePart(info, partial(self._coarse, context))
         else:
             layouts = self._layouts.setdefault(info.schema, {})
             part = SplitPart(info, partial(self.tree, context), context.known_layout(info), layouts)
@@ -94,11 +94,11 @@ class SplitTrees:
             if not is_known(key[0]) and self._trees.pop(key, None) is not None:
                 FILES.closed(self, key)
         with self._lock:
-            for key in [key for key in self._levels if not is_known(key[0])]:
-                del self._levels[key]
+            for key in [key for key in self._entries if not is_known(key[0])]:
+                del self._entries[key]
 
     def tree(self, context: StreamContext, info: SplitInfo) -> TreeReader:
-        """The tree of a split that is not reduced."""
+        """The tree of a split that is not coarse."""
         key = _key(context, info)
         found = self._trees.get(key)
         if found is not None:
@@ -134,16 +134,16 @@ class SplitTrees:
         self._trees.setdefault(key, found)
         return False
 
-    def _reduced(self, context: StreamContext, info: SplitInfo) -> Reduced:
+    def _coarse(self, context: StreamContext, info: SplitInfo) -> CoarseEntries:
         key = _key(context, info)
         with self._lock:
-            found = self._levels.get(key)
+            found = self._entries.get(key)
             if found is None:
                 with _explained(context, info):
-                    found = self._levels[key] = reduced_split(context, info)
-                while len(self._levels) > _KEPT_LEVELS:
-                    self._levels.popitem(last=False)
-            self._levels.move_to_end(key)
+                    found = self._entries[key] = coarse_split(context, info)
+                while len(self._entries) > _KEPT_LEVELS:
+                    self._entries.popitem(last=False)
+            self._entries.move_to_end(key)
             return found
 
 

@@ -1,4 +1,4 @@
-"""Reduced splits: of a split's tree the entries of one level, and nothing below them (spec/event-store.md 5.4).
+"""Coarse splits: of a split's tree the entries of one level, and nothing below them (spec/event-store.md 5.4).
 
 The file, little-endian, is made whole and synced before a manifest names it, and never changes:
 
@@ -33,12 +33,12 @@ from tidelog.store.rows.stored import Ints
 
 MAGIC: Final = b"TLRD"
 VERSION: Final = 1
-SUFFIX: Final = ".levels"
+SUFFIX: Final = ".coarse"
 _HEAD: Final = struct.Struct("<4sIIIIIII")
 
 
 @dataclass(frozen=True)
-class Reduced:
+class CoarseEntries:
     """The entries of one level of a tree, in order of time."""
 
     layout: Layout
@@ -47,7 +47,7 @@ class Reduced:
     entries: Entries
 
     @classmethod
-    def of_tree(cls, tree: TreeReader, level: int) -> Reduced:
+    def of_tree(cls, tree: TreeReader, level: int) -> CoarseEntries:
         """The entries of a closed tree at a level; those above it where the tree is not that high."""
         return cls(tree.layout, level, tree.level_entries(level))
 
@@ -101,7 +101,7 @@ class Reduced:
         return _HEAD.pack(MAGIC, VERSION, len(notes), zlib.crc32(tail), count, size, self.level, 0) + body
 
     @classmethod
-    def from_bytes(cls, name: str, content: bytes) -> Reduced:
+    def from_bytes(cls, name: str, content: bytes) -> CoarseEntries:
         """What :meth:`to_bytes` wrote; raises :class:`CorruptionError`, with the file's name, for anything else."""
         if len(content) < _HEAD.size:
             raise CorruptionError(f"{name} has {len(content)} bytes, its head alone has {_HEAD.size}; {_RESTORE}")
@@ -130,9 +130,9 @@ class Reduced:
 _RESTORE: Final = "restore it from a backup"
 
 
-def write_reduced(medium: Medium, path: str, reduced: Reduced) -> int:
-    """Make the file of a reduced split, durably; returns its length."""
-    content = reduced.to_bytes()
+def write_coarse(medium: Medium, path: str, coarse: CoarseEntries) -> int:
+    """Make the file of a coarse split, durably; returns its length."""
+    content = coarse.to_bytes()
     with medium.create(path) as file:
         file.write(0, content)
         file.sync()
@@ -140,7 +140,7 @@ def write_reduced(medium: Medium, path: str, reduced: Reduced) -> int:
     return len(content)
 
 
-def read_reduced(medium: Medium, path: str) -> Reduced:
-    """The reduced split in a file."""
+def read_coarse(medium: Medium, path: str) -> CoarseEntries:
+    """The coarse split in a file."""
     with medium.open(path) as file:
-        return Reduced.from_bytes(path, bytes(file.read(0, file.size())))
+        return CoarseEntries.from_bytes(path, bytes(file.read(0, file.size())))

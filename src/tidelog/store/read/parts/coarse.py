@@ -1,4 +1,4 @@
-"""The part of a snapshot that a reduced split is: aggregates of whole entries, and no rows."""
+"""The part of a snapshot that a coarse split is: aggregates of whole entries, and no rows."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.read.parts.tree import SplitPart
 from tidelog.store.rows.stored import Ints
+from tidelog.store.split.coarse import CoarseEntries, read_coarse
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.reduced import Reduced, read_reduced
 
 
 @final
-class ReducedPart(SplitPart):
-    """The entries of a reduced split. Whatever needs its rows raises :class:`GrainError`.
+class CoarsePart(SplitPart):
+    """The entries of a coarse split. Whatever needs its rows raises :class:`GrainError`.
 
     So does a range that begins or ends inside of an entry. What a range has to begin or end at is told.
     """
 
     has_rows = False
 
-    def __init__(self, info: SplitInfo, read: Callable[[SplitInfo], Reduced]) -> None:
+    def __init__(self, info: SplitInfo, read: Callable[[SplitInfo], CoarseEntries]) -> None:
         """``read`` gives the entries whenever they are needed."""
         super().__init__(info, self._no_tree, None)
         self._read = read
 
     @property
-    def reduced(self) -> Reduced:
+    def coarse(self) -> CoarseEntries:
         """The entries."""
         return self._read(self.info)
 
@@ -47,13 +47,13 @@ class ReducedPart(SplitPart):
     def layout(self) -> Layout:
         """The layout of the tree that the entries are from."""
         if self._layout is None:
-            self._layout = self.reduced.layout
+            self._layout = self.coarse.layout
         return self._layout
 
     def shape(self) -> dict[str, int] | None:
         """Rows, entries, and the level they were cut at."""
-        reduced = self.reduced
-        return {"rows": self.rows, "entries": len(reduced.entries), "level": reduced.level}
+        coarse = self.coarse
+        return {"rows": self.rows, "entries": len(coarse.entries), "level": coarse.level}
 
     # -- what it answers ------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class ReducedPart(SplitPart):
         """The aggregates of some columns of the rows of a time range, which must not cut an entry."""
         first, last = self._between(start, end)
         total = Aggregate(self.layout, columns)
-        total.add(self.reduced.words, first, last)
+        total.add(self.coarse.words, first, last)
         return total
 
     def aggregates(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> Entries:
@@ -69,7 +69,7 @@ class ReducedPart(SplitPart):
         bounds = [self._between(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         firsts, lasts = np.array(bounds, np.int64).reshape(-1, 2).T
         found = blank(self.layout, len(bounds))
-        merge_all(self.layout, columns, self.reduced.entries, firsts, lasts, found)
+        merge_all(self.layout, columns, self.coarse.entries, firsts, lasts, found)
         return found
 
     def states(self, start: int | None, end: int | None, wanted: States, counters: ReadCounters) -> Words:
@@ -78,8 +78,8 @@ class ReducedPart(SplitPart):
         All that is ``wanted`` must be among those of the layout.
         """
         first, last = self._between(start, end)
-        reduced = self.reduced
-        table = np.ascontiguousarray(reduced.states[first:last, self.layout.states.words_of(wanted)])
+        coarse = self.coarse
+        table = np.ascontiguousarray(coarse.states[first:last, self.layout.states.words_of(wanted)])
         found = wanted.merge(table, np.array([0, last - first], np.int64))
         if wanted.is_unknown(found)[0]:  # computed by a process without their code
             self.require_rows()
@@ -87,7 +87,7 @@ class ReducedPart(SplitPart):
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time, which must not be inside of an entry."""
-        return int(self.reduced.before[self._place(time)])
+        return int(self.coarse.before[self._place(time)])
 
     def _between(self, start: int | None, end: int | None) -> tuple[int, int]:
         """The entries of a time range."""
@@ -96,34 +96,34 @@ class ReducedPart(SplitPart):
             return 0, 0
         first = self._place(low)
         if end is None or end > INT64_MAX:
-            return first, len(self.reduced.entries)
+            return first, len(self.coarse.entries)
         return first, max(self._place(end), first)
 
     def _place(self, time: int) -> int:
         """The first entry that is not before a time."""
-        cut = self.reduced.cut_by(time)
+        cut = self.coarse.cut_by(time)
         if cut is not None:
             self._refuse_cut(time, cut)
-        return int(np.searchsorted(self.reduced.lows, time))
+        return int(np.searchsorted(self.coarse.lows, time))
 
     # -- what it does not -----------------------------------------------------------------------------------------
 
     def _refuse_cut(self, time: int, cut: int) -> NoReturn:
-        reduced, show = self.reduced, self.layout.schema.clock.format
-        low, high = int(reduced.lows[cut]), int(reduced.highs[cut])
+        coarse, show = self.coarse, self.layout.schema.clock.format
+        low, high = int(coarse.lows[cut]), int(coarse.highs[cut])
         raise GrainError(
-            f"found a bound at {show(time)}, inside of an entry of reduced events, which stands for "
-            f"{int(reduced.entries['rows'][cut])} of them from {show(low)} to {show(high)}; expected a bound at "
+            f"found a bound at {show(time)}, inside of an entry of coarse events, which stands for "
+            f"{int(coarse.entries['rows'][cut])} of them from {show(low)} to {show(high)}; expected a bound at "
             f"{show(low)} or before, or after {show(high)}, such as {high + 1} in ticks",
             grain=(low, high),
         )
 
     def require_rows(self) -> NoReturn:
         """Raise the error for those who want rows."""
-        reduced, show = self.reduced, self.layout.schema.clock.format
-        low, high = int(reduced.lows[0]), int(reduced.highs[0])
+        coarse, show = self.coarse, self.layout.schema.clock.format
+        low, high = int(coarse.lows[0]), int(coarse.highs[0])
         raise GrainError(
-            f"the events from {show(self.first)} to {show(self.last)} are reduced to {len(reduced.entries)} entries, "
+            f"the events from {show(self.first)} to {show(self.last)} are coarsened to {len(coarse.entries)} entries, "
             f"the first from {show(low)} to {show(high)}: only count, sum, min, max, avg and the user-defined "
             "aggregates that were kept can be told, of ranges that cut no entry; ask for these, or for events after "
             f"{show(self.last)}",
@@ -134,10 +134,10 @@ class ReducedPart(SplitPart):
         self.require_rows()
 
 
-def reduced_split(context: StreamContext, info: SplitInfo) -> Reduced:
-    """The entries of a reduced split, under the names that its columns have now."""
+def coarse_split(context: StreamContext, info: SplitInfo) -> CoarseEntries:
+    """The entries of a coarse split, under the names that its columns have now."""
     path = context.path(info.name)
-    found = read_reduced(context.medium, path)
+    found = read_coarse(context.medium, path)
     stands_for = int(found.before[-1]), int(found.lows[0]), int(found.highs[-1])
     if stands_for != (info.rows, info.time_min, info.time_max):
         raise CorruptionError(
