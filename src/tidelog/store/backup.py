@@ -32,12 +32,6 @@ from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.split.context import StreamContext
 from tidelog.store.tail.shares import Shares
 
-_CHUNK: Final = 8 << 20
-"""Bytes that are copied at once."""
-
-_LEAVES: Final = 16
-"""Leaves of rows that are gathered before they are encoded together."""
-
 _ATTEMPTS: Final = 100
 """How often a stream whose files leave while they are copied is looked at anew."""
 

@@ -22,7 +22,7 @@ from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.rows.stored import Ints, seqs
 from tidelog.store.split.coarse import read_coarse
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.entry_tests import tree_numbers
+from tidelog.store.split.entry_bounds import tree_numbers
 from tidelog.store.tail.state import read_state
 
 _NUMBERS_AT_ONCE: Final = 1 << 22

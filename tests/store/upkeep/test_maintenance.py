@@ -20,7 +20,7 @@ from tidelog.store.catalogue import Catalogue
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog, SplitInfo
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.manifest.values import Removed
+from tidelog.store.manifest.state import Removed
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.removal import orphans
 from tidelog.store.upkeep.maintenance import SWEEP_COMMITS, Due, Maintenance, what_is_due

@@ -18,7 +18,7 @@ from tidelog.store.log.members import Columns, Form, Forms, Record, form_of, key
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.manifest.split_info import SPLIT_KINDS, SplitInfo, SplitKind
-from tidelog.store.manifest.values import Change, Deletion, Manifest, Removed
+from tidelog.store.manifest.state import Change, Deletion, Manifest, Removed
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from tidelog.store.log.file_names import join, stem_of
 from tidelog.store.manifest.ledger import ManifestLedger
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.split_info import SplitInfo, SplitKind
-from tidelog.store.manifest.values import Change, Deletion, Manifest
+from tidelog.store.manifest.state import Change, Deletion, Manifest
 
 __all__ = ["Change", "Deletion", "Manifest", "ManifestLog", "SplitInfo", "SplitKind", "split_path"]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from tidelog.aggregates import Binding
 from tidelog.model.arguments import one_of
@@ -27,9 +27,6 @@ LateMerge: TypeAlias = Literal["dense", "plain", "never"]
 
 TooLate: TypeAlias = Literal["accept", "reject", "aside"]
 
-TOO_LATE: Final = ("accept", "reject", "aside")
-LATE_MERGES: Final = ("dense", "plain", "never")
-DURABILITIES: Final = ("flush", "batch", "none")
 DURATIONS: Final = ("split", "retention", "lateness", "coarse_after", "coarse_grain")
 """Options that are lengths of event time."""
 LARGEST_FANOUT: Final = 1 << 16
@@ -96,15 +93,15 @@ class StreamOptions:
         _check_integer("fanout", self.fanout, 2, LARGEST_FANOUT)
         for name in ("late_rows", "late_bytes", "journal_bytes"):
             _check_integer(name, getattr(self, name), 1)
-        one_of("durability", self.durability, DURABILITIES)
-        one_of("too_late", self.too_late, TOO_LATE)
+        one_of("durability", self.durability, get_args(Durability))
+        one_of("too_late", self.too_late, get_args(TooLate))
         if self.too_late != "accept" and self.lateness is None:
             raise InputError(f"found too_late {self.too_late!r} and no lateness; say how late events may be, e.g. '1h'")
         if self.aside is not None:
             check_stream_name(self.aside)
             if self.too_late != "aside":
                 raise InputError(f"found aside {self.aside!r} and too_late {self.too_late!r}; expected 'aside' with it")
-        one_of("late_merge", self.late_merge, LATE_MERGES)
+        one_of("late_merge", self.late_merge, get_args(LateMerge))
 
     def check(self, schema: Schema) -> None:
         """Raise unless durations fit the schema's clock and all columns named are columns of the schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from tidelog.model.errors import InputError
 from tidelog.model.times.interval import Interval
@@ -15,7 +15,7 @@ merged from splits some of which were; the entries of one level of a split's tre
 
 Bytes: TypeAlias = bytes  # the class has a field of that name
 Correlation: TypeAlias = tuple[float | None, ...]
-SPLIT_KINDS: Final = ("regular", "late", "loaded", "compacted", "coarse")
+SPLIT_KINDS: Final[tuple[str, ...]] = get_args(SplitKind)
 
 
 @dataclass(frozen=True, slots=True)

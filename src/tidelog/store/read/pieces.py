@@ -32,7 +32,7 @@ from tidelog.storage.media.medium import Medium
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.schemas import SchemaHistory
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
-from tidelog.store.manifest.values import Removed
+from tidelog.store.manifest.state import Removed
 from tidelog.store.read.parts.evolved import under
 from tidelog.store.read.parts.memory import MemoryPart
 from tidelog.store.read.parts.part import Opened, Part

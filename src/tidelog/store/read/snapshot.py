@@ -18,7 +18,7 @@ from tidelog.store.read.parts.masked import MaskedPart
 from tidelog.store.read.parts.part import Part, may_delete
 from tidelog.store.read.parts.part_index import PartIndex
 from tidelog.store.rows.stored import Ints
-from tidelog.store.split.entry_tests import with_numbers
+from tidelog.store.split.entry_bounds import with_numbers
 from tidelog.store.tail.journal import Head
 from tidelog.store.tail.tail import TailView
 

@@ -23,7 +23,7 @@ from tidelog.store.read.parts.tree import TreePart
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.rows.stored import seqs, sorted_rows, times
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.entry_tests import tree_numbers
+from tidelog.store.split.entry_bounds import tree_numbers
 from tidelog.store.split.open_files import FILES
 from tidelog.store.tail.journal import read_entries
 from tidelog.store.tail.paths import live_path, published_path

@@ -27,7 +27,7 @@ from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.parts.part import Part, may_delete
 from tidelog.store.rows.stored import Ints
-from tidelog.store.split.entry_tests import with_numbers
+from tidelog.store.split.entry_bounds import with_numbers
 
 _SIGNED = -(2**63), 2**63 - 1
 _UNSIGNED = 0, 2**64 - 1

@@ -20,7 +20,7 @@ from tidelog.store.manifest.manifest import Manifest, SplitInfo
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.rows.stored import Ints, concatenated, seqs, without
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.entry_tests import with_numbers, with_times
+from tidelog.store.split.entry_bounds import with_numbers, with_times
 from tidelog.store.tail.journal import (
     Entry,
     counted,

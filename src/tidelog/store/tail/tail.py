@@ -29,7 +29,7 @@ from tidelog.storage.media.medium import Lock
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.rows.stored import seqs
 from tidelog.store.split.context import StreamContext
-from tidelog.store.split.entry_tests import tree_numbers
+from tidelog.store.split.entry_bounds import tree_numbers
 from tidelog.store.split.merge_policy import MergePolicy
 from tidelog.store.split.open_split import closed_tree
 from tidelog.store.tail.late.lateness import LateCounters

@@ -21,7 +21,7 @@ from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.manifest.split_info import SplitInfo, SplitKind
-from tidelog.store.manifest.values import Removed
+from tidelog.store.manifest.state import Removed
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot, numbers_in
 from tidelog.store.split.context import StreamContext

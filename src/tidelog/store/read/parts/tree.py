@@ -21,7 +21,7 @@ from tidelog.index.tabtree.subtrees import Subtree, divide
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.read.parts.part import Opened, Part
 from tidelog.store.rows.stored import Ints, shifted
-from tidelog.store.split.entry_tests import tree_numbers
+from tidelog.store.split.entry_bounds import tree_numbers
 
 
 class TreePart(Part):
