@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
+from tidelog.engine.altering import configuration
+from tidelog.model import to_batches
 from tidelog.model.arguments import integer
 from tidelog.model.arguments import text as checked_text
+from tidelog.model.errors import LockedError, StorageError
+from tidelog.model.schema import Schema
+from tidelog.sql.changes import Changes
 from tidelog.sql.database import Database
 from tidelog.sql.result import Result
 from tidelog.sql.sources import StreamAt, Streams
 from tidelog.sql.statements import run
+from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
+from tidelog.store.manifest.manifest import ManifestLog
+from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.split.context import StreamContext
 
 if TYPE_CHECKING:
     from tidelog.engine.store import Store
+
+_FEW_BYTES: Final = 1 << 20
+"""Rows that go to the tail of a stream, as one record of its journal; more of them become splits of their own."""
 
 
 class StoreSql:
@@ -32,7 +48,7 @@ class StoreSql:
             text,
             params,
             streams=_StoreStreams(self._store),
-            changes=None,
+            changes=_StoreChanges(self._store),
             database=self._database(checked_text("timezone", timezone)),
             tables=tables,
             as_of=None if as_of is None else integer("as_of", as_of, 0),
@@ -62,3 +78,89 @@ class _StoreStreams(Streams):
         stream = self._store.stream(name)
         numbers = None if version is None else SeqSet.below(version)
         return StreamAt(name, stream.snapshot(), numbers, stream.options)
+
+
+class _StoreChanges(Changes):
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check(self) -> None:
+        self._store.check_writable()
+
+    def create(self, name: str, schema: Schema, options: StreamOptions, rows: pa.RecordBatchReader | None) -> int:
+        stored = 0
+
+        def fill(manifests: ManifestLog) -> None:
+            nonlocal stored
+            if rows is not None:
+                stored = _load(manifests, to_batches(rows, schema))
+
+        self._store.create_whole(name, schema, options, fill)
+        return stored
+
+    def insert(self, name: str, rows: pa.RecordBatchReader) -> int:
+        stream = self._store.stream(name)
+        few: list[pa.RecordBatch] = []
+        size = 0
+        while (size <= _FEW_BYTES or stream.options.too_late != "accept") and (batch := next(rows, None)) is not None:
+            few.append(batch)
+            size += batch.nbytes
+        table = pa.Table.from_batches(few, rows.schema)
+        if size <= _FEW_BYTES or stream.options.too_late != "accept":
+            try:
+                stream.append_whole(table)
+                return int(table.num_rows)
+            except LockedError:
+                # Another process has the tail, where alone it is known what is too late; splits can be added beside it.
+                if stream.options.too_late != "accept":
+                    raise
+        all_rows = pa.RecordBatchReader.from_batches(rows.schema, chain(few, rows))
+        return _load(stream.manifests, to_batches(all_rows, stream.schema))
+
+    def delete_before(self, name: str, time: int) -> None:
+        self._store.stream(name).delete_before(time)
+
+    def drop(self, name: str) -> None:
+        self._store.drop_stream(name)
+
+    def rename(self, name: str, new: str) -> None:
+        self._store.rename_stream(name, new)
+
+    def evolve(
+        self,
+        name: str,
+        *,
+        add: Mapping[str, pa.DataType] | None = None,
+        widen: Mapping[str, pa.DataType] | None = None,
+        rename: Mapping[str, str] | None = None,
+        loosen: Sequence[str] = (),
+    ) -> None:
+        self._store.stream(name).evolve(add=add or (), widen=widen, rename=rename, loosen=loosen)
+
+    def check_configuration(self, name: str, options: Mapping[str, Any]) -> None:
+        configuration(options, self._store.manifests(name).load())
+
+    def configure(self, name: str, options: Mapping[str, Any]) -> None:
+        self._store.stream(name).configure(**options)
+
+    def attach(self, name: str, aggregates: Sequence[str]) -> None:
+        self._store.stream(name).attach(aggregates)
+
+    def detach(self, name: str, aggregates: Sequence[str]) -> None:
+        self._store.stream(name).detach(aggregates)
+
+
+def _load(manifests: ManifestLog, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows into splits, and commit all of them at once; returns how many."""
+    with BulkWriter(StreamContext.of(manifests)) as writer:
+        for batch in batches:
+            writer.append(batch)
+        infos = writer.finish()
+    try:
+        if infos:
+            commit_bulk(manifests, infos)
+    except BaseException:
+        with suppress(StorageError):
+            remove_files(manifests, infos)
+        raise
+    return writer.rows

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import atexit
 import functools
+import re
 import shutil
 import tempfile
 import threading
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.sql.tree import Parser
@@ -27,35 +30,21 @@ TABLE_FUNCTIONS: Final = frozenset(
 )
 """Functions that make tables of their arguments, and of nothing else."""
 
-REFUSED_FUNCTIONS: Final = frozenset(
-    {
-        "getenv",
-        "current_setting",
-        "getvariable",
-        "query",
-        "query_table",
-        "current_user",
-        "user",
-        "session_user",
-        "pg_typeof",
-        "txid_current",
-        "nextval",
-        "currval",
-        "json_execute_serialized_sql",
-        "read_blob",
-        "read_text",
-        "add_parquet_key",
-        "write_log",
-        "sleep",
-        "pg_sleep",
-        "setseed",
-        "current_query",
-        "current_query_id",
-        "current_connection_id",
-        "current_transaction_id",
-    }
+_TELLING: Final = re.compile(
+    r"""
+    __.*|pg_.*|has_.*_privilege|inet_.*|txid_.*|.*_description|format_pg_type|format_type|map_to_pg_oid
+    |current_(?!date$|localtime).*|session_user|user|version|in_search_path|get_block_size|stats|vector_type|index_key
+    |getenv|getvariable|nextval|currval|setval|setseed|write_log|parse_duckdb_log_message|sleep.*
+    |json_serialize_.*|json_deserialize_.*|json_execute_.*|query|query_table|read_.*|add_parquet_key
+    """,
+    re.VERBOSE,
 )
-"""Functions that tell of the process, or change it."""
+"""Functions that tell of the process or of DuckDB itself, or change something. Others compute, and nothing else."""
+
+TELLING_NAMES: Final = frozenset(
+    {"current_catalog", "current_database", "current_role", "current_schema", "current_user", "session_user", "user"}
+)
+"""Names that are such functions where there is no column of the name."""
 
 MEMORY: Final = "1GB"
 """What DuckDB may use before it spills."""
@@ -104,13 +93,28 @@ class Database:
     @functools.cached_property
     def aggregates(self) -> frozenset[str]:
         """The names of functions that aggregate."""
+        return self._functions("aggregate") | {"count_star"}
+
+    @functools.cached_property
+    def functions(self) -> frozenset[str]:
+        """The names of functions that statements may use, but for those that make tables."""
+        known = self._functions("scalar", "aggregate", "macro", "window") | {"count_star", "unnest"}
+        return frozenset(name for name in known if not _TELLING.fullmatch(name))
+
+    def _functions(self, *kinds: str) -> frozenset[str]:
         with self._mutex:
-            found = self._opened().cursor()
-            names = found.execute(
-                "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
-            ).fetchall()
-            found.close()
-        return frozenset(name for (name,) in names) | {"count_star"}
+            cursor = self._opened().cursor()
+            found = cursor.execute("SELECT DISTINCT function_name, function_type FROM duckdb_functions()").fetchall()
+            cursor.close()
+        return frozenset(name.lower() for name, kind in found if kind in kinds)
+
+    def type_of(self, arrow: pa.DataType) -> str:
+        """What DuckDB calls a type of Arrow."""
+        cursor = self.cursor()
+        try:
+            return str(cursor.from_arrow(pa.schema([("x", arrow)]).empty_table()).types[0])
+        finally:
+            cursor.close()
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._closed:

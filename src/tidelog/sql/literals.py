@@ -65,8 +65,8 @@ def _precision(value: Decimal) -> str:
     return f"{max(len(digits) + max(0, int(exponent)), scale, 1)}, {scale}"
 
 
-def parameters(params: Any, names: Sequence[str]) -> dict[str, str]:
-    """The constants for parameters, by their names in the tree of a statement, where ``?`` counts from ``1``.
+def parameters(params: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The values of parameters by their names in a text, in which ``?`` counts from ``1``.
 
     Raises :class:`InputError` if some are missing or too many.
     """
@@ -86,7 +86,7 @@ def parameters(params: Any, names: Sequence[str]) -> dict[str, str]:
         has = ", ".join(_shown(name) for name in given) or "none"
         needs = ", ".join(_shown(name) for name in names) or "none"
         raise InputError(f"found parameters {has}; expected those of the statement, {needs}")
-    return {name: literal(by_lower[lower]) for name, lower in wanted.items()}
+    return {name: by_lower[lower] for name, lower in wanted.items()}
 
 
 def _shown(name: str) -> str:

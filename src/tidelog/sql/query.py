@@ -15,14 +15,14 @@ from tidelog.model.errors import NotFoundError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
 from tidelog.sql.blocks import NotSo, blocks
-from tidelog.sql.database import REFUSED_FUNCTIONS, TABLE_FUNCTIONS, Database
+from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.dataset import ManyStreams, Relation
 from tidelog.sql.ends import read_one_end
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.floats import narrow_floats
 from tidelog.sql.indexed import answer
 from tidelog.sql.indexed import put as _replace
-from tidelog.sql.literals import parameters
+from tidelog.sql.literals import literal, parameters
 from tidelog.sql.sources import StreamAt, Streams
 from tidelog.sql.tree import Node, concerned, nodes, place
 
@@ -33,10 +33,17 @@ _NOW: Final = ("now", "current_timestamp", "get_current_timestamp", "transaction
 _TODAY: Final = ("today", "current_date")
 _STREAMS: Final = "streams"
 """The table function of many streams."""
+_SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 _LONGEST: Final = 1 << 20
 """Characters of a statement."""
 _DEEPEST: Final = 400
 """Parentheses inside of each other."""
+
+
+_MOST_UNITED: Final = 1000
+"""UNIONs and the like, for which the parser takes time that grows with the square of their number."""
+_MOST_DOTS: Final = 64
+"""Parts of a name, likewise."""
 
 
 @dataclass(slots=True)
@@ -95,8 +102,15 @@ class Query:
         self.relations: dict[str, Relation] = {}
         """Mentions of streams by the names that stand in their place."""
         self._tables: dict[str, Any] = {}
+        try:
+            self._read(params)
+        except RecursionError:
+            raise SqlError("the statement is nested too deeply; split it up", text=text, position=0) from None
+
+    def _read(self, params: Any) -> None:
+        database = self.database
         with database.mutex:
-            tree = database.parser.parse(text)
+            tree = database.parser.parse(self.text)
             self._has_seq = any(
                 node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == SEQUENCE_COLUMN
                 for node in nodes(tree)
@@ -104,7 +118,9 @@ class Query:
             self._put_values(tree, params)
             statement = tree["statements"][0]
             self._resolve(statement["node"], {})
+            self._refuse_telling(statement)
             self._plan(tree)
+            self.tree = tree
             self.printed = database.parser.print(tree)
 
     # -- names ----------------------------------------------------------------------------------------------------
@@ -114,7 +130,7 @@ class Query:
         parser = self.database.parser
         statement = tree["statements"][0]
         names = [each["key"] for each in statement["named_param_map"]]
-        values = {name: parser.expression(text) for name, text in parameters(params, names).items()}
+        values = {name: parser.expression(literal(value)) for name, value in parameters(params, names).items()}
         statement["named_param_map"] = []
         now = self._sources.now
         moment = f"TIMESTAMPTZ '{now.isoformat(' ')}'"
@@ -123,16 +139,49 @@ class Query:
             kind = node.get("class")
             if kind == "PARAMETER":
                 _replace(node, values[node["identifier"]])
+            elif kind == "WINDOW":
+                self._check_function(node)
             elif kind == "FUNCTION":
                 name = node["function_name"].lower()
-                if name in REFUSED_FUNCTIONS:
-                    raise self._error(f"function {name} is not allowed: it tells of the process, or changes it", node)
+                if name in TABLE_FUNCTIONS or name == _STREAMS:
+                    continue  # those that stand in the place of a table are checked there
+                self._check_function(node)
                 if name in values_now and not node["arguments"]:
                     _replace(node, parser.expression(values_now[name]))
             elif kind == "COLUMN_REF" and len(node["column_names"]) == 1:
                 name = node["column_names"][0].lower()
                 if name in ("current_timestamp", "current_date"):
                     _replace(node, parser.expression(values_now[name]))
+
+    def _check_function(self, node: Node) -> None:
+        name = node["function_name"].lower()
+        allowed = self.database.functions
+        if name not in allowed:
+            raise self._error(
+                f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
+                f"{did_you_mean(name, allowed)}",
+                node,
+            )
+
+    def _refuse_telling(self, tree: Node) -> None:
+        """Raise for names that DuckDB takes for functions if they are no columns, as far as that can be told here."""
+        found = [
+            node
+            for node in nodes(tree)
+            if node.get("class") == "COLUMN_REF"
+            and len(node["column_names"]) == 1
+            and node["column_names"][0].lower() in TELLING_NAMES
+        ]
+        if not found:
+            return
+        schemas = [each.schema for each in self.relations.values()]
+        schemas += [getattr(each, "schema", None) or pa.schema([]) for each in self._tables.values()]
+        columns = {name.lower() for schema in schemas for name in schema.names}
+        columns |= {str(name).lower() for node in nodes(tree) for name in _given_names(node)}
+        for node in found:
+            name = node["column_names"][0]
+            if name.lower() not in columns:
+                raise self._error(f"there is no column {name!r}; what DuckDB has by that name is not allowed", node)
 
     def _resolve(self, node: Any, known: Mapping[str, None]) -> None:
         """Put relations in the place of the names of streams and tables, below a node that sees some names of CTEs."""
@@ -151,6 +200,11 @@ class Query:
                 self._resolve_streams(node)
                 return
             self._check_table_function(node)
+        if kind == "SHOW_REF" and node["query"] is None:
+            raise self._error("expected SHOW STREAMS, or DESCRIBE and a stream, a table or a SELECT", node)
+        if isinstance(kind, str) and kind.endswith("_NODE") and kind not in _SELECTING:
+            raise self._error("found something that does more than to select", node)
+        outer = known
         if kind == "RECURSIVE_CTE_NODE":
             known = {**known, node["cte_name"].lower(): None}
         ctes = node.get("cte_map")
@@ -161,7 +215,8 @@ class Query:
                 known = {**known, each["key"].lower(): None}
         for name, value in node.items():
             if name != "cte_map" and isinstance(value, dict | list):
-                self._resolve(value, known)
+                # What a recursion begins with does not see it.
+                self._resolve(value, outer if kind == "RECURSIVE_CTE_NODE" and name == "left" else known)
         if kind == "SELECT_NODE" and self._has_seq:
             _hide_sequence(node, self.relations)
 
@@ -303,12 +358,23 @@ def refuse_monstrous(text: str) -> None:
     """Raise for texts that would only keep the parser busy."""
     if len(text) > _LONGEST:
         raise SqlError(f"found a statement of {len(text):,} characters; at most {_LONGEST:,} are read: use parameters")
+    strange = re.search(r"[\0\ud800-\udfff]", text)
+    if strange is not None:
+        raise SqlError(f"found {strange[0]!r}, which is no character of a text", text=text, position=strange.start())
     depth = deepest = 0
     for each in re.finditer(r"[([{]|[)\]}]", text):
         depth += 1 if each[0] in "([{" else -1
         deepest = max(deepest, depth)
     if deepest > _DEEPEST:
         raise SqlError(f"found parentheses {deepest:,} deep; at most {_DEEPEST} are read")
+    joined = sum(1 for _ in re.finditer(r"\b(?:UNION|INTERSECT|EXCEPT)\b", text, re.IGNORECASE))
+    if joined > _MOST_UNITED or re.search(rf"(?:\.\s*\w+\s*){{{_MOST_DOTS}}}", text):
+        raise SqlError(f"found {joined:,} UNIONs, or a name of more than {_MOST_DOTS} parts; split the statement up")
+
+
+def _given_names(node: Node) -> list[str]:
+    """The names that a node gives to columns."""
+    return [node.get("alias") or "", *(node.get("column_name_alias") or ())]
 
 
 def _named(node: Node, name: str) -> Node:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from tidelog.model.arguments import text as checked_text
+from tidelog.sql import definition, modification
 from tidelog.sql.changes import Changes
+from tidelog.sql.clauses import Clauses, Parameters
 from tidelog.sql.database import Database, shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.explaining import explain
-from tidelog.sql.query import Query, Sources
+from tidelog.sql.query import Query, Sources, refuse_monstrous
 from tidelog.sql.result import Result
 from tidelog.sql.sources import NoStreams, Streams, checked_tables
-from tidelog.sql.tokens import Reader, statements
+from tidelog.sql.tokens import statements
 
 _SELECTS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT", "(")
 
@@ -34,14 +36,16 @@ def run(
 ) -> Result:
     """Run the statements of a text; returns the result of the last one."""
     given = checked_tables(tables)
+    refuse_monstrous(checked_text("a statement", text))
     now = datetime.datetime.now(datetime.UTC)
     sources = Sources(streams, given, as_of, now, timezone)
-    found = statements(checked_text("a statement", text))
+    found = statements(text)
     if not found:
         raise SqlError("found no statement; expected one such as SELECT count(*) FROM trades")
+    values = Parameters(params, text)
     result: Result | None = None
-    for statement, _ in found:
-        result = _Statement(statement, params, sources, changes, database).run()
+    for statement, start in found:
+        result = _Statement(Clauses(statement, start, values, sources, database), changes).run()
     assert result is not None
     return result
 
@@ -63,36 +67,66 @@ def run_on_tables(text: str, params: Any, tables: Mapping[str, Any] | None, time
 class _Statement:
     """One statement."""
 
-    def __init__(self, text: str, params: Any, sources: Sources, changes: Changes | None, database: Database) -> None:
-        self._text = text
-        self._params = params
-        self._sources = sources
+    def __init__(self, clauses: Clauses, changes: Changes | None) -> None:
+        self._clauses = clauses
         self._changes = changes
-        self._database = database
-        self._reader = Reader(text)
 
     def run(self) -> Result:
         """Do it; what selects is looked at, and run when it is fetched."""
-        reader = self._reader
-        first = reader.peek()
-        if first is not None and first.says(*_SELECTS):
-            return Result(self._query(self._text))
-        if reader.accept("EXPLAIN"):
-            analyze = reader.accept("ANALYZE")
-            lines = explain(self._query(reader.rest()), analyze=analyze).split("\n")
-            return self._told(pa.table({"plan": pa.array(lines, pa.string())}))
-        if reader.accept("SHOW", "STREAMS") or reader.accept("SHOW", "TABLES"):
-            reader.ends()
-            return self._told(pa.table({"name": pa.array(self._sources.streams.names(), pa.string())}))
-        raise reader.error(
+        clauses = self._clauses
+        for tell in (definition.describe, definition.show):
+            if (told := tell(clauses)) is not None:
+                return self._told(told)
+        if clauses.comes(*_SELECTS):
+            return Result(clauses.query(0, len(clauses.text)))
+        if clauses.accept("EXPLAIN"):
+            return self._told(pa.table({"plan": pa.array(self._explained(), pa.string())}))
+        for words, change in _CHANGES.items():
+            if clauses.comes_all(*words):
+                told = change(clauses, self._checked())
+                clauses.sources.forget_names()
+                return self._told(told)
+        for words, advice in _ADVICE.items():
+            if clauses.comes_all(*words):
+                raise clauses.error(f"found {' '.join(words)}, which tidelog does not run; {advice}")
+        raise clauses.error(
             "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW STREAMS, "
             "CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
         )
 
-    def _query(self, text: str) -> Query:
-        return Query(text, self._params, self._sources, self._database)
+    def _explained(self) -> list[str]:
+        clauses = self._clauses
+        analyze = clauses.accept("ANALYZE")
+        start = clauses.place
+        with clauses.placed(start):
+            return explain(clauses.query(start, len(clauses.text)), analyze=analyze).split("\n")
+
+    def _checked(self) -> Changes:
+        """What changes streams, if something may."""
+        if self._changes is None:
+            raise self._clauses.error("without a store nothing can be changed; use the sql method of a store")
+        self._changes.check()
+        return self._changes
 
     def _told(self, table: pa.Table) -> Result:
         """A table that is known already, as a result."""
-        sources = Sources(self._sources.streams, {"told": table}, None, self._sources.now, self._sources.timezone)
-        return Result(Query("FROM told", None, sources, self._database))
+        clauses = self._clauses
+        before = clauses.sources
+        sources = Sources(before.streams, {"told": table}, None, before.now, before.timezone)
+        return Result(Query("FROM told", None, sources, clauses.database))
+
+
+_CHANGES: Final[Mapping[tuple[str, ...], Callable[[Clauses, Changes], pa.Table]]] = {
+    ("CREATE", "STREAM"): definition.create,
+    ("ALTER", "STREAM"): definition.alter,
+    ("DROP", "STREAM"): definition.drop,
+    ("INSERT",): modification.insert,
+    ("DELETE",): modification.delete,
+}
+_ADVICE: Final[Mapping[tuple[str, ...], str]] = {
+    ("CREATE",): "expected CREATE STREAM",
+    ("ALTER",): "expected ALTER STREAM",
+    ("DROP",): "expected DROP STREAM",
+    ("UPDATE",): "events do not change: insert others, or create another stream of a SELECT",
+    ("TRUNCATE",): "to delete all events, DROP STREAM and create it again",
+}

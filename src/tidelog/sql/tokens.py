@@ -12,7 +12,7 @@ from tidelog.sql.errors import SqlError
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
-    |(?P<text>[eE]?'(?:[^']|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+    |(?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
     |(?P<name>"(?:[^"]|"")*")
     |(?P<word>[^\W\d][\w$]*)
     |(?P<number>\d[\w.]*)
@@ -32,8 +32,8 @@ class Token:
     end: int
 
     def says(self, *words: str) -> bool:
-        """Whether it is one of some words, or signs, in whatever case."""
-        return self.kind in ("word", "sign") and self.text.upper() in words
+        """Whether it is one of some words, or signs, in whatever case; letters that only look alike are others."""
+        return self.kind in ("word", "sign") and self.text.isascii() and self.text.upper() in words
 
     @property
     def value(self) -> str:
@@ -101,10 +101,8 @@ class Reader:
 
     def accept(self, *words: str) -> bool:
         """Read words if they are next, all of them."""
-        for ahead, word in enumerate(words):
-            token = self.peek(ahead)
-            if token is None or not token.says(word):
-                return False
+        if not self.comes_all(*words):
+            return False
         self._next += len(words)
         return True
 
@@ -118,14 +116,41 @@ class Reader:
     def name(self, what: str) -> str:
         """A name, quoted or not."""
         token = self.peek()
-        if token is None or token.kind not in ("word", "name", "text"):
+        if token is None or token.kind not in ("word", "name"):
             raise self.error(f"found {token.text if token else 'the end'}; expected {what}")
         return self.take().value
 
-    def rest(self) -> str:
-        """The text of all that was not read yet."""
+    def until(self, what: str, *stops: str) -> tuple[int, int]:
+        """Where what comes next is, up to one of some words or signs, or to what closes parentheses around it.
+
+        Raises :class:`SqlError` if there is nothing.
+        """
+        start, depth = self.peek(), 0
+        end = None
+        while (token := self.peek()) is not None:
+            if depth == 0 and token.says(*stops, ")", "]", "}"):
+                break
+            depth += token.says("(", "[", "{") - token.says(")", "]", "}")
+            end = self.take().end
+        if start is None or end is None:
+            raise self.error(f"found {start.text if start else 'the end'}; expected {what}")
+        return start.start, end
+
+    def comes(self, *words: str) -> bool:
+        """Whether one of some words, or signs, is next."""
         token = self.peek()
-        return "" if token is None else self.text[token.start :]
+        return token is not None and token.says(*words)
+
+    def comes_all(self, *words: str) -> bool:
+        """Whether some words are next, one after the other."""
+        found = [self.peek(ahead) for ahead in range(len(words))]
+        return all(token is not None and token.says(word) for token, word in zip(found, words, strict=True))
+
+    @property
+    def place(self) -> int:
+        """Where the next token begins."""
+        token = self.peek()
+        return len(self.text) if token is None else token.start
 
     def ends(self) -> None:
         """Raise if something is left."""
@@ -135,5 +160,4 @@ class Reader:
 
     def error(self, message: str) -> SqlError:
         """An error at the next token."""
-        token = self.peek()
-        return SqlError(message, text=self.text, position=len(self.text) if token is None else token.start)
+        return SqlError(message, text=self.text, position=self.place)

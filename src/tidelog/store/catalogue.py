@@ -17,7 +17,7 @@ the sake of those who are reading it, and its name is free at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -233,18 +233,34 @@ class Catalogue:
         """The manifests of a stream, dropped ones included as long as they are on disk."""
         return ManifestLog(self.medium, entry.directory, clock=self.clock)
 
-    def create_stream(self, name: str, schema: Schema, options: StreamOptions | None = None) -> StreamEntry:
-        """Create a stream, complete or not at all; raises :class:`ExistsError` if the name is taken."""
-        [entry] = self.create_streams([name], schema, options)
+    def create_stream(
+        self,
+        name: str,
+        schema: Schema,
+        options: StreamOptions | None = None,
+        fill: Callable[[ManifestLog], None] | None = None,
+    ) -> StreamEntry:
+        """Create a stream, complete or not at all; raises :class:`ExistsError` if the name is taken.
+
+        ``fill`` commits events to its manifests before anybody can see it. If that raises, there is no stream.
+        """
+        [entry] = self.create_streams([name], schema, options, fill=fill)
         return entry
 
     def create_streams(
-        self, names: Iterable[str], schema: Schema, options: StreamOptions | None = None, *, exist_ok: bool = False
+        self,
+        names: Iterable[str],
+        schema: Schema,
+        options: StreamOptions | None = None,
+        *,
+        exist_ok: bool = False,
+        fill: Callable[[ManifestLog], None] | None = None,
     ) -> list[StreamEntry]:
         """Create streams with the same schema and options by one commit: all of them, complete, or none at all.
 
         Raises :class:`ExistsError` if a name is taken; with ``exist_ok`` such a stream is left as it is, whatever its
-        schema. Returns those that were created, in the order of their names as given, which may be repeated.
+        schema. Returns those that were created, in the order of their names as given, which may be repeated. ``fill``
+        commits the first events of each.
 
         A crash leaves directories that nothing names; :meth:`sweep` removes what is in them.
         """
@@ -272,6 +288,13 @@ class Catalogue:
         except TidelogError:
             self._remove_all(entries.values())
             raise
+        if fill is not None:
+            try:
+                for log in logs.values():
+                    fill(log)
+            except BaseException:
+                self._remove_all(entries.values())
+                raise
         try:
             self._log.commit(change)
         except (ExistsError, ConflictError):  # by the change, so nothing names our directories

@@ -98,6 +98,11 @@ class TailRows:
         if len(waiting) >= _MOST_WAITING or waiting.rows >= _SMALL or waiting.long_bytes >= _LONG_WAITING:
             self.take_waiting()
 
+    def hold(self, batch: pa.RecordBatch) -> None:
+        """Number a batch and let it wait, however large it is: so the next flush has all of it in one record."""
+        self._waiting.add(batch, batch.num_rows, self._numbers.next)
+        self._numbers.next += batch.num_rows
+
     def take_waiting(self) -> None:
         """Take in the small batches that wait."""
         if len(self._waiting):

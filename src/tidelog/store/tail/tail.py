@@ -48,6 +48,9 @@ _Ts = TypeVarTuple("_Ts")
 _LATE_BEFORE_FLUSH: Final = 4
 """How many times the limit of late rows an append from a reader may bring before what has come of it is flushed."""
 
+LARGEST_WHOLE: Final = 256 << 20
+"""Bytes of rows that one record of the journal takes."""
+
 
 class Numbered(NamedTuple):
     """What a producer calls an append, by which it is known again when it is sent once more."""
@@ -268,6 +271,32 @@ class Tail:
             self._rows.accept(batch)
         self.taken += rows
         self._settle_late()
+
+    def append_whole(self, batches: list[pa.RecordBatch]) -> None:
+        """Append batches and flush them by one record of the journal: a crash leaves all of their rows, or none.
+
+        Raises :class:`InputError`, with nothing changed, for more than a record can have.
+        """
+        with self._mutex:
+            size = sum(batch.nbytes for batch in batches)
+            if size > LARGEST_WHOLE:
+                raise InputError(
+                    f"found {size:,} bytes of rows that are to be stored whole or not at all; expected at most "
+                    f"{LARGEST_WHOLE:,}: append them in parts"
+                )
+            self._wholly(self._append_whole, batches)
+
+    def _append_whole(self, batches: list[pa.RecordBatch]) -> None:
+        self._flush()  # now nothing is in memory that the journal does not have, and no leaf is full
+        self._view = None
+        rows = _rows_of(batches)
+        self._make_room(rows)
+        for batch in batches:
+            self._rows.hold(batch)
+        self.taken += rows
+        self._log.flush()
+        self._stored = self.taken
+        self._flush()  # what is due now that they are durable: full leaves, late rows
 
     def _append_one_of_many(self, batch: pa.RecordBatch) -> None:
         self._view = None
