@@ -132,7 +132,7 @@ class Database:
                 connection.execute("SET GLOBAL asof_loop_join_threshold = 0")  # every relation counts as one row for it
                 try:
                     connection.execute("SET GLOBAL TimeZone = '" + self._timezone.replace("'", "''") + "'")
-                except duckdb.Error as error:
+                except (duckdb.Error, RuntimeError) as error:  # the latter for what is no Unicode
                     raise InputError(
                         f"found timezone {self._timezone!r}; expected one such as 'Europe/Berlin'"
                     ) from error

@@ -26,7 +26,8 @@ def literal(value: Any) -> str:
     if isinstance(value, float):
         return repr(value) + ("" if "e" in repr(value) else "e0") if math.isfinite(value) else f"'{value}'::DOUBLE"
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        parts = [_text(part) for part in value.split("\0")]  # which no text of SQL can have
+        return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
     if isinstance(value, bytes | bytearray | memoryview):
         return "'" + "".join(f"\\x{each:02X}" for each in bytes(value)) + "'::BLOB"
     if isinstance(value, datetime.datetime):
@@ -56,6 +57,8 @@ def literal(value: Any) -> str:
 
 
 def _text(value: str) -> str:
+    if re.search(r"[\0\ud800-\udfff]", value):
+        raise found("a parameter", value, "a text of Unicode characters other than \\0")
     return "'" + value.replace("'", "''") + "'"
 
 
