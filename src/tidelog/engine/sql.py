@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tidelog.engine.altering import configuration
+from tidelog.engine.store import create_whole, manifests_of, refuse_read_only
+from tidelog.engine.stream import writer_of
 from tidelog.model import to_batches
 from tidelog.model.arguments import integer
 from tidelog.model.arguments import text as checked_text
@@ -85,7 +87,7 @@ class _StoreChanges(Changes):
         self._store = store
 
     def check(self) -> None:
-        self._store.check_writable()
+        refuse_read_only(self._store)
 
     def create(self, name: str, schema: Schema, options: StreamOptions, rows: pa.RecordBatchReader | None) -> int:
         stored = 0
@@ -95,7 +97,7 @@ class _StoreChanges(Changes):
             if rows is not None:
                 stored = _load(manifests, to_batches(rows, schema))
 
-        self._store.create_whole(name, schema, options, fill)
+        create_whole(self._store, name, schema, options, fill)
         return stored
 
     def insert(self, name: str, rows: pa.RecordBatchReader) -> int:
@@ -108,14 +110,15 @@ class _StoreChanges(Changes):
         table = pa.Table.from_batches(few, rows.schema)
         if size <= _FEW_BYTES or stream.options.too_late != "accept":
             try:
-                stream.append_whole(table)
+                writer_of(stream).append_whole(table)
                 return int(table.num_rows)
             except LockedError:
                 # Another process has the tail, where alone it is known what is too late; splits can be added beside it.
                 if stream.options.too_late != "accept":
                     raise
         all_rows = pa.RecordBatchReader.from_batches(rows.schema, chain(few, rows))
-        return _load(stream.manifests, to_batches(all_rows, stream.schema))
+        writer = writer_of(stream)
+        return _load(writer.manifests, to_batches(all_rows, writer.schema))
 
     def delete_before(self, name: str, time: int) -> None:
         self._store.stream(name).delete_before(time)
@@ -138,7 +141,7 @@ class _StoreChanges(Changes):
         self._store.stream(name).evolve(add=add or (), widen=widen, rename=rename, loosen=loosen)
 
     def check_configuration(self, name: str, options: Mapping[str, Any]) -> None:
-        configuration(options, self._store.manifests(name).load())
+        configuration(options, manifests_of(self._store, name).load())
 
     def configure(self, name: str, options: Mapping[str, Any]) -> None:
         self._store.stream(name).configure(**options)

@@ -116,7 +116,7 @@ class Store:
         With ``exist_ok`` a stream that is there is returned, and the data is appended to it. Raises
         :class:`SchemaError` if it has other columns, :class:`InputError` if it has other values of the options given.
         """
-        self.check_writable()
+        self._check_writable()
         may_exist = flag("exist_ok", exist_ok)
         rows = Opening(data, schema, time)
         wanted = StreamOptions.from_dict(options)
@@ -134,13 +134,6 @@ class Store:
         if rows.data is not None:
             stream.append(rows.data)
         return stream
-
-    def create_whole(
-        self, name: str, schema: Schema, options: StreamOptions, fill: Callable[[ManifestLog], None]
-    ) -> None:
-        """Create a stream with events that ``fill`` commits to its manifests: it is there with all of them, or not."""
-        self.check_writable()
-        self._catalogue.create_stream(name, schema, options, fill)
 
     def _has(self, name: object) -> bool:
         return isinstance(name, str) and self._catalogue.exists(name)
@@ -160,7 +153,7 @@ class Store:
         :class:`ExistsError` if there is a stream of one of the names; with ``exist_ok`` it is left as it is. Returns
         the names of those that were created.
         """
-        self.check_writable()
+        self._check_writable()
         wanted = listed_names("names", names)
         flag("exist_ok", exist_ok)
         full = Opening(None, schema, time).schema
@@ -248,7 +241,7 @@ class Store:
 
         Raises :class:`LockedError` while another process, or another store of this one, is writing it.
         """
-        self.check_writable()
+        self._check_writable()
         with self._mutex:
             entry = self._catalogue.find(name)
             opened = self._streams.get(entry.id)
@@ -266,7 +259,7 @@ class Store:
 
     def rename_stream(self, old: str, new: str) -> None:
         """Give a stream another name; those who are using it do not notice."""
-        self.check_writable()
+        self._check_writable()
         with self._mutex:
             entry = self._catalogue.rename_stream(old, new)
             if entry.id in self._streams:
@@ -404,7 +397,7 @@ class Store:
         Returns their names. Nobody may have been writing a file that long without having committed it. Directories of
         streams whose creation was interrupted go with a :meth:`sweep`, when their grace period is over.
         """
-        self.check_writable()
+        self._check_writable()
         age = seconds("older_than", older_than)
         now = time.time()
         removed = self._catalogue.sweep(now, orphan_age=age)
@@ -419,7 +412,7 @@ class Store:
         For stores that nobody has open to write all the time, such as those that only Spark writes: call it now and
         then. ``max_bytes`` is for each stream.
         """
-        self.check_writable()
+        self._check_writable()
         self._catalogue.sweep(time.time())
         return {name: self.stream(name).maintain(max_bytes) for name in self.streams()}
 
@@ -434,7 +427,7 @@ class Store:
 
     def sweep(self) -> list[str]:
         """Remove files whose grace period is over; returns their names."""
-        self.check_writable()
+        self._check_writable()
         now = time.time()
         removed = self._catalogue.sweep(now)
         for entry in self._catalogue.streams():
@@ -507,8 +500,7 @@ class Store:
         if self._closed:
             raise ClosedError("the store was closed; open it again")
 
-    def check_writable(self) -> None:
-        """Raise :class:`ReadOnlyError` if the store was opened for reading, :class:`ClosedError` if it was closed."""
+    def _check_writable(self) -> None:
         self._check_open()
         if self._read_only:
             raise ReadOnlyError("the store was opened for reading; open it without read_only")
@@ -541,6 +533,19 @@ def manifests_of(store: Store, name: str) -> ManifestLog:
     """
     store._check_open()
     return store._catalogue.manifests(store._catalogue.find(name))
+
+
+def refuse_read_only(store: Store) -> None:
+    """Raise :class:`ReadOnlyError` if a store was opened for reading, :class:`ClosedError` if it was closed."""
+    store._check_writable()
+
+
+def create_whole(
+    store: Store, name: str, schema: Schema, options: StreamOptions, fill: Callable[[ManifestLog], None]
+) -> None:
+    """Create a stream with events that ``fill`` commits to its manifests: it is there with all of them, or not."""
+    store._check_writable()
+    store._catalogue.create_stream(name, schema, options, fill)
 
 
 def restore(source: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:

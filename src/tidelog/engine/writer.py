@@ -369,8 +369,32 @@ class StreamWriter:
         if self._is_committed:
             tail.commit()  # without the lock: threads that come together share a sync
 
+    def append_whole(self, data: pa.Table) -> None:
+        """:meth:`append` and :meth:`flush` at once: durable on return, and a crash leaves all of the rows, or none.
+
+        Where rows that are too late are set aside, these come first: a crash may leave them alone.
+        """
+        with self._mutex:
+            self._opened()
+        context = self.context
+        batches: Iterable[pa.RecordBatch] = list(to_batches(data, context.layout.schema))
+        if self._is_gated:
+            self._append_gated(batches, None, context, whole=True)
+            return
+        with self._mutex:
+            tail = self._opened()
+            if self.context is not context:  # another thread has changed the schema
+                batches = self._brought(batches, context)
+            self._append_rows()
+            tail.append_whole(list(batches))
+
     def _append_gated(
-        self, batches: Iterable[pa.RecordBatch], numbered: Numbered | None, context: StreamContext
+        self,
+        batches: Iterable[pa.RecordBatch],
+        numbered: Numbered | None,
+        context: StreamContext,
+        *,
+        whole: bool = False,
     ) -> Tail:
         """Append rows that are not too late, and do with others what the stream's options say."""
         while True:
@@ -388,6 +412,12 @@ class StreamWriter:
                 is_ready = gate.is_ready(is_reader=is_reader, is_numbered=numbered is not None)
                 if is_ready:
                     with suppress(AsideNeeded):
+                        if whole:
+                            passed = list(gate.sift(batches, None))
+                            gate.flush()
+                            gate.keep_newest()
+                            tail.append_whole(passed)
+                            return tail
                         tail.append(gate.sift(batches, numbered), numbered)
                         gate.keep_newest()
                         if self._is_committed:

@@ -22,6 +22,7 @@ from tidelog.model.errors import (
     ClosedError,
     ConflictError,
     CorruptionError,
+    InputError,
     StorageError,
     TidelogError,
 )
