@@ -189,7 +189,7 @@ class States:
                 table[:, start] = UNKNOWN
                 continue
             try:
-                self._init(step.aggregate, self.kept[place].binding, columns, cuts, self._part(table, place))
+                self._init(step.aggregate, self.kept[place].binding, columns, cuts, self.part(table, place))
             except Exception as error:
                 self._fail(place, error)
                 table[:, start] = UNKNOWN
@@ -218,7 +218,7 @@ class States:
         merged = np.zeros((len(cuts) - 1, self.words), np.uint64)
         for place, start in enumerate(self._starts):
             step = self._step(place)
-            out = self._part(merged, place)
+            out = self.part(merged, place)
             if step is None:
                 out[:, 0] = UNKNOWN
                 continue
@@ -266,7 +266,8 @@ class States:
         out[0, 1:] = _states(step.aggregate, states, 1)[0]
         return True
 
-    def _part(self, table: Words, place: int) -> Words:
+    def part(self, table: Words, place: int) -> Words:
+        """The number of rows and the states of one aggregate, by its position."""
         start = self._starts[place]
         return table[:, start : start + 1 + self.kept[place].words]
 
@@ -364,10 +365,6 @@ class States:
         if step is None or not step.aggregate.is_reproducible or found.tobytes() == expected.tobytes():
             return True
         return _is_close(*(np.ascontiguousarray(each[1:]).view(step.aggregate.state) for each in (found, expected)))
-
-    def part(self, table: Words, place: int) -> Words:
-        """The number of rows and the states of one aggregate, by its position."""
-        return self._part(table, place)
 
     def _fail(self, place: int, error: Exception) -> None:
         if self._strict:

@@ -14,14 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidelog.expr.conditions.intervals import EVERYTHING, NOTHING, Interval, Intervals, closed
+from tidelog.expr.conditions.intervals import EVERYTHING, NOTHING, Interval, Intervals, closed, complement, intersect
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.evaluate import constant_value
 from tidelog.expr.tree import Call, Cast, Column, Node
 from tidelog.expr.values.casts import SECONDS_PER_DAY, TICKS_PER_SECOND
 from tidelog.expr.values.types import (
     BLOB,
-    BOOLEAN,
     DATE,
     DOUBLE,
     FLOAT,
@@ -194,8 +193,6 @@ def _instant_conversion(
 
 
 def _between(inner: Monotone, start: int, end: int, inside: bool) -> ValueSet | None:
-    from tidelog.expr.conditions.intervals import complement, intersect
-
     low, high = inner.back(">=", start), inner.back("<", end)
     if low is None or high is None:
         return None
@@ -256,8 +253,3 @@ def constant_or_none(node: Node) -> pa.Scalar | None:
     except ExpressionError:
         return None
     return value if value.is_valid else None
-
-
-def is_boolean_column(node: Node) -> bool:
-    """Whether a node is a column of booleans."""
-    return isinstance(node, Column) and node.type == BOOLEAN

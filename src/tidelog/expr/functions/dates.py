@@ -17,7 +17,7 @@ from tidelog.expr.values import durations
 from tidelog.expr.values.durations import MICROS_PER_DAY
 from tidelog.expr.values.interval_text import UNITS
 from tidelog.expr.values.types import BIGINT, DATE, DOUBLE, INTERVAL, VARCHAR, kind
-from tidelog.expr.values.vectors import all_valid, length_of, made, numbers
+from tidelog.expr.values.vectors import all_valid, as_array, length_of, made, numbers
 from tidelog.model.errors import did_you_mean
 
 Longs = npt.NDArray[np.int64]
@@ -231,8 +231,6 @@ def _date_part(values: Sequence[Value], result: pa.DataType) -> Value:
 
 def _array(values: Sequence[Value], index: int) -> Value:
     """An argument, repeated if all of the others were constants too."""
-    from tidelog.expr.values.vectors import as_array
-
     return as_array(values[index], length_of(values))
 
 

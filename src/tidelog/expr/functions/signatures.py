@@ -18,7 +18,6 @@ from tidelog.expr.values.types import (
     STRING_LITERAL_COST,
     implicit_cost,
     integer_literal_cost,
-    kind,
     sql_name,
 )
 
@@ -182,8 +181,3 @@ def _shown(argument: Node) -> str:
     return (
         f"'{argument.value}'" if isinstance(argument, Literal) and argument.is_loose_string else sql_name(argument.type)
     )
-
-
-def first_kind(arguments: Sequence[Node]) -> str:
-    """The kind of the first argument."""
-    return kind(arguments[0].type)

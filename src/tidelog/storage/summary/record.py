@@ -67,10 +67,10 @@ def total(summary: Any, type: pa.DataType) -> Any:
     """The sum of a column of ``type``, exact unless it is a float; None if it was not kept."""
     if not summary["flags"] & HAS_SUM:
         return None
-    low, high = (int(word) for word in summary["sum"])
+    low, high = summary["sum"]
     if not summary["flags"] & INTEGER_SUM:
-        return _float(low)
-    exact = _signed(high, 64) << 64 | low
+        return _float(int(low))
+    exact = _signed(int(high), 64) << 64 | int(low)
     return _decimal(exact, type.scale) if pa.types.is_decimal(type) else exact
 
 
