@@ -43,8 +43,8 @@ multiprocessing.set_start_method("spawn", force=True)
 def _kernels() -> None:
     """Kernels are there before tests, which count allocations and calls, and race threads against each other.
 
-    What is in memory by then, Numba and all tests, stays: garbage is collected without a look at it, which takes a
-    hundredth of the time.
+    What is in memory by then, Numba and all tests, stays: garbage is collected without a look at it, in a tenth of the
+    time.
     """
     from tidelog.lazy import load_kernels
 
