@@ -31,7 +31,7 @@ demo: setup-demo ## events that survive a killed writer, and a pipeline on Spark
 	@$(python) demo/demo.py $(DEMO_ARGS)
 
 test: lint kernels ## everything a change must pass: lint, then the test suite
-	$(pytest) $(PYTEST_ARGS)
+	$(pytest) --durations=25 $(PYTEST_ARGS)
 
 lint: setup-full ## style, types (strict) and layer rules
 	$(python) -m ruff check .

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support.spark.drivers import small_spark
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -33,9 +34,8 @@ print(json.dumps([question.as_json() for question in bench.questions]))
 @pytest.mark.xdist_group("spark")
 def test_everybody_reads_and_writes_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, str(tmp_path / "work"), str(tmp_path / "scratch")]
-    # Only the quick compiler and the simplest collector: this ends before the others would pay off.
-    settings = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    done = subprocess.run(command, cwd=BENCHMARKS, env=settings, capture_output=True, text=True, check=False)
+    environ = small_spark(tmp_path / "settings")
+    done = subprocess.run(command, cwd=BENCHMARKS, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = {question["question"]: question for question in json.loads(done.stdout.splitlines()[-1])}
     both, keyed = {"ceiling", "Spark's Parquet"}, {"one stream, with a key"}

@@ -17,6 +17,7 @@ import pytest
 from support.documents.console import Shown, first_difference, shown_commands
 from support.documents.markdown import ROOT, Block, blocks, documents, name
 from support.documents.run_snippets import run_python
+from support.spark.drivers import small_spark
 
 
 def _documents_with(*languages: str) -> list[tuple[Path, list[Block]]]:
@@ -47,12 +48,8 @@ def test_python_runs(document: Path, chosen: list[Block], tmp_path: Path, monkey
 def test_python_on_spark_runs(document: Path, chosen: list[Block], tmp_path: Path) -> None:
     """In a process of its own: the session that tests share is at work in another directory."""
     (tmp_path / "blocks.json").write_text(json.dumps([[block.line, block.text] for block in chosen]))
-    # Only the quick compiler and the simplest collector: this ends before the others would pay off.
-    environ = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environ = {**small_spark(tmp_path / "settings"), "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(ROOT / "tests/support/documents/run_snippets.py"), str(document), "blocks.json"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

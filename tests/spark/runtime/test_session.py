@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_python(script: str, *arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -138,7 +138,7 @@ def test_workers_without_tidelog_are_told_of(tmp_path: Path) -> None:
     venv.create(bare, with_pip=False)
     script = (
         "import sys; from pyspark.sql import SparkSession; from tidelog import spark as ts\n"
-        "from support.spark.session import SHORT_LIVED\n"
+        "from support.spark.drivers import SHORT_LIVED\n"
         "from tidelog.spark.runtime.session import LOCAL_SETTINGS; from tidelog.spark.jobs.tasks import in_tasks\n"
         "builder = SparkSession.builder.master('local[1]').config('spark.log.level', 'OFF')\n"
         "for key, value in LOCAL_SETTINGS.items(): builder = builder.config(key, value)\n"

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
 NOTICE = 5
 """Seconds that workers have to notice that their driver is gone."""
 WAIT = 120
+
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Only the quick compiler and the simplest collector: tests end before the others would pay off."""
+
+
+def small_spark(folder: Path) -> dict[str, str]:
+    """The environment of a process whose session says nothing of its size, so that it suits a few rows.
+
+    Spark makes 200 partitions of what it has to spread, each with a task, and a state of its own in queries.
+    """
+    folder.mkdir(exist_ok=True)
+    (folder / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\n")
+    return {**os.environ, "SPARK_CONF_DIR": str(folder), "JDK_JAVA_OPTIONS": SHORT_LIVED}
 
 
 def kill(process: subprocess.Popen[str]) -> None:

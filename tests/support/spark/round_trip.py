@@ -7,6 +7,7 @@ session of either kind needs a process of its own.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
 import tidelog
 from support.spark.session import SETTINGS
@@ -85,6 +87,15 @@ def run_pipeline(session: SparkSession, path: str, folder: str) -> None:
     assert "there" not in [table.name for table in session.catalog.listTables()]
 
 
+def listen_elsewhere() -> int:
+    """A port for the server that is free; its client asks there, too, instead of at the one that Spark always takes."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
+    return port
+
+
 def main() -> None:
     path, folder, kind = sys.argv[1:]
     places = {
@@ -92,6 +103,8 @@ def main() -> None:
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     }
+    if kind == "connect":
+        places["spark.connect.grpc.binding.port"] = str(listen_elsewhere())
     session = ts.session(**KINDS[kind], config=SETTINGS | places)
     try:
         frame = session.range(0, 1_000, 1, 4).selectExpr("id AS t", "id % 7 AS a", "CAST(id AS string) AS name")

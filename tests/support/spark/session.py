@@ -9,10 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from support.spark.drivers import SHORT_LIVED
 from tidelog.spark.runtime.session import session
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Only the quick compiler and the simplest collector: tests end before the others would pay off."""
 
 SETTINGS = {
     "spark.driver.extraJavaOptions": SHORT_LIVED,

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tidelog.engine.store import Store, manifests_of
-from tidelog.expr import Predicate, predicate
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.spark.datasource.options import SourceOptions, as_time
-from tidelog.spark.datasource.source import PARTITION_ROWS, chosen_numbers
-from tidelog.spark.datasource.types import ToSpark, check_declared, spark_schema
+from tidelog.spark.datasource.source import PARTITION_ROWS, STREAM_COLUMN, PiecesPartition, PiecesReader, StreamPiece
+from tidelog.spark.datasource.types import check_declared, spark_schema
 from tidelog.spark.runtime.errors import plainly
-from tidelog.spark.runtime.workers import settle
-from tidelog.storage import FileMedium
 from tidelog.store.manifest.manifest import ManifestLog
 from tidelog.store.manifest.schemas import SchemaHistory
-from tidelog.store.read.pieces import Piece, plan, scan_piece, within
+from tidelog.store.read.pieces import plan, within
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.split.context import StreamContext
-
-STREAM_COLUMN = "_stream"
-"""The column with the names of streams, unless the option ``stream_column`` says another one."""
 
 _OPENING_ROWS = 20_000
 """Rows that a task reads in the time that it takes to open a stream, about."""
@@ -108,39 +100,14 @@ def _refuse_different(
         )
 
 
-@dataclass(frozen=True)
-class StreamPiece:
-    """A part of a stream."""
-
-    name: str
-    directory: str
-    """That of the stream, in the store."""
-    piece: Piece
-
-
-class PiecesPartition(InputPartition):
-    """What one task reads, of one stream or of several."""
-
-    def __init__(self, pieces: Sequence[StreamPiece]) -> None:
-        super().__init__(None)
-        self.pieces = tuple(pieces)
-
-    def __repr__(self) -> str:
-        names = sorted({each.name for each in self.pieces})
-        return f"PiecesPartition({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: {len(self.pieces)} pieces)"
-
-
-class ManyReader(DataSourceReader):
-    """Reads the streams of a pattern, or what options leave of them."""
+class ManyReader(PiecesReader):
+    """Reads the streams of a pattern."""
 
     def __init__(self, options: SourceOptions, declared: StructType) -> None:
         """Raises unless everything asked for can be read."""
         if options.push_filters:
             raise InputError("option 'push_filters' is for single streams; say what you want with 'where'")
-        self._options = options
-        self._column = options.stream_column or STREAM_COLUMN
-        self._names = declared.names
-        self._declared = StructType([field for field in declared if field.name != self._column])
+        super().__init__(options, declared, options.stream_column or STREAM_COLUMN)
         self._streams: dict[str, tuple[ManifestLog, int]] = {}
         """Of each stream its manifests and the version of its schema that is read; where it is planned only."""
         checked: Schema | None = None
@@ -152,16 +119,12 @@ class ManyReader(DataSourceReader):
                 if history.schema != checked:
                     checked = history.schema
                     check_declared(self._declared, checked, options.ns)
-                    self._condition(history.layout.stored)
+                    self.condition(history.layout.stored)
         assert checked is not None
         self._interval: Interval = checked.clock.interval(as_time(options.start), as_time(options.end))
-        self._numbers = chosen_numbers(options.as_of)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_streams": {}}  # tasks are told what to read
-
-    def _condition(self, stored: pa.Schema) -> Predicate | None:
-        return None if self._options.where is None else predicate(self._options.where, stored)
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
@@ -188,35 +151,6 @@ class ManyReader(DataSourceReader):
         if sum(part.rows for part in snapshot.reached_by(ranges)[1]) <= size:
             pieces = within(snapshot, ranges, self._numbers)
         else:
-            condition = self._condition(snapshot.layout.stored)
+            condition = self.condition(snapshot.layout.stored)
             pieces = plan(snapshot, ranges, condition, self._numbers, rows_per_piece=size)
         return [StreamPiece(name, log.directory, piece) for piece in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of some pieces, in order of time in each."""
-        if not isinstance(partition, PiecesPartition):  # what Spark makes of no partitions at all
-            return
-        medium = FileMedium(self._options.path)
-        stored: pa.Schema | None = None
-        for each in partition.pieces:
-            layout = each.piece.layout
-            if layout.stored is not stored:  # mostly all streams have the same
-                stored = layout.stored
-                wanted = self._declared.names or [layout.schema.time]  # something must be read to know how many rows
-                columns = pa.schema([stored.field(name) for name in wanted])
-                convert = ToSpark(columns, self._declared, self._options.ns).convert
-                condition = self._condition(stored)
-            for batch in scan_piece(medium, each.directory, each.piece, wanted, condition):
-                for rows in convert(batch):
-                    yield self._with_name(rows, each.name)
-        settle()
-
-    def _with_name(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
-        if self._column not in self._names:
-            return rows
-        place = self._names.index(self._column)
-        field = pa.field(self._column, pa.string(), nullable=False)
-        return rows.add_column(place, field, pa.repeat(pa.scalar(name), rows.num_rows))
-
-
-__all__ = ["STREAM_COLUMN", "ManyReader", "is_pattern", "many_schema", "matching"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from tidelog.spark.runtime.workers import settle
 from tidelog.storage import FileMedium
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.pieces import Piece, count_piece, plan, scan_piece
+from tidelog.store.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,83 +41,127 @@ if TYPE_CHECKING:
 PUSH_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 """Whether Spark offers filters to data sources in Python. Without it, those that would take some are an error."""
 
+STREAM_COLUMN: Final = "_stream"
+"""The column with the names of many streams, unless the option ``stream_column`` says another one."""
+
 PARTITION_ROWS = 1 << 21
 """Rows that a task reads, about, unless the option ``partition_size`` says otherwise."""
 
 
-class PiecePartition(InputPartition):
-    """What one task reads."""
+@dataclass(frozen=True)
+class StreamPiece:
+    """A part of a stream."""
 
-    def __init__(self, directory: str, piece: Piece) -> None:
+    name: str
+    directory: str
+    """That of the stream, in the store."""
+    piece: Piece
+
+
+class PiecesPartition(InputPartition):
+    """What one task reads, of one stream or of several."""
+
+    def __init__(self, pieces: Sequence[StreamPiece]) -> None:
         super().__init__(None)
-        self.directory = directory
-        """That of the stream, in the store."""
-        self.piece = piece
+        self.pieces = tuple(pieces)
 
     def __repr__(self) -> str:
-        return f"PiecePartition({self.piece.interval}, about {self.piece.rows} rows)"
+        names = sorted({each.name for each in self.pieces})
+        rows = sum(each.piece.rows for each in self.pieces)
+        return f"PiecesPartition({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: about {rows} rows)"
 
 
-class TidelogReader(DataSourceReader):
-    """Reads a stream, or what options leave of it."""
+class PiecesReader(DataSourceReader):
+    """Reads pieces of streams, or what options leave of them."""
+
+    def __init__(self, options: SourceOptions, declared: StructType, column: str | None = None) -> None:
+        """``column`` is that with the names of streams, if there is one."""
+        self._options = options
+        self._names = declared.names
+        self._column = column
+        self._declared = StructType([field for field in declared if field.name != column])
+        self._numbers = chosen_numbers(options.as_of)
+        self._taken = Taken()
+
+    def condition(self, stored: pa.Schema) -> Predicate | None:
+        """The condition of the options and those of the filters taken, over stored rows."""
+        own, pushed = self._options.where, self._taken.where
+        if own is not None:
+            predicate(own, stored)  # so that an error is about the text that the user wrote
+        texts = [f"({text}\n)" for text in (own, pushed) if text is not None]
+        return predicate(" AND ".join(texts), stored) if texts else None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of some pieces, in order of time in each."""
+        if not isinstance(partition, PiecesPartition):  # what Spark makes of no partitions at all
+            return
+        medium = FileMedium(self._options.path)
+        stored: pa.Schema | None = None
+        for each in partition.pieces:
+            layout = each.piece.layout
+            if layout.stored is not stored:  # mostly all streams have the same
+                stored = layout.stored
+                wanted = self._declared.names or [layout.schema.time]  # something must be read to know how many rows
+                columns = pa.schema([stored.field(name) for name in wanted])
+                convert = ToSpark(columns, self._declared, self._options.ns).convert
+                condition = self.condition(stored)
+            try:
+                if not self._declared.names and condition is None and each.piece.numbers is None:
+                    counted = rows_without_columns(count_piece(medium, each.directory, each.piece))
+                    yield from (self._with_name(rows, each.name) for rows in counted)
+                    continue
+                for batch in scan_piece(medium, each.directory, each.piece, wanted, condition):
+                    for rows in convert(batch):
+                        yield self._with_name(rows, each.name)
+            except NotFoundError as error:
+                raise NotFoundError(
+                    f"{error}. The stream has changed since this read was planned, and its grace period, "
+                    f"{each.piece.manifest.options.grace:g} s, is over: read it anew, or give it a longer one"
+                ) from None
+        settle()
+
+    def _with_name(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
+        if self._column is None or self._column not in self._names:
+            return rows
+        place = self._names.index(self._column)
+        field = pa.field(self._column, pa.string(), nullable=False)
+        return rows.add_column(place, field, pa.repeat(pa.scalar(name), rows.num_rows))
+
+
+class TidelogReader(PiecesReader):
+    """Reads a stream."""
 
     def __init__(self, options: SourceOptions, declared: StructType) -> None:
         """Raises unless everything asked for can be read."""
-        self._options = options
-        self._declared = declared
-        self._taken = Taken()
+        super().__init__(options, declared)
         with Store.open(options.path, read_only=True) as store:
             stream = store.stream(options.stream)
             self._schema = stream.schema
-            self._stored: pa.Schema = writer_of(stream).context.layout.stored
+            self.stored: pa.Schema = writer_of(stream).context.layout.stored
             self.version = writer_of(stream).context.version
             """Of the schema that the query was planned with, and keeps."""
         check_declared(declared, self._schema, options.ns)
         self.interval: Interval = self._schema.clock.interval(as_time(options.start), as_time(options.end))
-        self._numbers = chosen_numbers(options.as_of)
-        self.condition()
-
-    def condition(self) -> Predicate | None:
-        """The condition of the options and those of the filters taken."""
-        own, pushed = self._options.where, self._taken.where
-        if own is not None:
-            predicate(own, self._stored)  # so that an error is about the text that the user wrote
-        texts = [f"({text}\n)" for text in (own, pushed) if text is not None]
-        return predicate(" AND ".join(texts), self._stored) if texts else None
+        self.condition(self.stored)
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
         """Disjoint ranges of time of about equal work, of the stream as it is now."""
-        interval = self.interval.intersect(self._taken.interval)
+        with Store.open(self._options.path, read_only=True) as store:
+            writer = writer_of(store.stream(self._options.stream))
+            interval = self.interval.intersect(self._taken.interval)
+            return self.planned(writer.published(self.version), interval, self._numbers, writer.context.directory)
+
+    def planned(
+        self, snapshot: Snapshot, interval: Interval, numbers: SeqSet | None, directory: str
+    ) -> list[InputPartition]:
+        """The rows with some numbers of an interval, as disjoint ranges of time of about equal work."""
         if interval.is_empty:
             return []
-        with Store.open(self._options.path, read_only=True) as store:
-            stream = store.stream(self._options.stream)
-            size = self._options.partition_size or PARTITION_ROWS
-            snapshot, ranges = writer_of(stream).published(self.version), Intervals((interval,))
-            pieces = plan(snapshot, ranges, self.condition(), self._numbers, rows_per_piece=size)
-            return [PiecePartition(writer_of(stream).context.directory, piece) for piece in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range, in order of time."""
-        if not isinstance(partition, PiecePartition):  # what Spark makes of no partitions at all
-            return
-        medium = FileMedium(self._options.path)
-        wanted = self._declared.names or [self._schema.time]  # something must be read to know how many rows there are
-        target = pa.schema([self._stored.field(name) for name in wanted])
-        convert = ToSpark(target, self._declared, self._options.ns).convert
-        try:
-            if not self._declared.names and self.condition() is None and partition.piece.numbers is None:
-                yield from rows_without_columns(count_piece(medium, partition.directory, partition.piece))
-                return
-            for batch in scan_piece(medium, partition.directory, partition.piece, wanted, self.condition()):
-                yield from convert(batch)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"{error}. The stream has changed since this read was planned, and its grace period, "
-                f"{partition.piece.manifest.options.grace:g} s, is over: read it anew, or give it a longer one"
-            ) from None
-        settle()
+        size = self._options.partition_size or PARTITION_ROWS
+        condition = self.condition(self.stored)
+        pieces = plan(snapshot, Intervals((interval,)), condition, numbers, rows_per_piece=size)
+        return [PiecesPartition([StreamPiece(self._options.stream, directory, piece)]) for piece in pieces]
 
 
 class FilteringReader(TidelogReader):

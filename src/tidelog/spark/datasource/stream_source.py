@@ -30,14 +30,12 @@ from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, NotFoundError
 from tidelog.model.schema import Schema
 from tidelog.model.times.interval import Interval
-from tidelog.model.times.intervals import Intervals
 from tidelog.spark.datasource.many_source import is_pattern
 from tidelog.spark.datasource.options import SourceOptions, as_time
-from tidelog.spark.datasource.source import PARTITION_ROWS, PiecePartition, TidelogReader
+from tidelog.spark.datasource.source import TidelogReader
 from tidelog.spark.runtime.errors import plainly
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
-from tidelog.store.read.pieces import plan
 from tidelog.store.read.rows_by_number import about_rows, first_rows
 from tidelog.store.read.snapshot import Snapshot
 
@@ -229,20 +227,13 @@ class TidelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             new = last.seen if first.stream != last.stream else last.seen - first.seen
             self._check_loss(snapshot, new)
             wanted = self._batches.interval
-            found = self._planned(snapshot, new - last.skipped, wanted, writer_of(stream).context.directory)
-            old = new & last.skipped
-            if old and last.before is not None:
-                later = wanted.intersect(Interval(last.before, None))
-                found += self._planned(snapshot, old, later, writer_of(stream).context.directory)
-            return found
-
-    def _planned(self, snapshot: Snapshot, numbers: SeqSet, interval: Interval, directory: str) -> list[InputPartition]:
-        if not numbers or interval.is_empty:
-            return []
-        size = self._options.partition_size or PARTITION_ROWS
-        where = self._batches.condition()
-        pieces = plan(snapshot, Intervals((interval,)), where, numbers, rows_per_piece=size)
-        return [PiecePartition(directory, piece) for piece in pieces]
+            later = wanted if last.before is None else wanted.intersect(Interval(last.before, None))
+            return [
+                partition
+                for numbers, interval in ((new - last.skipped, wanted), (new & last.skipped, later))
+                if numbers
+                for partition in self._batches.planned(snapshot, interval, numbers, writer_of(stream).context.directory)
+            ]
 
     def _check_loss(self, snapshot: Snapshot, numbers: SeqSet) -> None:
         lost = snapshot.lost(numbers) if self._options.fail_on_data_loss else EMPTY

@@ -23,8 +23,8 @@ from tidelog.model.arguments import found, integer, one_of, text
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.model.times.interval import Interval
-from tidelog.spark.datasource.many_source import STREAM_COLUMN
 from tidelog.spark.datasource.options import shared_path
+from tidelog.spark.datasource.source import STREAM_COLUMN
 from tidelog.spark.datasource.types import NS_RULES, NsRule
 from tidelog.spark.jobs.aggregate_plan import AggregatePlan, Asked, Plans, as_spark, plan_aggregate, result_type
 from tidelog.spark.jobs.tasks import beside_the_store, import_all
