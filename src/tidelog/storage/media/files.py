@@ -7,6 +7,7 @@ import mmap
 import os
 import sys
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeAlias
 
@@ -139,7 +140,8 @@ class _Descriptor:
         self.number = number
 
     def __del__(self) -> None:
-        os.close(self.number)
+        with suppress(AttributeError):  # an interrupt while it was made
+            os.close(self.number)
 
 
 class DiskFile(File):
