@@ -79,6 +79,10 @@ _TYPES = (
     *("TINYINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL(5,2)"),
     *("DECIMAL(18,4)", "DECIMAL(30,10)", "DECIMAL(3,0)", "VARCHAR", "BOOLEAN"),
 )
+_WIDEST = ("9999999999999999999999999999999999.9999", "12345678901234567890123456789012345678.")
+for _digits in _WIDEST:
+    _add("-", f"-{_digits}", f"- - {_digits}", f"-{_digits} < 0")
+    _add("cast", *(f"cast('{_sign}{_digits}' as decimal(38, {4 if '.9' in _digits else 0}))" for _sign in ("", "-")))
 _add("cast", *(f"{f}({x} as {t})" for x in (*NUMBERS, "s", "t", "q") for t in _TYPES for f in ("cast", "try_cast")))
 _add("cast", *(f"try_cast(s as {t})" for t in ("DATE", "TIMESTAMP", "INTERVAL", "TIMESTAMPTZ", "TIMESTAMP_S")))
 _add("cast", *(f"cast({x} as VARCHAR)" for x in ("z", "ts - tu", *INSTANTS)), "z::varchar::blob", "t::blob")

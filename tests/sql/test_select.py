@@ -69,6 +69,7 @@ QUERIES = [
     "SELECT * EXCLUDE (ts) REPLACE (n * 2 AS n) FROM sensors ORDER BY ts",
     "VALUES (1, 'a'), (2, 'b')",
     "SELECT 1 WHERE EXISTS (FROM sensors)",
+    "SELECT [n FOR n IN [1, 2, 3] IF n > 1], [celsius + 1 FOR celsius IN [n]] FROM sensors ORDER BY ts",
 ]
 
 
@@ -109,6 +110,39 @@ def test_the_order_of_arrival_is_there_when_it_is_named(store: Store) -> None:
     assert store.sql("SELECT * FROM (SELECT n, _seq FROM sensors)").columns == ["n", "_seq"]
     joined = store.sql("SELECT * FROM sensors a JOIN sensors b ON a._seq = b._seq")
     assert joined.columns == [*SCHEMA.names, *SCHEMA.names]
+
+
+def test_the_order_of_arrival_is_in_nothing_that_does_not_name_it(store: Store) -> None:
+    assert store.sql("SELECT max(COLUMNS(*)) FROM sensors WHERE _seq >= 0").columns == SCHEMA.names
+    joined = store.sql("SELECT * FROM sensors a JOIN sensors b USING (_seq)")
+    assert joined.columns == [*SCHEMA.names, *SCHEMA.names]
+    assert len(joined.fetchall()) == 4
+    for text in (
+        "SELECT s FROM sensors s WHERE _seq = 1",
+        "SELECT COLUMNS('.*') FROM sensors WHERE _seq = 1",
+        "SELECT count(*) FROM sensors a NATURAL JOIN sensors b WHERE a._seq = 1",
+    ):
+        with pytest.raises(SqlError, match="names _seq, which would be part of it"):
+            store.sql(text)
+    assert store.sql("SELECT n FROM (SELECT n, _seq FROM sensors) n ORDER BY _seq LIMIT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("SELECT (SELECT max(n) FROM sensors), EXISTS (FROM sensors), 1 + 1", None),
+        ("SELECT ?, n + ? FROM sensors", [1, 2]),
+        ("SELECT $a, abs($a) AS b FROM sensors", {"a": 1}),
+        ("SELECT * FROM (SELECT (SELECT count(*) FROM sensors))", None),
+        ("SELECT now() IS NULL, current_date IS NULL, localtimestamp IS NULL", None),
+        ("SELECT n, n, site AS n FROM sensors", None),
+        ("SELECT [n FOR n IN [1, 2, 3] IF n > 1] FROM sensors", None),
+    ],
+)
+def test_columns_without_a_name_are_called_as_in_duckdb(store: Store, text: str, params: object) -> None:
+    with duckdb.connect() as connection:
+        connection.register("sensors", SCHEMA.empty_table())
+        assert store.sql(text, params).columns == connection.sql(text, params=params).columns
 
 
 def test_the_past(store: Store) -> None:
@@ -193,6 +227,22 @@ def test_tables_of_all_kinds(store: Store) -> None:
         store.sql("SELECT * FROM t", tables={"t": 7})
 
 
+def test_whatever_tells_the_time_tells_that_of_the_call() -> None:
+    text = "SELECT now(), today(), current_timestamp, current_date, current_time, localtime, localtimestamp"
+    result = tidelog.sql(text, timezone="Asia/Kolkata")
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'Asia/Kolkata'")
+        plain = connection.sql(text)
+        types, names = plain.to_arrow_table().schema.types, plain.columns
+    assert result.arrow() == result.arrow()
+    assert (result.schema.types, result.columns) == (types, names)
+    row = result.fetchone()
+    assert row is not None
+    assert row[0].astimezone(datetime.timezone(datetime.timedelta(minutes=330))).replace(tzinfo=None) == row[6]
+    named = {"t": pa.table({"localtime": [1, 2]})}
+    assert tidelog.sql("SELECT localtime + 1 FROM t", tables=named).fetchall() == [(2,), (3,)]
+
+
 def test_a_result_is_of_the_moment_of_the_call(tmp_path: Path) -> None:
     with tidelog.open(tmp_path) as store:
         stream = store.create_stream("s", SCHEMA, "ts", data=ROWS)
@@ -270,6 +320,14 @@ def test_what_duckdb_finds_is_shown_in_its_place(store: Store, text: str) -> Non
     with pytest.raises(SqlError) as caught:
         store.sql(text).fetchall()
     assert caught.value.position == text.index(PLACES[text])
+
+
+def test_queries_change_nothing(store: Store) -> None:
+    for inner in ("INSERT INTO sensors VALUES (1)", "DELETE FROM sensors", "UPDATE sensors SET n = 1"):
+        with pytest.raises(SqlError, match=f"found {inner.split()[0]} inside of a query"):
+            store.sql(f"WITH changed AS ({inner} RETURNING *) FROM changed")
+    with pytest.raises(SqlError, match="PIVOT without the values"):
+        store.sql("PIVOT sensors ON site USING sum(n)")
 
 
 def test_a_closed_store_answers_no_more(tmp_path: Path) -> None:

@@ -23,17 +23,17 @@ from tidelog.sql.floats import narrow_floats
 from tidelog.sql.indexed import answer
 from tidelog.sql.indexed import put as _replace
 from tidelog.sql.literals import literal, parameters
+from tidelog.sql.moments import moment, put_moments
 from tidelog.sql.sources import StreamAt, Streams
-from tidelog.sql.tree import Node, concerned, nodes, place
+from tidelog.sql.tree import Node, concerned, nodes, place, rename_variables
 
 if TYPE_CHECKING:
     import duckdb
 
-_NOW: Final = ("now", "current_timestamp", "get_current_timestamp", "transaction_timestamp")
-_TODAY: Final = ("today", "current_date")
+_SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
+"""What statements consist of; those that change something are the others."""
 _STREAMS: Final = "streams"
 """The table function of many streams."""
-_SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 _LONGEST: Final = 1 << 20
 """Characters of a statement."""
 _DEEPEST: Final = 400
@@ -111,47 +111,50 @@ class Query:
         database = self.database
         with database.mutex:
             tree = database.parser.parse(self.text)
-            self._has_seq = any(
-                node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == SEQUENCE_COLUMN
-                for node in nodes(tree)
-            )
+            self._has_seq = any(map(_names_sequence, nodes(tree)))
+            self._keep_names(tree)
             self._put_values(tree, params)
             statement = tree["statements"][0]
             self._resolve(statement["node"], {})
             self._refuse_telling(statement)
+            put_moments(tree, self._sources.now, self._columns(tree), database.parser)
+            rename_variables(tree)
             self._plan(tree)
             self.tree = tree
             self.printed = database.parser.print(tree)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
+    def _keep_names(self, tree: Node) -> None:
+        """Give columns that have no name, and in whose text something will be put, the name of the text as it is."""
+        for select in [node for node in nodes(tree) if node["type"] == "SELECT_NODE"]:
+            for item in select["select_list"]:
+                if not item["alias"] and any(map(_is_put, nodes(item))) and not any(map(_is_star, _own(item))):
+                    item["alias"] = self.database.parser.print_expression(item)
+
     def _put_values(self, tree: Node, params: Any) -> None:
-        """Constants in the place of parameters and of the time."""
+        """Constants in the place of parameters."""
         parser = self.database.parser
         statement = tree["statements"][0]
         names = [each["key"] for each in statement["named_param_map"]]
         values = {name: parser.expression(literal(value)) for name, value in parameters(params, names).items()}
         statement["named_param_map"] = []
-        now = self._sources.now
-        moment = f"TIMESTAMPTZ '{now.isoformat(' ')}'"
-        values_now = {**dict.fromkeys(_NOW, moment), **dict.fromkeys(_TODAY, f"CAST({moment} AS DATE)")}
         for node in list(nodes(tree)):
             kind = node.get("class")
             if kind == "PARAMETER":
                 _replace(node, values[node["identifier"]])
             elif kind == "WINDOW":
                 self._check_function(node)
-            elif kind == "FUNCTION":
-                name = node["function_name"].lower()
-                if name in TABLE_FUNCTIONS or name == _STREAMS:
-                    continue  # those that stand in the place of a table are checked there
-                self._check_function(node)
-                if name in values_now and not node["arguments"]:
-                    _replace(node, parser.expression(values_now[name]))
-            elif kind == "COLUMN_REF" and len(node["column_names"]) == 1:
-                name = node["column_names"][0].lower()
-                if name in ("current_timestamp", "current_date"):
-                    _replace(node, parser.expression(values_now[name]))
+            elif kind == "FUNCTION" and node["function_name"].lower() not in (*TABLE_FUNCTIONS, _STREAMS):
+                self._check_function(node)  # those that stand in the place of a table are checked there
+
+    def _columns(self, tree: Node) -> set[str]:
+        """The names of all columns that there are, in lower case."""
+        schemas = [each.schema for each in self.relations.values()]
+        schemas += [getattr(each, "schema", None) or pa.schema([]) for each in self._tables.values()]
+        columns = {name.lower() for schema in schemas for name in schema.names}
+        given = (name for node in nodes(tree) if moment(node) is None for name in _given_names(node))
+        return columns | {str(name).lower() for name in given}
 
     def _check_function(self, node: Node) -> None:
         name = node["function_name"].lower()
@@ -174,10 +177,7 @@ class Query:
         ]
         if not found:
             return
-        schemas = [each.schema for each in self.relations.values()]
-        schemas += [getattr(each, "schema", None) or pa.schema([]) for each in self._tables.values()]
-        columns = {name.lower() for schema in schemas for name in schema.names}
-        columns |= {str(name).lower() for node in nodes(tree) for name in _given_names(node)}
+        columns = self._columns(tree)
         for node in found:
             name = node["column_names"][0]
             if name.lower() not in columns:
@@ -203,7 +203,8 @@ class Query:
         if kind == "SHOW_REF" and node["query"] is None:
             raise self._error("expected SHOW STREAMS, or DESCRIBE and a stream, a table or a SELECT", node)
         if isinstance(kind, str) and kind.endswith("_NODE") and kind not in _SELECTING:
-            raise self._error("found something that does more than to select", node)
+            what = kind.split("_")[0]
+            raise self._error(f"found {what} inside of a query, which does more than to select", node)
         outer = known
         if kind == "RECURSIVE_CTE_NODE":
             known = {**known, node["cte_name"].lower(): None}
@@ -218,7 +219,7 @@ class Query:
                 # What a recursion begins with does not see it.
                 self._resolve(value, outer if kind == "RECURSIVE_CTE_NODE" and name == "left" else known)
         if kind == "SELECT_NODE" and self._has_seq:
-            _hide_sequence(node, self.relations)
+            self._hide_sequence(node)
 
     def _resolve_table(self, node: Node, known: Mapping[str, None]) -> None:
         name = node["table_name"]
@@ -269,6 +270,33 @@ class Query:
         node.clear()
         node.update(table)
 
+    def _hide_sequence(self, select: Node) -> None:
+        """Leave ``_seq`` out of what ``*`` stands for, as if it was not there unless it is named."""
+        tables = [table for table in _tables(select["from_table"]) if table["table_name"] in self.relations]
+        if not tables:
+            return
+        aliases = [table["alias"] for table in tables]
+        columns = {name.lower() for table in tables for name in self.relations[table["table_name"]].schema.names}
+        rows = {each.lower() for each in aliases} - columns
+        for node in _own({name: value for name, value in select.items() if name != "modifiers"}):  # ORDER BY ALL is a *
+            kind, what = node.get("class"), None
+            if kind == "STAR" and node["expr"] is None:
+                own = [each for each in aliases if node["relation_name"].lower() in ("", each.lower())]
+                hidden = [{"catalog": "", "schema": "", "table": each, "column": SEQUENCE_COLUMN} for each in own]
+                node["qualified_exclude_list"] += hidden
+            elif kind == "STAR":
+                what = "COLUMNS with a condition"
+            elif kind == "COLUMN_REF" and len(node["column_names"]) == 1 and node["column_names"][0].lower() in rows:
+                what = "a whole row"
+            elif node["type"] == "JOIN" and node["ref_type"] == "NATURAL":
+                what = "NATURAL JOIN"
+            if what is not None:
+                raise self._error(
+                    f"found {what} in a statement that names {SEQUENCE_COLUMN}, which would be part of it; "
+                    "name the columns instead",
+                    node,
+                )
+
     def _version(self, clause: Node, node: Node) -> int:
         value = clause["expr"].get("literal", {})
         if clause["unit"].upper() != "VERSION" or value.get("kind") != "INTEGER":
@@ -278,7 +306,8 @@ class Query:
     def _check_table_function(self, node: Node) -> None:
         name = node["function"]["function_name"].lower()
         if name not in TABLE_FUNCTIONS:
-            raise self._error(f"table function {name} is not allowed; {did_you_mean(name, TABLE_FUNCTIONS)}", node)
+            known = did_you_mean(name, sorted(TABLE_FUNCTIONS))
+            raise self._error(f"table function {name} is not allowed; {known}", node)
 
     def _plan(self, tree: Node) -> None:
         """Answer from the index what it knows, and read one end of a stream where that is enough."""
@@ -381,16 +410,32 @@ def _named(node: Node, name: str) -> Node:
     return {"table_name": name, "qualified_name": {"path": [name]}, "alias": node["alias"] or node["table_name"]}
 
 
-def _hide_sequence(select: Node, relations: Mapping[str, Relation]) -> None:
-    """Leave ``_seq`` out of what ``*`` stands for, as if it was not there unless it is named."""
-    aliases = [table["alias"] for table in _tables(select["from_table"]) if table["table_name"] in relations]
-    if not aliases:
-        return
-    for star in select["select_list"]:
-        if star.get("class") == "STAR":
-            own = [each for each in aliases if star["relation_name"].lower() in ("", each.lower())]
-            hidden = [{"catalog": "", "schema": "", "table": each, "column": SEQUENCE_COLUMN} for each in own]
-            star["qualified_exclude_list"] += hidden
+def _is_put(node: Node) -> bool:
+    """Whether something else is put in the place of a node, or of one inside of it."""
+    return node.get("class") in ("PARAMETER", "LAMBDA") or node["type"] == "BASE_TABLE" or moment(node) is not None
+
+
+def _is_star(node: Node) -> bool:
+    return node.get("class") == "STAR"
+
+
+def _names_sequence(node: Node) -> bool:
+    if node["type"] == "JOIN":
+        return SEQUENCE_COLUMN in map(str.lower, node["using_columns"])
+    return node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == SEQUENCE_COLUMN
+
+
+def _own(node: Any) -> Iterator[Node]:
+    """The nodes of a SELECT, without those of queries inside of it."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _own(each)
+    elif isinstance(node, dict) and node.get("type") not in ("SUBQUERY", "SET_OPERATION_NODE"):
+        if "type" in node:
+            yield node
+        for name, value in node.items():
+            if name != "cte_map":
+                yield from _own(value)
 
 
 def _tables(node: Node) -> Iterator[Node]:

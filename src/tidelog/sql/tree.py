@@ -48,7 +48,9 @@ class Parser:
         if tree["error"]:
             position = tree.get("position")
             message = tree["error_message"]
-            if message.startswith("Only SELECT"):
+            if message.startswith("Only SELECT") and text.lstrip("( \n\t").upper().startswith("PIVOT"):
+                message = "found PIVOT without the values of its columns; expected them, as in ON site IN ('a', 'b')"
+            elif message.startswith("Only SELECT"):
                 message = (
                     "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW "
                     "STREAMS, CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
@@ -62,6 +64,12 @@ class Parser:
         """A tree as a statement."""
         text = json.dumps(tree)
         return self._printed(text) if len(text) <= _LONGEST_KNOWN else self._printed.__wrapped__(text)
+
+    def print_expression(self, node: Node) -> str:
+        """An expression as DuckDB writes it, which is the name of a column that has none."""
+        tree = self.parse("SELECT 1")
+        tree["statements"][0]["node"]["select_list"] = [node]
+        return self.print(tree).removeprefix("SELECT ")
 
     def expression(self, text: str) -> Node:
         """The node of an expression."""
@@ -80,6 +88,28 @@ def nodes(tree: Any) -> Iterator[Node]:
     elif isinstance(tree, list):
         for value in tree:
             yield from nodes(value)
+
+
+def rename_variables(tree: Node) -> None:
+    """Give variables of list comprehensions names that no column has.
+
+    ``[x FOR x IN ... IF ...]`` is printed with ``result := x``, where DuckDB takes a column x before a variable.
+    """
+    for node in list(nodes(tree)):
+        if node.get("class") == "LAMBDA" and node["lhs"].get("class") == "COLUMN_REF":
+            variable = node["lhs"]["column_names"][0]
+            inside = [each for each in nodes(node) if each.get("class") == "COLUMN_REF"]
+            own = [each for each in inside if each["column_names"][0].lower() == variable.lower()]
+            for each in own if any(_is_argument(call, variable) for call in nodes(node["expr"])) else ():
+                each["column_names"][0] = f"#{variable}"
+
+
+def _is_argument(call: Node, variable: str) -> bool:
+    """Whether a variable itself is a named argument of a call, as only the parser writes it."""
+    return call.get("class") == "FUNCTION" and any(
+        each["name"] and not each["expression"]["alias"] and each["expression"].get("column_names") == [variable]
+        for each in call["arguments"]
+    )
 
 
 def place(node: Node, text: str) -> int | None:

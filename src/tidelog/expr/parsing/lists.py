@@ -194,7 +194,7 @@ def number_of(token: str) -> tuple[pa.DataType, int | float | Decimal]:
         count = len(whole) + len(fraction)
         if count <= WIDEST_DECIMAL:
             exact = Decimal(f"{whole or 0}.{fraction or 0}"[: count + 2])
-            return pa.decimal128(max(count, 1), len(fraction)), -exact if negative else exact
+            return pa.decimal128(max(count, 1), len(fraction)), exact.copy_negate() if negative else exact
     try:
         rounded = float(digits)
     except ValueError:

@@ -59,7 +59,7 @@ def _literal(node: Literal) -> str:
         return text if "e" in text else text + "e0"
     if is_decimal(node.type) and not isinstance(value, int):
         whole = node.type.precision - node.type.scale
-        sign, digits = ("-", f"{-value:f}") if value.is_signed() else ("", f"{value:f}")  # type: ignore[union-attr]
+        sign, digits = ("-", f"{value.copy_negate():f}") if value.is_signed() else ("", f"{value:f}")  # type: ignore[union-attr]
         before, _, behind = digits.partition(".")
         return f"{sign}{before.rjust(whole, '0') if whole else before}.{behind[: node.type.scale]}"
     return str(value)

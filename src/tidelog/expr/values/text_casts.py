@@ -218,7 +218,7 @@ def decimal_of(value: Decimal, target: pa.DataType) -> Decimal:
     if value.adjusted() > 60:
         raise ValueError(value)
     rounded = decimals.rounded_to(value, target.scale, ROUND_HALF_UP) if value.adjusted() > -90 else Decimal(0)
-    if abs(rounded) >= Decimal(10) ** (target.precision - target.scale):
+    if rounded.copy_abs() >= Decimal(10) ** (target.precision - target.scale):
         raise ValueError(value)
     return rounded
 
