@@ -270,15 +270,13 @@ class BlockReader:
             places, found = self._places(frames, chosen)
             if not len(places):
                 return []
-            taken = pa.array(places)
-            result = {index: found[index].take(taken) for index in indexes if index in found}
+            result = {index: _at(found[index], places) for index in indexes if index in found}
             for rest in _numbers_and_texts([index for index in indexes if index not in found], self.schema):
                 around = _around(frames, places, VECTOR if is_text(self.schema.types[rest[0]]) else 0)
                 others = block.decode_leaves(
                     around.frames, self.schema, rest, around.starts, around.stops, around.leaves
                 )
-                taken = pa.array(around.places)
-                result |= {index: array.take(taken) for index, array in zip(rest, others, strict=True)}
+                result |= {index: _at(array, around.places) for index, array in zip(rest, others, strict=True)}
         except TextOverflowError:
             if len(ids) == 1:
                 raise
@@ -358,6 +356,8 @@ def _around(frames: block.OpenFrames, places: Ints, gap: int) -> _Around:
 
     Runs of a leaf that are up to ``gap`` vectors apart are made one.
     """
+    if len(places) == frames.rows.sum():
+        return _Around(frames, np.arange(len(frames.rows)), np.zeros(len(frames.rows), np.int64), frames.rows, places)
     ends = np.cumsum(frames.rows)
     owners = np.searchsorted(ends, places, side="right")
     begin = (ends - frames.rows)[owners]
@@ -374,6 +374,14 @@ def _around(frames: block.OpenFrames, places: Ints, gap: int) -> _Around:
     sizes = stops - starts
     moved = np.cumsum(sizes) - sizes - starts - begin[firsts]
     return _Around(frames.some(leaves), numbers, starts, stops, places + np.repeat(moved, lasts - firsts + 1))
+
+
+def _at(array: pa.Array, places: Ints) -> pa.Array:
+    """The values at rising places; not copied if they follow one another and are most of the array."""
+    first, count = int(places[0]), len(places)
+    if places[-1] - first + 1 == count and 2 * count > len(array):
+        return array.slice(first, count)
+    return array.take(pa.array(places))
 
 
 def _numbers_and_texts(columns: list[int], schema: pa.Schema) -> list[list[int]]:

@@ -107,8 +107,15 @@ class _Ranges:
         self._lasts: Ints = np.array([min(end - 1, INT64_MAX) for end in ends], np.int64)
 
     def have(self, times: Ints) -> Mask:
-        """Which times are inside."""
-        return self.overlap(times, times)
+        """Which times, none of which is before the last, are inside."""
+        mask = np.zeros(len(times), np.bool_)
+        if len(times):
+            near = slice(int(self._lasts.searchsorted(times[0])), int(self._starts.searchsorted(times[-1], "right")))
+            firsts = times.searchsorted(self._starts[near])
+            lasts = times.searchsorted(self._lasts[near], "right")
+            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+                mask[first:last] = True
+        return mask
 
     def overlap(self, lows: Ints, highs: Ints) -> Mask:
         """Of which stretches of time, given by their ends, both included, something is inside."""
