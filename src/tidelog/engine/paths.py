@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.model.arguments import found
-from tidelog.model.errors import InputError
+from tidelog.model.errors import ExistsError, InputError
 from tidelog.model.times.instants import shown
+from tidelog.storage.media.os_errors import storage_error
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _COLLAPSED: Final = re.compile(r"(?:abfss?|az|file|ftp|gc?s|hdfs|https?|memory|s3[an]?|wasbs?):/")
@@ -50,3 +51,21 @@ def directory(what: str, path: object) -> Path:
             f"found {shown(text)} for {what}, but there is no such user; a directory of that name is './{text}'"
         )
     return Path(expanded)
+
+
+def empty_directory(what: str, path: object, store: Path | None, deed: str) -> Path:
+    """The directory for what is made of the store in another one, which must not be inside of that.
+
+    Raises :class:`ExistsError`, with what was to be done there, if there is something other than an empty directory.
+    """
+    place = directory(what, path)
+    # Links on the way are followed: what is inside the store would be taken for a part of it.
+    if store is not None and place.resolve().is_relative_to(store.resolve()):
+        raise InputError(f"found {place} for {what}, which is inside the store; choose another directory")
+    try:
+        has_content = place.exists() and (not place.is_dir() or any(place.iterdir()))
+    except OSError as error:
+        raise storage_error(f"look at {place}", error) from error
+    if has_content:
+        raise ExistsError(f"cannot {deed} {place}: there is something; choose an empty or a new directory")
+    return place

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidelog.engine.creating import Opening
 from tidelog.engine.maintainer import Maintainer, MaintenanceMode, check_mode
-from tidelog.engine.paths import directory
+from tidelog.engine.paths import directory, empty_directory
 from tidelog.engine.replay import replay
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.engine.writer import StreamWriter
@@ -39,7 +39,6 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.instants import shown
 from tidelog.storage import FileMedium
 from tidelog.storage.media.medium import Medium
-from tidelog.storage.media.os_errors import storage_error
 from tidelog.storage.read.check import Finding
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
@@ -344,16 +343,8 @@ class Store:
         for what, setting in (("link", link), ("verify", verify)):
             flag(what, setting)
         _check_progress(progress)
-        target = FileMedium(directory("a copy of a store", path))
-        # Links on the way are followed: what is inside the store would be taken for a part of it.
-        if isinstance(self._medium, FileMedium) and target.root.resolve().is_relative_to(self._medium.root.resolve()):
-            raise InputError(
-                f"found {target.root} for a copy of the store, which is inside the store; choose another directory"
-            )
-        if _has_content(target.root):
-            raise ExistsError(
-                f"cannot copy the store to {target.root}: there is something; choose an empty or a new directory"
-            )
+        root = self._medium.root if isinstance(self._medium, FileMedium) else None
+        target = FileMedium(empty_directory("a copy of a store", path, root, "copy the store to"))
         return self._back_up(target, streams, link=link, verify=verify, progress=progress)
 
     def _back_up(
@@ -571,12 +562,7 @@ def salvage(source: Path | str, target: Path | str) -> SalvageReport:
     medium = FileMedium(directory("a store", source))
     if not os.path.isdir(medium.root):
         raise NotFoundError(f"there is no directory {medium.root}; check the path")
-    place = FileMedium(directory("a store", target))
-    if place.root.resolve().is_relative_to(medium.root.resolve()):
-        raise InputError(f"found {place.root} to salvage to, which is inside of the store; choose another directory")
-    if _has_content(place.root):
-        raise ExistsError(f"cannot salvage to {place.root}: there is something; choose an empty or a new directory")
-    return salvage_store(medium, place)
+    return salvage_store(medium, FileMedium(empty_directory("a store", target, medium.root, "salvage to")))
 
 
 def _refuse_other_options(stream: Stream, options: Mapping[str, Any]) -> None:
@@ -587,14 +573,6 @@ def _refuse_other_options(stream: Stream, options: Mapping[str, Any]) -> None:
                 f"stream {stream.name!r} exists with {option}={shown(known)}, found {shown(value)}; leave it out, or "
                 "drop the stream first"
             )
-
-
-def _has_content(path: Path) -> bool:
-    """Whether there is something at a path other than an empty directory."""
-    try:
-        return path.exists() and (not path.is_dir() or any(path.iterdir()))
-    except OSError as error:
-        raise storage_error(f"look at {path}", error) from error
 
 
 def _check_progress(progress: object) -> None:

@@ -1,6 +1,6 @@
-"""Rows that are later than a stream's ``lateness`` allows: refused, or set aside in a stream beside it.
+"""Rows that are later than a stream's ``lateness`` allows: refused, or set aside in another stream.
 
-Two streams cannot be flushed in one step, so what belongs into the one beside is made durable first, and with it, if
+Two streams cannot be flushed in one step, so what is set aside is made durable first, and with it, if
 the append has a number, which rows of the append these are: its share (:mod:`tidelog.store.tail.shares`). If a crash
 comes in between, the append is *half done*, and is sent again. Then it is not judged anew, for the newest event may be
 another one by now: the rows of the share are left out, and the others pass, as they did the first time. What was not
@@ -85,7 +85,7 @@ class Gate:
         self._find_aside = find_aside
         self._aside: Aside | None = None
         self._half_done: Shares | None = None
-        """What is beside of appends that the stream may not have; None: not looked up yet."""
+        """What was set aside of appends that the stream may not have; None: not looked up yet."""
         self._most_shares = 0
         """When there are more of them, it is time to ask which ones are settled."""
         self._newest = tail.newest
@@ -134,7 +134,7 @@ class Gate:
         return batches
 
     def _without_share(self, batches: list[pa.RecordBatch], numbered: Numbered, share: Share) -> list[pa.RecordBatch]:
-        """The rows of an append that is half done which are not beside already.
+        """The rows of an append that is half done which were not set aside already.
 
         Raises :class:`InputError` if it is another append.
         """
@@ -144,16 +144,16 @@ class Gate:
                 f"found {difference} in append {numbered.number} of producer {numbered.producer!r}, of which some rows "
                 "were set aside when it was interrupted; send the same rows in the same order again"
             )
-        is_beside, left, first, passing = share.mask(), [], 0, self._newest
+        is_aside, left, first, passing = share.mask(), [], 0, self._newest
         for batch, each in zip(batches, at, strict=True):
-            is_new = ~is_beside[first : first + batch.num_rows]
+            is_new = ~is_aside[first : first + batch.num_rows]
             first += batch.num_rows
             left.append(_picked(batch, is_new))
             if is_new.any():
                 newest = int(each[is_new].max())
                 passing = newest if passing is None else max(passing, newest)
         self._passing = passing
-        self._tail.count_too_late(aside=int(is_beside.sum()))  # the tail has forgotten them, like the append
+        self._tail.count_too_late(aside=int(is_aside.sum()))  # the tail has forgotten them, like the append
         return left
 
     def keep_newest(self) -> None:
@@ -167,7 +167,7 @@ class Gate:
     def is_ready(self, *, is_reader: bool, is_numbered: bool) -> bool:
         """Whether :meth:`sift` can be tried; otherwise :meth:`prepare` comes first.
 
-        Batches of a reader cannot be looked at twice, so the stream beside must be open; for an append with a number,
+        Batches of a reader cannot be looked at twice, so the stream aside must be open; for an append with a number,
         what is there must be known.
         """
         if self._rejects:
@@ -193,7 +193,7 @@ class Gate:
             self._aside = self._open_aside()
 
     def _shares_of(self, aside: Aside) -> Shares:
-        """What is beside of appends that are half done, durably."""
+        """What was set aside of appends that are half done, durably."""
         head, shares = aside.published().head, Shares()
         if head is not None:
             shares.update(head.shares)
@@ -258,7 +258,7 @@ class Gate:
     def _set_aside(
         self, batches: list[pa.RecordBatch], masks: Sequence[Mask | None], numbered: Numbered | None
     ) -> None:
-        """Give rows of an append to the stream beside; those of one with a number are durable then."""
+        """Give rows of an append to the stream aside; those of one with a number are durable then."""
         aside = self._aside
         assert aside is not None  # see is_ready
         late = [_picked(batch, mask) for batch, mask in zip(batches, masks, strict=True) if mask is not None]

@@ -25,7 +25,6 @@ from tidelog.model.errors import (
     ConflictError,
     LockedError,
     NotFoundError,
-    NotStoredError,
     ReadOnlyError,
 )
 from tidelog.model.evolution import Renames
@@ -38,9 +37,10 @@ from tidelog.store.read.tail_status import is_unsettled, queued_rows
 from tidelog.store.rows.stored import owned
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.merge_policy import AUTOMATIC, MergePolicy
+from tidelog.store.tail.failures import not_stored
 from tidelog.store.tail.late.lateness import LateCounters
 from tidelog.store.tail.shares import Share, Shares
-from tidelog.store.tail.tail import Numbered, Tail, told
+from tidelog.store.tail.tail import Numbered, Tail
 from tidelog.store.upkeep.maintenance import Maintained, Maintenance
 
 _GATHERED_ROWS: Final = 4096
@@ -345,12 +345,13 @@ class StreamWriter:
                     rows = self._rows
                     if len(rows) >= self._most_waiting or tail.failure is not None:
                         self._append_last(row)
-                    else:
+                    else:  # and is not committed: none waits then
                         rows.append(row)
                         if self._has_long:
                             self._long_bytes += self._row_reader.long_bytes(row)
                             if self._long_bytes >= _GATHERED_BYTES:
                                 self._append_rows()
+                        return
                 if self._is_committed:
                     tail.commit()
                 return
@@ -605,7 +606,7 @@ class StreamWriter:
             except Exception as error:  # and not an interrupt: this is called again then
                 failure = error
         rows = self.unstored
-        return _not_stored(self.name, rows, before or failure) if rows else failure
+        return not_stored(self.name, rows, before or failure) if rows else failure
 
     @property
     def unstored(self) -> int:
@@ -616,20 +617,6 @@ class StreamWriter:
         """In a child process: the tail belongs to the parent, so single events are refused like everything else."""
         if self._tail is not None:
             self._tail.failure = ClosedError("the stream was opened before this process was forked")
-
-
-def _not_stored(name: str, rows: int, failure: BaseException | None) -> NotStoredError:
-    """What is said of rows that were accepted and are not known to be stored."""
-    reason = "its rows were given up" if failure is None else told(failure)
-    error = NotStoredError(
-        f"{rows} rows that were appended to stream {name!r} since the last flush are not known to be stored "
-        f"({reason}); what was flushed is safe. Open the stream again (store.stream({name!r})), look what it has, and "
-        "append the others once more",
-        rows=rows,
-    )
-    error.errno = getattr(failure, "errno", None)
-    error.__cause__ = failure
-    return error
 
 
 def _may_change(data: Any) -> bool:

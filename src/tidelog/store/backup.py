@@ -97,9 +97,9 @@ def back_up(
     copies = [_StreamCopy(catalogue.manifests(entry), entry, target, link) for entry in entries]
     pairs = _pairs(copies)
     _pin(copies, pairs)
-    beside = {id(aside) for _, aside in pairs}
+    asides = {id(aside) for _, aside in pairs}
     done = 0
-    for copy in sorted(copies, key=lambda copy: id(copy) in beside):
+    for copy in sorted(copies, key=lambda copy: id(copy) in asides):
         for copied in copy.run():
             done += copied
             if progress is not None:
@@ -126,7 +126,7 @@ def check_all(catalogue: Catalogue) -> list[Finding]:
 
 
 def _pairs(copies: Sequence[_StreamCopy]) -> list[tuple[_StreamCopy, _StreamCopy]]:
-    """Streams that set late events aside, each with the one beside it, as far as both are copied."""
+    """Streams that set late events aside, each with the one that takes them, as far as both are copied."""
     by_name = {copy.entry.name: copy for copy in copies}
     found = [(copy, by_name.get(copy.aside)) for copy in copies if copy.aside is not None]
     return [(copy, aside) for copy, aside in found if aside is not None and aside.aside is None]
@@ -135,16 +135,16 @@ def _pairs(copies: Sequence[_StreamCopy]) -> list[tuple[_StreamCopy, _StreamCopy
 def _pin(copies: Sequence[_StreamCopy], pairs: Sequence[tuple[_StreamCopy, _StreamCopy]]) -> None:
     """Take the snapshots that are copied.
 
-    Rows are durable beside a stream before the rest of their append is. So the stream is looked at first: what is
-    beside it is then like after a crash in between. Not if so much has come since that what it would ask for when
+    Rows are durable aside before the rest of their append is. So the stream is looked at first: the one aside is then
+    like after a crash in between. Not if so much has come since that what it would ask for when
     appends are sent again is forgotten; then both are looked at again.
     """
-    beside = {id(aside) for _, aside in pairs}
+    asides = {id(aside) for _, aside in pairs}
     for copy in copies:
-        if id(copy) not in beside:
+        if id(copy) not in asides:
             copy.pin()
     for copy in copies:
-        if id(copy) in beside:
+        if id(copy) in asides:
             copy.pin([stream for stream, aside in pairs if aside is copy])
 
 
@@ -159,9 +159,9 @@ class _StreamCopy:
         self._link = link
         options = manifests.load().options
         self.aside = (options.aside or f"{entry.name}.late") if options.too_late == "aside" else None
-        """The name of the stream beside it, if it sets late events aside."""
+        """The name of the stream that takes its late events, if it sets them aside."""
         self._late_for: Sequence[_StreamCopy] = ()
-        """The copies of streams that this one is beside."""
+        """The copies of streams that this one takes late events of."""
         self.is_renewed = False
         """Whether another snapshot was taken while it was copied."""
         self.is_copied = False
@@ -175,7 +175,7 @@ class _StreamCopy:
         return sum(info.bytes for info in self._snapshot.manifest.splits.values())
 
     def pin(self, late_for: Sequence[_StreamCopy] = ()) -> None:
-        """Take the snapshot that is copied, of a stream that is beside some others after theirs."""
+        """Take the snapshot that is copied, of a stream that takes late events of others after theirs."""
         self._late_for = late_for
         self._target.make_directory(*(join(self._directory, name) for name in (MANIFESTS, SPLITS)))
         for _ in range(_ATTEMPTS):
@@ -190,7 +190,7 @@ class _StreamCopy:
         raise self._too_fast()
 
     def _serves(self, stream: _StreamCopy) -> bool:
-        """Whether this one, beside a stream, still knows all that could be asked for when appends are sent again."""
+        """Whether this one, aside, still knows all that could be asked for when appends are sent again."""
         mine, other = self._snapshot.head, stream._snapshot.head
         shares = Shares()
         shares.update({} if mine is None else mine.shares)

@@ -49,7 +49,7 @@ def write_journal(target: Medium, stream: str, head: Head, block: Span | None) -
     journal = TailJournal(target, directory, head, None, 1)
     journal.close()
     with closing(Publisher(target, published_path(stream))) as publisher:
-        publisher.publish(TailRecord(journal.name, journal.records, {}, head.next_seq, block))
+        publisher.publish(TailRecord(journal.name, journal.file.last, {}, head.next_seq, block))
         publisher.sync()
     target.sync_names(directory)
 

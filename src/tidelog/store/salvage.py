@@ -40,11 +40,8 @@ from tidelog.store.tail.journal import (
     Head,
     journal_name,
     journal_numbers,
-    late_of,
-    newest_of,
-    producers_of,
+    kept_of,
     rows_of,
-    shares_of,
     unpack,
 )
 from tidelog.store.tail.paths import published_path, tail_path
@@ -400,15 +397,16 @@ class _StreamSalvage:
         if self.losses and manifest.tail_block is not None:
             known.append(manifest.tail_block[1])
         reached = manifest.next_seq if manifest.tail_block is None else manifest.tail_seq
+        kept = kept_of(entries)
         return Head(
             {},
             max([*known, reached]),
-            producers_of(entries),
+            kept.producers,
             True,
             len(manifest.schemas) - 1,
-            late_of(entries),
-            shares_of(entries).saved(),
-            newest_of(entries),
+            kept.late,
+            kept.shares.saved(),
+            kept.newest,
         )
 
 

@@ -15,10 +15,10 @@ from tidelog.store.tail.journal import (
     counted,
     journal_name,
     journal_numbers,
+    kept_of,
     message_of,
     newest_entries,
     pack,
-    producers_of,
     read_entries,
     read_heads,
     unpack,
@@ -87,21 +87,21 @@ def test_a_journal_is_replaced_by_one_that_starts_with_a_base() -> None:
     files = medium()
     journal = TailJournal(files, DIRECTORY, Head({}, 0, {}, True), None, 1)
     journal.append(Head({"a": (1, 1)}, 2, {"p": 7}), message_of(rows(0, 1)))
-    journal.sync()
+    journal.file.sync()
     assert [entry.head.next_seq for entry in read_entries(files, journal.name, read_rows)] == [0, 2]
     assert read_entries(files, journal.name, read_rows, 1)[-1].head.next_seq == 0
     with pytest.raises(CorruptionError, match="has 2 records, 3 were published"):
         read_entries(files, journal.name, read_rows, 3)
-    before = journal.bytes
+    before = journal.file.bytes
     journal.replace(Head({"a": (1, 1)}, 2, {"p": 7}, True), rows(1))
-    assert (journal.number, journal.records) == (2, 1)
-    assert journal.bytes < before
+    assert (journal.number, journal.file.last) == (2, 1)
+    assert journal.file.bytes < before
     assert journal_numbers(files, DIRECTORY) == [1, 2]
     journal.remove_older()
     assert journal_numbers(files, DIRECTORY) == [2]
     journal.close()
     number, entries = newest_entries(files, DIRECTORY, read_rows) or (0, [])
-    assert (number, producers_of(entries)) == (2, {"p": 7})
+    assert (number, kept_of(entries).producers) == (2, {"p": 7})
     assert [head.next_seq for head in read_heads(files, journal.name)] == [2]
 
 

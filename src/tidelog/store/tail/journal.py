@@ -214,7 +214,8 @@ class TailJournal:
         self.number = number
         self.name = journal_name(directory, number)
         """The name of the journal in use."""
-        self._journal = self._started(base, rows)
+        self.file = self._started(base, rows)
+        """The journal in use itself, also for who waits for its sync while it may be replaced."""
 
     def _started(self, base: Head, rows: pa.RecordBatch | None) -> Journal:
         name = self.name = journal_name(self._directory, self.number)
@@ -231,38 +232,19 @@ class TailJournal:
             raise
         return journal
 
-    @property
-    def file(self) -> Journal:
-        """The journal in use itself, for who waits for its sync while it may be replaced."""
-        return self._journal
-
-    @property
-    def records(self) -> int:
-        """How many records it has."""
-        return self._journal.last
-
-    @property
-    def bytes(self) -> int:
-        """How long it is."""
-        return self._journal.bytes
-
     def append(self, head: Head, message: Message | None = None) -> int:
-        """Write a record with the Arrow IPC message of its rows; returns its number. Durable after :meth:`sync`."""
-        return self._journal.append(pack(head, message))
+        """Write a record with the Arrow IPC message of its rows; returns its number. Durable after a sync."""
+        return self.file.append(pack(head, message))
 
     def append_durably(self, head: Head, message: Message | None = None) -> None:
         """Write a record; it and all before it are durable when this returns."""
-        self._journal.append_durably(pack(head, message))
-
-    def sync(self, number: int | None = None) -> None:
-        """Make the records up to a number, by default all, durable; threads that come together share one sync."""
-        self._journal.sync(number)
+        self.file.append_durably(pack(head, message))
 
     def replace(self, base: Head, rows: pa.RecordBatch | None) -> None:
         """Go on with a new journal that starts with a base; the old one is still there, see :meth:`remove_older`."""
-        old = self._journal
+        old = self.file
         self.number += 1
-        self._journal = self._started(base, rows)
+        self.file = self._started(base, rows)
         old.abandon()  # the new one has it all
 
     def remove_older(self) -> None:
@@ -275,7 +257,7 @@ class TailJournal:
 
     def close(self) -> None:
         """Close the file, without a sync."""
-        self._journal.abandon()
+        self.file.abandon()
 
 
 def remove_journals(medium: Medium, directory: str, numbers: Iterable[int]) -> None:
@@ -287,33 +269,28 @@ def remove_journals(medium: Medium, directory: str, numbers: Iterable[int]) -> N
             continue
 
 
-def producers_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """The last append of each producer."""
-    result: dict[str, int] = {}
+class Kept(NamedTuple):
+    """What the entries of a journal say together, besides their rows and splits: what the base of the next repeats."""
+
+    producers: Mapping[str, int]
+    late: Mapping[str, float]
+    shares: Shares
+    newest: int | None
+
+
+def kept_of(entries: Iterable[Entry]) -> Kept:
+    """What entries say together: the last of what was said of each."""
+    producers: dict[str, int] = {}
+    late: Mapping[str, float] = {}
+    shares, newest = Shares(), None
     for entry in entries:
-        result.update(entry.head.producers)
-    return result
-
-
-def late_of(entries: Iterable[Entry]) -> Mapping[str, float]:
-    """What the last entry that tells of late rows says; empty if none does."""
-    found: Mapping[str, float] = {}
-    for entry in entries:
-        found = entry.head.late or found
-    return found
-
-
-def newest_of(entries: Iterable[Entry]) -> int | None:
-    """The latest time that entries know of; None if they know of none."""
-    return max((entry.head.newest for entry in entries if entry.head.newest is not None), default=None)
-
-
-def shares_of(entries: Iterable[Entry]) -> Shares:
-    """What is known of rows of appends to another stream."""
-    shares = Shares()
-    for entry in entries:
-        shares.update(entry.head.shares)
-    return shares
+        head = entry.head
+        producers.update(head.producers)
+        late = head.late or late
+        shares.update(head.shares)
+        if head.newest is not None:
+            newest = head.newest if newest is None else max(newest, head.newest)
+    return Kept(producers, late, shares, newest)
 
 
 def rows_of(entries: Iterable[Entry]) -> list[pa.RecordBatch]:

@@ -155,8 +155,8 @@ class TailLog:
         message = self._rows.since(self._journaled)
         is_changed = commits != self._splits.committed
         if not (is_changed or message is not None or self.is_half_way):
-            if self._journal.records > self._published:  # a commit that is not through
-                self._journal.sync()
+            if self._journal.file.last > self._published:  # a commit that is not through
+                self._journal.file.sync()
                 self.publish()
             return False
         self.producers.update(self.unacknowledged)
@@ -166,7 +166,7 @@ class TailLog:
             head = self._head(producers=self.unacknowledged, shares=self._new_shares, counts=True)
             self._journal.append_durably(head, message)
         else:
-            self._journal.sync()
+            self._journal.file.sync()
         if is_changed:
             self._splits.flush()
         self._splits.committed = commits
@@ -198,7 +198,7 @@ class TailLog:
             journal.append(self._head(counts=True), message)
             self._journaled = next_seq
             self._rows.note_saved()
-        return Written(journal.file, journal.records, next_seq)
+        return Written(journal.file, journal.file.last, next_seq)
 
     def publish_written(self, written: Written) -> None:
         """Let others see records that are durable by now.
@@ -214,7 +214,7 @@ class TailLog:
 
         It is if half of what the journal has is not needed any more, or half of the rows that its base has.
         """
-        length = self._journal.bytes
+        length = self._journal.file.bytes
         return length >= self._context.options.journal_bytes and (
             length >= 2 * self._journal.base_bytes or 2 * self._rows.rows < self._base_rows
         )
@@ -222,7 +222,7 @@ class TailLog:
     @property
     def is_changed(self) -> bool:
         """Whether a new journal would say something else than this one, or say it shorter."""
-        return self._journal.records > 1 or self._rows.rows != self._base_rows
+        return self._journal.file.last > 1 or self._rows.rows != self._base_rows
 
     def begin_anew(self, *, with_rows: bool = True) -> None:
         """Replace the journal by one that begins with all rows in memory, or without any."""
@@ -259,7 +259,7 @@ class TailLog:
 
     def publish(self, records: int | None = None, next_seq: int | None = None) -> None:
         """Let others see what is durable: so many records of the journal, by default all, and rows below a number."""
-        self._published = self._journal.records if records is None else records
+        self._published = self._journal.file.last if records is None else records
         self._publisher.publish(
             TailRecord(
                 self._journal.name,

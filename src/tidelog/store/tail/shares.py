@@ -1,4 +1,4 @@
-"""Which rows of appends to another stream a stream has taken: what a stream beside another one must not forget.
+"""Which rows of appends to another stream a stream has taken: what a stream aside must not forget.
 
 An append whose rows go to two streams is durable in one of them first. If a crash comes in between, it is sent again,
 and the rows that were taken are to be left out. So the stream that takes a part of an append keeps, with the rows and
@@ -71,7 +71,7 @@ def _check(at: Iterable[Ints]) -> int:
 
 
 def sender(directory: str, producer: str) -> str:
-    """A producer of the stream in a directory, in one text: several streams may have one beside them in common."""
+    """A producer of the stream in a directory, in one text: several streams may set rows aside in the same one."""
     return f"{directory} {producer}"
 
 

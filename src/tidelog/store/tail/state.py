@@ -21,18 +21,16 @@ from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.rows.stored import Ints, concatenated, seqs, without
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.entry_bounds import with_numbers, with_times
+from tidelog.store.split.open_split import closed_tree
 from tidelog.store.tail.journal import (
     Entry,
     counted,
     journal_name,
     journal_numbers,
-    late_of,
+    kept_of,
     newest_entries,
-    newest_of,
-    producers_of,
     read_heads,
     rows_of,
-    shares_of,
 )
 from tidelog.store.tail.paths import published_path, tail_path
 from tidelog.store.tail.record import Publications, TailRecord
@@ -73,16 +71,7 @@ def state_of(number: int, entries: list[Entry], manifest: Manifest) -> TailState
     head = entries[-1].head
     splits = {name: at for name, at in head.splits.items() if not is_closed(name, manifest)}
     next_seq = max(head.next_seq, _reached(manifest))
-    return TailState(
-        number,
-        entries,
-        splits,
-        producers_of(entries),
-        late_of(entries),
-        shares_of(entries),
-        newest_of(entries),
-        next_seq,
-    )
+    return TailState(number, entries, splits, *kept_of(entries), next_seq)
 
 
 def _reached(manifest: Manifest) -> int:
@@ -201,6 +190,32 @@ def present(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> Ints:
 def not_in(trees: Iterable[TreeReader], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that no tree has."""
     return without(rows, present(trees, rows))
+
+
+def unsealed_rows(
+    context: StreamContext, manifest: Manifest, state: TailState, trees: Iterable[TreeReader]
+) -> pa.RecordBatch:
+    """The rows of the journal that are in no split: neither in these trees nor in a closed one."""
+    rows = state.rows(context.layout.stored)
+    if not rows.num_rows:
+        return rows
+    rows = not_in(trees, rows)
+    for info in tail_splits(manifest, rows):
+        tree, reader = closed_tree(context, info)
+        with reader:
+            rows = not_in([tree], rows)
+    return rows
+
+
+def check_all_there(context: StreamContext, manifest: Manifest) -> None:
+    """Raise :class:`CorruptionError` if the file of a closed split is missing."""
+    there = {name.rpartition("/")[2] for name in context.medium.names(context.path(""))}
+    for name in manifest.splits:
+        if name not in there:
+            raise CorruptionError(
+                f"{context.path(name)} is missing, but the manifest names it; restore it from a backup, or salvage the "
+                "store"
+            )
 
 
 def read_split_names(medium: Medium, directory: str) -> list[str]:

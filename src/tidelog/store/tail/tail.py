@@ -21,10 +21,8 @@ from tidelog.model.conversion.rows import Row
 from tidelog.model.errors import (
     ClosedError,
     ConflictError,
-    CorruptionError,
     InputError,
     StorageError,
-    TidelogError,
 )
 from tidelog.storage.media.medium import Lock
 from tidelog.store.manifest.manifest import Change, Manifest, ManifestLog
@@ -32,7 +30,7 @@ from tidelog.store.rows.stored import seqs
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.entry_bounds import tree_numbers
 from tidelog.store.split.merge_policy import MergePolicy
-from tidelog.store.split.open_split import closed_tree
+from tidelog.store.tail.failures import refusal
 from tidelog.store.tail.late.lateness import LateCounters
 from tidelog.store.tail.late.merging import is_much, merge_late
 from tidelog.store.tail.log import TailLog, Written
@@ -41,7 +39,7 @@ from tidelog.store.tail.paths import lock_path, tail_path
 from tidelog.store.tail.rows import TailRows
 from tidelog.store.tail.shares import Share, Shares
 from tidelog.store.tail.splits import TailSplits
-from tidelog.store.tail.state import TailState, not_in, read_state, tail_splits
+from tidelog.store.tail.state import check_all_there, read_state, unsealed_rows
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -101,7 +99,9 @@ class Tail:
         self._seen = self._settled = (-1, -1)
         """What had come when it was asked the last time whether all is quiet, and when everything was settled."""
         self._numbers = TailNumbers(manifests)
-        self._splits = TailSplits(context, manifests, on_new=self._name_splits, on_many=self._close_finished)
+        self._splits = TailSplits(
+            context, manifests, on_new=lambda: self._log.name_splits(), on_many=self._close_finished
+        )
         self._rows = TailRows(context, self._splits, self._numbers)
         self._late = self._rows.late
         self._log = TailLog(context, self._splits, self._rows, self._numbers)
@@ -121,10 +121,10 @@ class Tail:
         if len(manifest.schemas) - 1 != self._context.version:
             raise ConflictError("the schema of the stream has changed; open it again")
         state = read_state(self._context, manifest)
-        _check_there(self._context, manifest)  # where something is lost, nothing is written
+        check_all_there(self._context, manifest)  # where something is lost, nothing is written
         # A producer may send its last append again: of an append not acknowledged, no part may be left.
         self._splits.take_over(state.splits, manifest, exactly=state.is_exact)
-        rows = self._new_rows(state, manifest)
+        rows = unsealed_rows(self._context, manifest, state, self._splits.readers())
         self._rows.take_over(rows, LateCounters.read(state.late))
         numbers = [state.next_seq, *(tree_numbers(tree)[1] + 1 for tree in self._splits.readers())]
         if rows.num_rows:
@@ -135,18 +135,6 @@ class Tail:
         self._log.begin_block()
         self._log.go_live()
         self._close_finished()
-
-    def _new_rows(self, state: TailState, manifest: Manifest) -> pa.RecordBatch:
-        """The rows of the journal that are in no split."""
-        rows = state.rows(self._context.layout.stored)
-        if not rows.num_rows:
-            return rows
-        rows = not_in(self._splits.readers(), rows)
-        for info in tail_splits(manifest, rows):
-            tree, reader = closed_tree(self._context, info)
-            with reader:
-                rows = not_in([tree], rows)
-        return rows
 
     def close(self) -> None:
         """Flush and give up the tail; after a failure only give it up."""
@@ -379,9 +367,6 @@ class Tail:
 
     # -- splits ---------------------------------------------------------------------------------------------------
 
-    def _name_splits(self) -> None:
-        self._log.name_splits()
-
     def _close_finished(self) -> None:
         """Close splits that take no more rows.
 
@@ -605,31 +590,6 @@ class Tail:
         error = self.failure
         if error is not None:
             raise refusal(error) from error
-
-
-def _check_there(context: StreamContext, manifest: Manifest) -> None:
-    """Raise :class:`CorruptionError` if the file of a closed split is missing."""
-    there = {name.rpartition("/")[2] for name in context.medium.names(context.path(""))}
-    for name in manifest.splits:
-        if name not in there:
-            raise CorruptionError(
-                f"{context.path(name)} is missing, but the manifest names it; restore it from a backup, or salvage the "
-                "store"
-            )
-
-
-def refusal(failure: BaseException) -> StorageError:
-    """What is said to whoever comes after a failure."""
-    error = StorageError(
-        f"the stream had a failure before ({told(failure)}); what was flushed is safe: close it, and open it again"
-    )
-    error.errno = getattr(failure, "errno", None)
-    return error
-
-
-def told(failure: BaseException) -> str:
-    """A failure in a few words; interrupts have only their name."""
-    return str(failure) if isinstance(failure, TidelogError) else f"{type(failure).__name__} {failure}".rstrip()
 
 
 def _rows_of(batches: list[pa.RecordBatch]) -> int:

@@ -55,7 +55,7 @@ class LateCounters:
     spilled: int = 0
     """Became part of a split of late rows."""
     aside: int = 0
-    """Were too late and went to the stream beside this one."""
+    """Were too late and were set aside, in another stream."""
     rejected: int = 0
     """Were too late and refused."""
     rows: int = 0
