@@ -157,7 +157,7 @@ class Minimum(BuiltIn):
         super().__init__(types, **parameters)
         self._has_numbers = has_numbers(types[0])
         if self._has_numbers:
-            self.state = numbers(pa.array([], types[0])).dtype
+            self.state = numbers(pa.nulls(0, types[0])).dtype  # a list would have Arrow look for pandas
 
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The extremes of runs."""
