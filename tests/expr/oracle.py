@@ -139,6 +139,10 @@ def difference(text: str, batch: pa.RecordBatch = BATCH, tolerance: float = 1e-1
         expected = by_duckdb(text, batch)
     except Refused as refusal:
         return _difference_by_row(text, batch, str(refusal), tolerance)
+    return _compared(text, batch, expected, tolerance)
+
+
+def _compared(text: str, batch: pa.RecordBatch, expected: pa.Array, tolerance: float) -> str | None:
     try:
         found = by_tidelog(text, batch)
     except ExpressionError as error:
@@ -169,11 +173,21 @@ def _difference_by_row(text: str, batch: pa.RecordBatch, refusal: str, tolerance
         return f"{text}: tidelog did not raise, DuckDB raised {refusal[:150]!r}"
     if refusal.startswith(("Binder Error", "Catalog Error", "Parser Error")):
         return None  # about types, so the same for every row
-    for row in ROWS if batch is BATCH else [batch.slice(row, 1) for row in range(batch.num_rows)]:
-        found = difference(text, row, tolerance)
+    known = _where_not_null(text, batch)
+    for index, row in enumerate(ROWS if batch is BATCH else [batch.slice(row, 1) for row in range(batch.num_rows)]):
+        expected = None if known is None or not known[index].is_valid else known.slice(index, 1)
+        found = difference(text, row, tolerance) if expected is None else _compared(text, row, expected, tolerance)
         if found is not None:
             return found
     return None
+
+
+def _where_not_null(text: str, batch: pa.RecordBatch) -> pa.Array | None:
+    """What DuckDB makes of each row by itself, in one query: NULL where it raises, or where that is the value."""
+    try:
+        return by_duckdb(f"TRY({text})", batch)
+    except Refused:
+        return None
 
 
 def _used(text: str, batch: pa.RecordBatch) -> dict[str, Any]:
