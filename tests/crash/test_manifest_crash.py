@@ -96,7 +96,8 @@ def survive(crashes: Iterable[Crash], life: Life) -> int:
 
 def test_power_losses() -> None:
     life = live(0, steps=22)
-    assert survive(distinct(power_losses(life.medium)), life) > 4000
+    # Of what is pending four are varied: what was ever written to the mark of a log is, and has tests of its own.
+    assert survive(distinct(power_losses(life.medium, singles=4)), life) > 2000
 
 
 def test_power_losses_around_a_checkpoint_and_pruning() -> None:

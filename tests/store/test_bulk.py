@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.media.crash import power_losses, random_power_losses
+from support.media.crash import distinct, power_losses, random_power_losses
 from support.media.memory import MemoryMedium
 from support.media.recording import RecordingMedium
 from support.profiles import scaled
@@ -226,7 +226,7 @@ class TestCommitting:
         positions = [*range(begin, positions[0], 5), *range(positions[0], len(medium.log) + 1)]
         expected = rows(stream)
         outcomes = set()
-        for crash in (*power_losses(medium, positions), *random_power_losses(medium, 1, 7, positions)):
+        for crash in distinct([*power_losses(medium, positions), *random_power_losses(medium, 1, 7, positions)]):
             with Store(crash.medium()) as store:
                 found = rows(store.stream("s"))
                 assert found in ([], expected), crash

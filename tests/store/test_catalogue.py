@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.media.crash import RecordingMedium, kills, power_losses, random_power_losses
+from support.media.crash import RecordingMedium, distinct, kills, power_losses, random_power_losses
 from support.profiles import scaled
 from support.streams.manifests import SCHEMA, WIDER, Hand, put_file
 from tidelog.model.errors import (
@@ -281,8 +281,7 @@ class TestManyAtOnce:
         positions = range(begin, len(medium.log) + 1)
         outcomes = set()
         for crash in [
-            *power_losses(medium, positions, singles=2),
-            *random_power_losses(medium, 3, 5, positions),
+            *distinct([*power_losses(medium, positions, singles=2), *random_power_losses(medium, 3, 5, positions)]),
             *kills(medium, positions),
         ]:
             later = Hand(clock.now)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.media.crash import RecordingMedium, kills, power_losses
+from support.media.crash import RecordingMedium, distinct, kills, power_losses
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.store.bulk import BulkWriter, commit_bulk
@@ -159,7 +159,7 @@ def test_crashes_leave_the_old_split_or_the_new_one(medium: RecordingMedium) -> 
     assert maintain(stream, small) == 1
     positions = range(start, len(medium.log) + 1)
     found = set()
-    for crash in (*power_losses(medium, positions, singles=2), *kills(medium, positions)):
+    for crash in (*distinct(power_losses(medium, positions, singles=2)), *kills(medium, positions)):
         with Store(crash.medium()) as store:
             survivor = store.stream("s")
             assert content(survivor).equals(expected), crash
