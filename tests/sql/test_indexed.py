@@ -135,6 +135,29 @@ def test_days_and_months_of_a_zone(store: Store, zone: str) -> None:
     assert way(result)[0].startswith("the index"), result._query.relations
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*), min(ts) FROM plain WHERE ts > TIMESTAMPTZ '2026-01-05 00:00:00+00'",
+        "SELECT ts FROM plain WHERE ts > TIMESTAMPTZ '2026-01-05 00:00:00+00' ORDER BY ts LIMIT 1",
+        "SELECT ts FROM plain WHERE ts > CAST(TIMESTAMPTZ '2026-01-05 00:00:00+00' AS TIMESTAMP) ORDER BY ts LIMIT 1",
+        "SELECT ts FROM plain WHERE CAST(ts AS TIMESTAMPTZ) > '2026-01-05 00:00:00+00' ORDER BY ts LIMIT 1",
+    ],
+)
+def test_times_without_a_zone_are_of_the_session_next_to_such_with_one(store: Store, text: str) -> None:
+    for zone in ("UTC", *ZONES):
+        assert repr(store.sql(text, timezone=zone).fetchall()) == repr(plain(text, zone)), zone
+
+
+def test_no_buckets_have_the_type_of_buckets(store: Store) -> None:
+    for name in KINDS:
+        text = f"SELECT date_trunc('day', ts) AS d, sum(n) FROM {name} WHERE ts < '2000-01-01' GROUP BY d"
+        with duckdb.connect() as connection:
+            connection.register(name, table(KINDS[name]))
+            connection.execute("SET TimeZone = 'UTC'")
+            assert store.sql(text).arrow().schema == connection.sql(text).to_arrow_table().schema
+
+
 FROM_EVENTS = {
     "SELECT s, count(*) FROM plain GROUP BY s ORDER BY s": "rows are grouped by s",
     "SELECT count(*) FROM plain WHERE n > 5": "not about a range of ts alone",

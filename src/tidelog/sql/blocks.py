@@ -66,14 +66,15 @@ class Block:
 
     def condition(self, node: Node) -> Predicate:
         """A condition of the statement as one of ours. Raises :class:`NotSo` if ours cannot say it."""
-        stored = self.relation.stream.snapshot.layout.stored
-        if self.timezone != "UTC" and any(_has_zone(stored.field(name).type) for name in self._columns(node)):
-            raise NotSo("a condition on times of a zone is computed by DuckDB unless the session's zone is UTC")
         text = self.text(node)
         try:
-            return _known_predicate(text, stored)
+            found = _known_predicate(text, self.relation.stream.snapshot.layout.stored)
         except ExpressionError:
             raise NotSo(f"the condition {text} is computed by DuckDB") from None
+        # Times of columns without a zone become times of the session's zone next to such with one.
+        if self.timezone != "UTC" and any(_has_zone(each.type) for each in found.expression.node.walk()):
+            raise NotSo("a condition on times of a zone is computed by DuckDB unless the session's zone is UTC")
+        return found
 
     def confined(self) -> Interval:
         """Times outside of which no row satisfies the condition, as far as ours can tell."""
@@ -89,12 +90,6 @@ class Block:
                 high = found.high
                 result = result.intersect(Interval(found.low, None if high is None else high + 1))
         return result
-
-    def _columns(self, node: Node) -> Iterator[str]:
-        for each in nodes(node):
-            column = self.column(each)
-            if column is not None:
-                yield column
 
     def interval(self) -> Interval:
         """The times that the condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""

@@ -231,13 +231,14 @@ def _buckets(
     stream = block.relation.stream
     found = bounds(stream.snapshot, stream.options, interval)
     kind = stream.snapshot.layout.stored.field(stream.time).type
-    if found is None:
-        return [], pa.array([], kind)
-    first, last, rows = found
     if not pa.types.is_timestamp(kind):
         raise NotSo("times are no timestamps")
     text = block.text(group)
     step = _step(block, group)
+    if found is None:
+        cursor.register("#ends", pa.table({stream.time: pa.array([], kind)}))
+        return [], cursor.sql(f'SELECT {text} AS edge FROM "#ends"').to_arrow_table()["edge"].combine_chunks()
+    first, last, rows = found
     column = _quoted(stream.time)
     ends = pa.table({stream.time: pa.array([first, last], pa.int64()).cast(kind)})
     cursor.register("#ends", ends)

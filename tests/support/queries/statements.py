@@ -35,6 +35,10 @@ class Mention:
         return self.columns[0]
 
 
+def _is_wide(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and kind.precision > 18  # whose sum may be too large
+
+
 class Maker:
     """Makes the query of a seed."""
 
@@ -54,7 +58,8 @@ class Maker:
             (4, self._newest),
             (2, self._some),
             (8, self._aggregated),
-            (8, self._grouped),
+            (7, self._grouped),
+            (8, self._indexed),
             (6, self._bucketed),
             (2, self._distinct),
             (3, self._window),
@@ -247,6 +252,73 @@ class Maker:
             return self._made(text, ordered=True)
         return self._made(text)
 
+    def _indexed(self) -> Query:
+        """What an index may know: few aggregates, of all events or of buckets, of a range of time or without end."""
+        dice, one = self.dice, self._mention()
+        numbers = [each for each in one.columns if each.is_number and not _is_wide(each.type)]
+
+        def call() -> str:
+            name = dice.choice(["count(*)", "count", "sum", "avg", "min", "max", "min", "max", "mean"])
+            if name == "count(*)":
+                return name
+            column = dice.choice(numbers if name in ("sum", "avg", "mean") else one.columns)
+            return f"{name}({column.text})"
+
+        def item() -> str:
+            return dice.choice(
+                [
+                    call,
+                    call,
+                    call,
+                    lambda: f"{call()} AS v{dice.randrange(99)}",
+                    lambda: f"count(*) + count({dice.choice(one.columns).text})",
+                    lambda: f"CAST({call()} AS VARCHAR)",
+                    lambda: f"coalesce(sum({one.column('x').text}), 0) / count(*)",
+                    lambda: f"max({one.time.text}) - min({one.time.text})",
+                    lambda: f"round(avg({one.column('x').text}), 1) AS mean",
+                ]
+            )()
+
+        items = [item() for _ in range(dice.randint(1, 3))]
+        text = f" FROM {one.text}"
+        kind, bounds = one.time.type, [self.write.constant(one.time.type) for _ in range(2)]
+        if dice.random() < 0.7:
+            text += " WHERE " + dice.choice(
+                [
+                    f"{one.time.text} >= {bounds[0]}",
+                    f"{one.time.text} < {bounds[0]}",
+                    f"{bounds[0]} <= {one.time.text} AND {one.time.text} < {bounds[1]}",
+                    f"{one.time.text} BETWEEN {bounds[0]} AND {bounds[1]}",
+                    f"NOT {one.time.text} > {bounds[0]}",
+                    f"{one.time.text} >= {bounds[0]} OR {one.time.text} < {bounds[1]}",
+                    f"{one.time.text} > {bounds[0]} AND {one.column('x').text} > 1",
+                    self.write.time_condition(one.time, dice.choice(OPERATORS)) if one.time.is_time else "TRUE",
+                    "TRUE",
+                    "1 = 2",
+                ]
+            )
+        if dice.random() < 0.55:
+            bucket = self.write.bucket(one.time)
+            if dice.random() < 0.4 and pa.types.is_timestamp(kind):
+                bucket = dice.choice(
+                    [f"date_trunc('day', {one.time.text})", f"time_bucket('12 hours', {one.time.text})"]
+                )
+            at = dice.randint(0, len(items))
+            way = dice.choice(["keys", "all", "ordinal", "alias", "hidden"])
+            if way != "hidden":
+                items.insert(at, f"{bucket} AS bucket" if way == "alias" else bucket)
+            group = {"keys": bucket, "all": "ALL", "ordinal": str(at + 1), "alias": "bucket", "hidden": bucket}[way]
+            text += f" GROUP BY {group}"
+        if dice.random() < 0.2:
+            text += f" HAVING {call()} {dice.choice(['IS NOT NULL', 'IS NULL'])}"
+        if dice.random() < 0.3:
+            text += " ORDER BY ALL" + dice.choice(["", " DESC", " LIMIT 3", " LIMIT 2 OFFSET 1"])
+            return self._made(f"SELECT {', '.join(items)}{text}", ordered=True)
+        text = f"SELECT {', '.join(items)}{text}"
+        if dice.random() < 0.1:
+            text = dice.choice([f"SELECT * FROM ({text}) t", f"WITH c AS ({text}) FROM c", f"{text} UNION ALL {text}"])
+        return self._made(text)
+
     def _distinct(self) -> Query:
         dice, one = self.dice, self._mention()
         if dice.random() < 0.3:
@@ -354,7 +426,7 @@ class Maker:
 
     def _asof(self) -> Query:
         dice = self.dice
-        one = self._mention("a", names=["wide", "zoned", "memory", "evolved", "calm", "sensors/secs"])
+        one = self._mention("a", names=["wide", "memory", "evolved", "calm", "sensors/secs"])
         other = self._mention("b", names=["calm"])
         self._prefixed(one, other)
         kind = dice.choice(["ASOF JOIN", "ASOF LEFT JOIN"])
