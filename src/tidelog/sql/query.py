@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from tidelog.model.errors import NotFoundError, did_you_mean
+from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
 from tidelog.sql.blocks import NotSo, blocks
@@ -368,7 +368,9 @@ class Query:
 
         try:
             yield
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, RuntimeError, OSError) as error:  # the last one from readers of Arrow
+            if isinstance(error, TidelogError):
+                raise
             for relation in self.relations.values():
                 if relation.failure is not None:
                     raise relation.failure from None
