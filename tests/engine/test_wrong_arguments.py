@@ -78,6 +78,7 @@ STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "drop_stream": ((NAME,), {}),
     "rename_stream": ((NAME, "other"), {}),
     "replay": (([NAME], None, None, "x > 1"), {}),
+    "sql": (("SELECT count(*) FROM s", None), {"tables": None, "as_of": None, "timezone": "UTC"}),
     "remove_orphans": (("1d",), {}),
     "maintain": ((10**6,), {}),
 }

@@ -81,24 +81,6 @@ class Queries:
         ranges = Intervals((snapshot.layout.schema.clock.interval(start, end),))
         return self._scan(snapshot, ranges, numbers, columns, where, seq, at_most, is_turned)
 
-    def scan_ranges(
-        self,
-        ranges: Intervals,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        *,
-        as_of: Moment = None,
-        seq: bool = False,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> pa.RecordBatchReader:
-        """:meth:`scan` of a set of time ranges, in ticks: for those who plan queries.
-
-        What lies between the ranges is not read, and nothing twice.
-        """
-        snapshot, numbers = moment(as_of, self.snapshot)
-        return self._scan(snapshot, ranges, numbers, columns, where, seq, limit, newest_first)
-
     def _scan(
         self,
         snapshot: Snapshot,
