@@ -61,11 +61,17 @@ def empty_directory(what: str, path: object, store: Path | None, deed: str) -> P
     place = directory(what, path)
     # Links on the way are followed: what is inside the store would be taken for a part of it.
     if store is not None and place.resolve().is_relative_to(store.resolve()):
-        raise InputError(f"found {place} for {what}, which is inside the store; choose another directory")
+        raise InputError(f"found {_printable(place)} for {what}, which is inside the store; choose another directory")
     try:
         has_content = place.exists() and (not place.is_dir() or any(place.iterdir()))
     except OSError as error:
         raise storage_error(f"look at {place}", error) from error
     if has_content:
-        raise ExistsError(f"cannot {deed} {place}: there is something; choose an empty or a new directory")
+        raise ExistsError(f"cannot {deed} {_printable(place)}: there is something; choose an empty or a new directory")
     return place
+
+
+def _printable(place: Path) -> str:
+    """A path for a message, as it is unless that would do something to a terminal."""
+    text = str(place)
+    return text if text.isprintable() else shown(text)
