@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tidelog
@@ -156,6 +158,19 @@ def test_no_buckets_have_the_type_of_buckets(store: Store) -> None:
             connection.register(name, table(KINDS[name]))
             connection.execute("SET TimeZone = 'UTC'")
             assert store.sql(text).arrow().schema == connection.sql(text).to_arrow_table().schema
+
+
+def test_means_of_decimals_are_rounded_as_by_duckdb(tmp_path_factory: pytest.TempPathFactory) -> None:
+    random = np.random.default_rng(3)
+    for seed in range(8):
+        cents = pa.array(random.integers(-(10**17), 10**17, 20 + seed)).cast(pa.decimal128(19, 0))
+        rows = pa.table({"ts": np.arange(len(cents)), "d": pc.multiply(cents, pa.scalar(Decimal("0.001")))})
+        rows = rows.set_column(1, "d", rows["d"].cast(pa.decimal128(18, 3)))
+        with tidelog.open(tmp_path_factory.mktemp("decimals")) as other, duckdb.connect() as connection:
+            other.create_stream("t", time="ts", data=rows).flush()
+            connection.register("t", rows)
+            text = "SELECT avg(d), mean(d), sum(d), max(d) FROM t"
+            assert other.sql(text).fetchall() == connection.sql(text).fetchall()
 
 
 FROM_EVENTS = {

@@ -96,7 +96,8 @@ class Writer:
                 return f"'{value}'::{dice.choice(['DOUBLE', 'FLOAT'])}"
             return dice.choice([repr(value), f"{value}e0", f"{value}::FLOAT", f"{int(value)}"])
         if pa.types.is_decimal(kind):
-            return dice.choice([f"{value:f}", f"{value:f}", str(int(value)), f"CAST({value:f} AS DECIMAL(38, 6))"])
+            texts = [f"{value:f}", f"{value:f}", str(int(value)), f"CAST({value:f} AS DECIMAL(38, 6))"]
+            return dice.choice(texts if kind.precision < 38 else texts[:-1])
         if pa.types.is_boolean(kind):
             return str(value)
         if pa.types.is_binary(kind):
