@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def test_a_crash_leaves_an_insert_whole_or_not_at_all(monkeypatch: pytest.Monkey
         medium.mark("second")
     first, second = set(range(6)), set(range(100, 150))
     seen = set()
-    for crash in crashes(medium, 120):
+    for crash in crashes(medium, 300):
         with crash_store(crash.medium()) as store:
             if "s" not in store:
                 assert "first" not in crash.marks
@@ -226,7 +227,7 @@ def test_a_crash_leaves_a_stream_of_a_select_whole_or_not_at_all() -> None:
         store.sql("CREATE STREAM s WITH (time = 'ts', leaf_rows = 4) AS SELECT range AS ts, range AS n FROM range(50)")
         medium.mark("created")
     seen = set()
-    for crash in crashes(medium, 120):
+    for crash in crashes(medium, 300):
         with crash_store(crash.medium()) as store:
             found = ids(store, "s") if "s" in store else set()
             assert found in (set(range(50)), set()), crash
@@ -243,6 +244,14 @@ def test_an_insert_beside_another_writer(tmp_path: Path, store: Store) -> None:
         assert other.sql("INSERT INTO s VALUES ('2026-01-02', 2, 'b')").fetchone() == (1,)
     stream.append({"ts": ["2026-01-03"], "x": [3.0], "name": ["c"]})
     assert store.sql("SELECT name FROM s ORDER BY ts").fetchall() == [("a",), ("b",), ("c",)]
+
+
+def test_inserts_of_several_threads(store: Store) -> None:
+    store.create_stream("s", SCHEMA, "ts")
+    with ThreadPoolExecutor(4) as pool:
+        inserts = (f"INSERT INTO s VALUES ('2026-01-01', {n}, 'a'), ('2026-01-02', {n}, 'b')" for n in range(40))
+        assert [result.fetchone() for result in pool.map(store.sql, inserts)] == [(2,)] * 40
+    assert store.sql("SELECT count(*), count(DISTINCT x), count(DISTINCT _seq) FROM s").fetchall() == [(80, 40, 80)]
 
 
 # -- rows that are too late ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.model.errors import InputError, SchemaError, TimeError, did_you_mean
 from tidelog.model.schema import Schema
-from tidelog.model.types import storable, type_name
+from tidelog.model.types import storable
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError
 from tidelog.sql.literals import parameters
@@ -223,6 +223,3 @@ def shown_option(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(shown_option(each if isinstance(each, str) else each.name) for each in value) + "]"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-__all__ = ["Clauses", "Option", "Parameters", "is_expression", "shown_option", "type_name"]

@@ -91,10 +91,8 @@ def _columns(clauses: Clauses) -> list[pa.Field]:
         is_nullable = not clauses.accept("NOT", "NULL")
         if is_nullable:
             clauses.accept("NULL")
-        with clauses.blaming(place):  # names that no column can have
-            Schema(
-                pa.schema([(name, type_), ("ts" if name != "ts" else "t", pa.int64())]), "ts" if name != "ts" else "t"
-            )
+        with clauses.blaming(place):
+            Schema(pa.schema([(name, pa.int64())]), name)  # is a name that a column can have
         found.append(pa.field(name, type_, nullable=is_nullable))
         if clauses.accept(")"):
             return found
