@@ -80,7 +80,6 @@ STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "replay": (([NAME], None, None, "x > 1"), {}),
     "sql": (("SELECT count(*) FROM s", None), {"tables": None, "as_of": None, "timezone": "UTC"}),
     "remove_orphans": (("1d",), {}),
-    "sql": (("SELECT ?", [1]), {"tables": {"t": rows()}, "as_of": None, "timezone": "UTC"}),
     "maintain": ((10**6,), {}),
 }
 STORE_ON_DISK: Final = frozenset({"open", "backup", "salvage"})
