@@ -26,6 +26,7 @@ _KNOWN: Final = 512
 _LONGEST_KNOWN: Final = 1 << 15
 """How many texts are kept with their trees, and how many characters of each: the same are asked again and again."""
 
+_INNER: Final = frozenset({dict, list})
 _LOCATIONS: Final = ("query_location", "query_location_length")
 
 
@@ -79,15 +80,15 @@ class Parser:
 
 def nodes(tree: Any) -> Iterator[Node]:
     """All nodes of a tree that are of some class or type, each before those inside of it."""
-    if isinstance(tree, dict):
-        if "type" in tree:
-            yield tree
-        for value in tree.values():
-            if isinstance(value, dict | list):
-                yield from nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from nodes(value)
+    waiting = [tree]  # trees are looked through again and again, so neither recursion nor isinstance
+    while waiting:
+        value = waiting.pop()
+        if type(value) is dict:
+            if "type" in value:
+                yield value
+            waiting += [each for each in reversed(value.values()) if type(each) in _INNER and each]
+        elif type(value) is list:
+            waiting += reversed(value)
 
 
 def rename_variables(tree: Node) -> None:
