@@ -267,22 +267,22 @@ def build(directory: Path, seed: int) -> World:
         built.append(Builder(store, dice, name, time, *more, **options))
         return built[-1]
 
-    stream("wide", pa.timestamp("us"), *EVERY_TYPE, split="1d").usual(240)
+    stream("wide", pa.timestamp("us"), *EVERY_TYPE, split="1d").usual(150)
     floats = (("f", pa.float64()), ("f32", pa.float32()))
-    stream("zoned", pa.timestamp("us", "UTC"), *floats, split="1d", late_rows=20, leaf_rows=4).usual(150)
+    stream("zoned", pa.timestamp("us", "UTC"), *floats, split="1d", late_rows=20, leaf_rows=4).usual(100)
     stream(
         "berlin", pa.timestamp("ms", "Europe/Berlin"), split="1d", late_merge="never", late_rows=10, leaf_rows=3
-    ).usual(150)
+    ).usual(100)
     stream("sensors/secs", pa.timestamp("s"), ("b", pa.bool_())).usual(100)
-    stream("nanos", pa.timestamp("ns"), ("dec", pa.decimal128(18, 3)), split="1d", leaf_rows=4).usual(150)
+    stream("nanos", pa.timestamp("ns"), ("dec", pa.decimal128(18, 3)), split="1d", leaf_rows=4).usual(100)
     stream("Nanoz", pa.timestamp("ns", "UTC")).usual(80)
     stream("secz", pa.timestamp("s", "America/New_York")).usual(80)
-    stream("ticks", pa.int64(), ("u64", pa.uint64()), ("big", pa.int64()), split=100_000).usual(200)
+    stream("ticks", pa.int64(), ("u64", pa.uint64()), ("big", pa.int64()), split=100_000).usual(120)
     stream("memory", pa.timestamp("us"), ("u8", pa.uint8())).append([built[0].at(7200 * each) for each in range(40)])
     stream("nothing", pa.timestamp("us"), ("f", pa.float64()))
 
     calm = stream("calm", pa.timestamp("us"), ("f", pa.float64()), split="1d", leaf_rows=4)
-    calm.append([calm.at(1800 * each) for each in range(DAYS * 48)])
+    calm.append([calm.at(3600 * each) for each in range(DAYS * 24)])
     calm.plain.unique_times = True
 
     evolved = stream("evolved", pa.timestamp("us"), ("n", pa.int8()), ("old", pa.float32()), split="1d")
@@ -295,7 +295,7 @@ def build(directory: Path, seed: int) -> World:
     evolved.append([evolved.at(600 * each + 50_000) for each in range(20)])
 
     reduced = stream("reduced", pa.timestamp("us"), ("i32", pa.int32()), split="6h", leaf_rows=4)
-    reduced.append([reduced.at(900 * each) for each in range(DAYS * 96)])
+    reduced.append([reduced.at(1800 * each) for each in range(DAYS * 48)])
     reduced.plain.unique_times = reduced.plain.reduced = True
     reduced.stream.coarsen(pa.scalar(reduced.at(DAYS * 43_200), reduced.plain.time))
     return World(store, {each.plain.name: each.plain for each in built}, {"sites": SITES})
