@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ class Token:
         return self.text
 
 
-def tokens(text: str) -> list[Token]:
+@functools.lru_cache(maxsize=16)  # a text is read for its statements, for its parameters and for what it says
+def tokens(text: str) -> tuple[Token, ...]:
     """The tokens of a text, without spaces and comments. Raises :class:`SqlError` for a quote that is not closed."""
     found = []
     for match in _TOKEN.finditer(text):
@@ -57,7 +59,7 @@ def tokens(text: str) -> list[Token]:
         if text.startswith("/*", match.start()) and kind == "sign":
             raise SqlError("found a comment that is not closed", text=text, position=match.start())
         found.append(Token(kind, match[0], match.start(), match.end()))
-    return found
+    return tuple(found)
 
 
 def statements(text: str) -> list[tuple[str, int]]:
