@@ -28,7 +28,7 @@ class Mention:
     columns: list[Column]
 
     def column(self, name: str) -> Column:
-        return next(each for each in self.columns if each.text.endswith(name))
+        return next(each for each in self.columns if each.text.rsplit(".", 1)[-1] == name)
 
     @property
     def time(self) -> Column:
