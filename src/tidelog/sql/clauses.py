@@ -135,7 +135,8 @@ class Clauses(Reader):
             query = self.query(start, end, before)
             if not is_expression(query):
                 raise self.wrong(f"found {self.text[start:end]}; expected {what}", start)
-            with query.opened() as relation:
+            with query.opened() as running:
+                relation = running.relation
                 if str(relation.types[0]) == "INTERVAL":
                     return self._length(relation.to_arrow_table().column(0)[0].as_py(), start)
                 [(value,)] = relation.fetchall()
@@ -157,7 +158,8 @@ class Clauses(Reader):
         before = "SELECT CAST(NULL AS "
         with self.placed(start, before):
             query = self.query(start, end, before, ")")
-            with query.opened() as relation:
+            with query.opened() as running:
+                relation = running.relation
                 found = relation.limit(0).to_arrow_table().schema.field(0).type
                 called = str(relation.types[0])
             return self.stored_type(found, called, start)

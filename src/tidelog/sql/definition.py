@@ -102,7 +102,8 @@ def _columns(clauses: Clauses) -> list[pa.Field]:
 
 def _selected(clauses: Clauses, query: Query, place: int) -> list[pa.Field]:
     """The columns of what a statement selects, if they can be stored as they are."""
-    with query.opened() as relation:
+    with query.opened() as running:
+        relation = running.relation
         types, names = [str(each) for each in relation.types], relation.columns
         found = relation.limit(0).to_arrow_table().schema
     columns = []

@@ -15,12 +15,12 @@ def explain(query: Query, *, analyze: bool = False) -> str:
     """What a statement does with its streams, by estimate; with ``analyze`` it is run, and told what it took."""
     if not analyze:
         lines = [line for name, relation in query.relations.items() for line in _expected(name, relation)]
-        with query.opened() as found:
-            plan = found.explain()
+        with query.opened() as running:
+            plan = running.relation.explain()
         return "\n".join([*lines, plan.rstrip()])
     began = time.perf_counter()
-    with query.opened() as found:
-        rows = found.to_arrow_table().num_rows
+    with query.opened() as running:
+        rows = running.fetch(lambda relation: relation.to_arrow_table().num_rows)
     spent = time.perf_counter() - began
     lines = [line for name, relation in query.relations.items() for line in _seen(name, relation)]
     return "\n".join([*lines, f"{rows:,} rows in {spent * 1000:.1f} ms"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -26,9 +28,12 @@ from tidelog.sql.literals import literal, parameters
 from tidelog.sql.moments import moment, put_moments
 from tidelog.sql.sources import StreamAt, Streams
 from tidelog.sql.tree import Node, concerned, nodes, place, rename_variables
+from tidelog.threads import start
 
 if TYPE_CHECKING:
     import duckdb
+
+_T = TypeVar("_T")
 
 _SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 """What statements consist of; those that change something are the others."""
@@ -89,6 +94,30 @@ class Sources:
         """After a statement that has changed streams."""
         self._names = None
         self._known.clear()
+
+
+class Running:
+    """A statement that is being run, by a connection of its own."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> None:
+        self._connection = connection
+        self.relation = relation
+
+    def fetch(self, work: Callable[[duckdb.DuckDBPyRelation], _T]) -> _T:
+        """What some work makes of the result. An interrupt stops DuckDB, which would not notice it for long.
+
+        Interrupts come to the main thread alone, so that is the one that waits while another one works.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return work(self.relation)
+        task = start(partial(work, self.relation))
+        try:
+            task.wait()
+        except BaseException:
+            self._connection.interrupt()
+            task.wait()
+            raise
+        return task.result()
 
 
 class Query:
@@ -337,12 +366,12 @@ class Query:
     # -- running --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def opened(self) -> Iterator[duckdb.DuckDBPyRelation]:
-        """The result, not computed yet. Errors inside are those of the statement."""
+    def opened(self) -> Iterator[Running]:
+        """The statement, about to be run. Errors inside are those of the statement."""
         cursor = self.cursor()
         try:
             with self.told():
-                yield cursor.sql(self.printed)
+                yield Running(cursor, cursor.sql(self.printed))
         finally:
             cursor.close()
 

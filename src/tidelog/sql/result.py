@@ -26,9 +26,11 @@ class Result:
     def schema(self) -> pa.Schema:
         """The columns."""
         if self._schema is None:
-            with self._query.opened() as relation:
-                found = relation.limit(0).to_arrow_table().schema  # which numbers names that come twice
-                fields = [field.with_name(name) for field, name in zip(found, relation.columns, strict=True)]
+            with self._query.opened() as running:
+                names = running.relation.columns
+                found = running.fetch(lambda relation: relation.limit(0).to_arrow_table().schema)
+                # It has numbered names that come twice.
+                fields = [field.with_name(name) for field, name in zip(found, names, strict=True)]
                 self._schema = pa.schema(fields)
         return self._schema
 
@@ -39,36 +41,38 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """All rows, as an Arrow table."""
-        with self._query.opened() as relation:
-            return relation.to_arrow_table()
+        with self._query.opened() as running:
+            return running.fetch(lambda relation: relation.to_arrow_table())
 
     def reader(self, batch_rows: int = _BATCH_ROWS) -> pa.RecordBatchReader:
         """All rows, in batches, with bounded memory."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(batch_rows))
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        with self._query.opened() as relation:
-            yield from relation.to_arrow_reader(rows)
+        with self._query.opened() as running:
+            reader = running.fetch(lambda relation: relation.to_arrow_reader(rows))
+            while (batch := running.fetch(lambda _: next(reader, None))) is not None:
+                yield batch
 
     def df(self) -> Any:
         """All rows, as a frame of pandas."""
-        with self._query.opened() as relation:
-            return relation.df()
+        with self._query.opened() as running:
+            return running.fetch(lambda relation: relation.df())
 
     def pl(self) -> Any:
         """All rows, as a frame of Polars."""
-        with self._query.opened() as relation:
-            return relation.pl()
+        with self._query.opened() as running:
+            return running.fetch(lambda relation: relation.pl())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows, as tuples."""
-        with self._query.opened() as relation:
-            return relation.fetchall()
+        with self._query.opened() as running:
+            return running.fetch(lambda relation: relation.fetchall())
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The first row, as a tuple; None if there is none."""
-        with self._query.opened() as relation:
-            rows = relation.limit(1).fetchall()
+        with self._query.opened() as running:
+            rows = running.fetch(lambda relation: relation.limit(1).fetchall())
             return rows[0] if rows else None
 
     def explain(self, *, analyze: bool = False) -> str:
@@ -91,8 +95,8 @@ class Result:
         sys.stdout.write(f"{self}\n")
 
     def __str__(self) -> str:
-        with self._query.opened() as relation:
-            return str(relation.limit(_SHOWN_ROWS))
+        with self._query.opened() as running:
+            return running.fetch(lambda relation: str(relation.limit(_SHOWN_ROWS)))
 
     __repr__ = __str__
 
@@ -100,8 +104,8 @@ class Result:
         """A table in notebooks."""
         from html import escape
 
-        with self._query.opened() as relation:
-            rows = relation.limit(_SHOWN_ROWS).fetchall()
+        with self._query.opened() as running:
+            rows = running.fetch(lambda relation: relation.limit(_SHOWN_ROWS).fetchall())
         heads = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join("<tr>" + "".join(f"<td>{escape(str(each))}</td>" for each in row) + "</tr>" for row in rows)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

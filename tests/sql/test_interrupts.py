@@ -1,0 +1,65 @@
+"""Ctrl-C stops a query, and everything goes on after it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from tidelog.sql.result import Result
+
+LONG = "SELECT sum(a.x * b.x) FROM t a, t b, t c"
+TABLES = {"t": pa.table({"x": [float(i) for i in range(20_000)]})}
+
+FETCHES: dict[str, Callable[[Result], object]] = {
+    "fetchall": lambda result: result.fetchall(),
+    "fetchone": lambda result: result.fetchone(),
+    "arrow": lambda result: result.arrow(),
+    "reader": lambda result: result.reader().read_all(),
+    "df": lambda result: result.df(),
+    "explain": lambda result: result.explain(analyze=True),
+}
+
+
+@pytest.mark.parametrize("name", FETCHES)
+def test_an_interrupt_stops_a_query(name: str) -> None:
+    result = tidelog.sql(LONG, tables=TABLES)
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        FETCHES[name](result)
+    timer.join()
+    assert tidelog.sql("SELECT count(*) FROM t", tables=TABLES).fetchone() == (20_000,)
+
+
+def test_an_interrupt_while_a_stream_is_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    rows = pa.table({"ts": list(range(20_000)), "x": [float(i) for i in range(20_000)]})
+    with tidelog.open(tmp_path_factory.mktemp("interrupted"), maintenance="manual") as store:
+        store.create_stream("t", time="ts", data=rows)
+        main = threading.main_thread().ident
+        assert main is not None
+        timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.sql(LONG).fetchall()
+        timer.join()
+        assert store.sql("SELECT count(*), max(x) FROM t").fetchone() == (20_000, 19_999.0)
+
+
+def test_other_threads_ask_as_well() -> None:
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(tidelog.sql("SELECT sum(x) FROM t", tables=TABLES).fetchone()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(199_990_000.0,)] * 4
