@@ -160,6 +160,16 @@ def test_a_flag_wakes_who_waits_for_it() -> None:
     assert flag.is_set
 
 
+def test_waiting_may_end_before_a_task_does() -> None:
+    go = threading.Lock()
+    go.acquire()
+    task = start(go.acquire)
+    assert not task.wait(0.001)
+    go.release()
+    assert task.wait(60)
+    assert task.wait(0)
+
+
 def test_a_task_knows_its_thread() -> None:
     seen: list[Task[None]] = []
     known = threading.Lock()

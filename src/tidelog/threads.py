@@ -67,11 +67,18 @@ class Task(Generic[_T]):
         """Leave the job undone unless it has begun; nobody asks for its result afterwards."""
         self._job = None
 
-    def wait(self) -> None:
-        """Return when it is over; at once in a process that was forked meanwhile, where nobody does it."""
-        if not self.is_done and self._process is _process:
-            self._ending.acquire()
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return when it is over, or so many seconds are: whether it is over.
+
+        At once in a process that was forked meanwhile, where nobody does it.
+        """
+        if (
+            not self.is_done
+            and self._process is _process
+            and self._ending.acquire(timeout=-1 if seconds is None else seconds)
+        ):
             self._ending.release()  # for others who wait; whoever comes later sees that it is done
+        return self.is_done
 
     def result(self) -> _T:
         """What the job has returned, when it is over. Raises what it has raised."""

@@ -37,6 +37,8 @@ _T = TypeVar("_T")
 
 _SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 """What statements consist of; those that change something are the others."""
+_PATIENCE: Final = 0.01
+"""Seconds between two attempts to stop a statement."""
 _STREAMS: Final = "streams"
 """The table function of many streams."""
 _LONGEST: Final = 1 << 20
@@ -114,8 +116,8 @@ class Running:
         try:
             task.wait()
         except BaseException:
-            self._connection.interrupt()
-            task.wait()
+            while not task.wait(_PATIENCE):
+                self._connection.interrupt()  # again and again: what has not begun yet does not notice it
             raise
         return task.result()
 
