@@ -18,10 +18,10 @@ from tidelog.model.arguments import integer
 from tidelog.model.arguments import text as checked_text
 from tidelog.model.errors import LockedError, StorageError
 from tidelog.model.schema import Schema
-from tidelog.sql.changes import Changes
+from tidelog.sql.changing.changes import Changes
 from tidelog.sql.database import Database
+from tidelog.sql.reading.sources import StreamAt, Streams
 from tidelog.sql.result import Result
-from tidelog.sql.sources import StreamAt, Streams
 from tidelog.sql.statements import run
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest.manifest import ManifestLog

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
-from tidelog.sql.tree import Parser
+from tidelog.sql.text.tree import Parser
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
-from tidelog.sql.dataset import Relation
 from tidelog.sql.query import Query
+from tidelog.sql.reading.dataset import Relation
 
 
 def explain(query: Query, *, analyze: bool = False) -> str:

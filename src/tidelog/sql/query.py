@@ -16,18 +16,18 @@ import pyarrow as pa
 from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
-from tidelog.sql.blocks import NotSo, blocks
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
-from tidelog.sql.dataset import ManyStreams, Relation
-from tidelog.sql.ends import read_one_end
 from tidelog.sql.errors import SqlError, of_engine
-from tidelog.sql.floats import narrow_floats
-from tidelog.sql.indexed import answer
-from tidelog.sql.indexed import put as _replace
-from tidelog.sql.literals import literal, parameters
-from tidelog.sql.moments import moment, put_moments
-from tidelog.sql.sources import StreamAt, Streams
-from tidelog.sql.tree import Node, concerned, nodes, place, rename_variables
+from tidelog.sql.planning.blocks import NotSo, blocks
+from tidelog.sql.planning.ends import read_one_end
+from tidelog.sql.planning.floats import narrow_floats
+from tidelog.sql.planning.indexed import answer
+from tidelog.sql.planning.indexed import put as _replace
+from tidelog.sql.reading.dataset import ManyStreams, Relation
+from tidelog.sql.reading.sources import StreamAt, Streams
+from tidelog.sql.text.literals import literal, parameters
+from tidelog.sql.text.moments import moment, put_moments
+from tidelog.sql.text.tree import Node, concerned, nodes, place, rename_variables
 from tidelog.threads import start
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidelog.model.arguments import text as checked_text
-from tidelog.sql import definition, modification
-from tidelog.sql.changes import Changes
-from tidelog.sql.clauses import Clauses, Parameters
+from tidelog.sql.changing import definition, modification
+from tidelog.sql.changing.changes import Changes
+from tidelog.sql.changing.clauses import Clauses, Parameters
 from tidelog.sql.database import Database, shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.explaining import explain
 from tidelog.sql.query import Query, Sources, refuse_monstrous
+from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
 from tidelog.sql.result import Result
-from tidelog.sql.sources import NoStreams, Streams, checked_tables
-from tidelog.sql.tokens import statements
+from tidelog.sql.text.tokens import statements
 
 _SELECTS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT", "(")
 

@@ -111,7 +111,7 @@ def _named(path: Path) -> Form | None:
 
 def _changes(text: str) -> bool:
     """Whether a statement is one that changes something."""
-    from tidelog.sql.tokens import statements, tokens
+    from tidelog.sql.text.tokens import statements, tokens
 
     firsts = [tokens(statement)[0] for statement, _ in statements(text)]
     return any(each.says("CREATE", "INSERT", "DELETE", "ALTER", "DROP") for each in firsts)

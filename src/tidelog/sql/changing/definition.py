@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tidelog.model.errors import ExistsError
 from tidelog.model.schema import Schema
-from tidelog.sql.changes import Changes
-from tidelog.sql.clauses import Clauses, Option, shown_option
+from tidelog.sql.changing.changes import Changes
+from tidelog.sql.changing.clauses import Clauses, Option, shown_option
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query
 from tidelog.sql.result import Result

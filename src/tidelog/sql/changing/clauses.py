@@ -16,9 +16,9 @@ from tidelog.model.schema import Schema
 from tidelog.model.types import storable
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError
-from tidelog.sql.literals import parameters
 from tidelog.sql.query import Query, Sources
-from tidelog.sql.tokens import Reader, tokens
+from tidelog.sql.text.literals import parameters
+from tidelog.sql.text.tokens import Reader, tokens
 from tidelog.store.manifest.options import StreamOptions
 
 OPTIONS: Final = tuple(each.name for each in fields(StreamOptions))

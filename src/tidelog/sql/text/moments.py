@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from tidelog.sql.indexed import put
-from tidelog.sql.tree import Node, Parser, nodes
+from tidelog.sql.planning.indexed import put
+from tidelog.sql.text.tree import Node, Parser, nodes
 
 _MOMENTS: Final = {
     "now": "{}",

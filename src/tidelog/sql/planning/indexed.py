@@ -20,8 +20,8 @@ import pyarrow as pa
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import answers, bounds, question_of
-from tidelog.sql.blocks import Block, NotSo
-from tidelog.sql.tree import Node, nodes, same
+from tidelog.sql.planning.blocks import Block, NotSo
+from tidelog.sql.text.tree import Node, nodes, same
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.plan.reading import End
-from tidelog.sql.blocks import Block, NotSo
-from tidelog.sql.tree import Node, nodes
+from tidelog.sql.planning.blocks import Block, NotSo
+from tidelog.sql.text.tree import Node, nodes
 
 _MOST_ROWS: Final = 1_000_000
 """Rows of an end that is worth reading by itself: more are sorted by DuckDB just as fast."""

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from tidelog.model.schema import Schema
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
-from tidelog.sql.changes import Changes
-from tidelog.sql.clauses import Clauses, is_expression
+from tidelog.sql.changing.changes import Changes
+from tidelog.sql.changing.clauses import Clauses, is_expression
 from tidelog.sql.query import Query
-from tidelog.sql.tree import Node
+from tidelog.sql.text.tree import Node
 
 _ROWS: Final = '"rows to insert"'
 _BATCH_ROWS: Final = 65_536

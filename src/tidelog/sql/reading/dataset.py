@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 from tidelog.expr import predicate
 from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import End, Reading, read
-from tidelog.sql.filters import Condition, conditions_of
-from tidelog.sql.sources import StreamAt
+from tidelog.sql.reading.filters import Condition, conditions_of
+from tidelog.sql.reading.sources import StreamAt
 
 STREAM_FIELD: Final = pa.field("_stream", pa.string(), nullable=False)
 """The column with the name of each row's stream, where several are read as one."""

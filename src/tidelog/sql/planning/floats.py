@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidelog.sql.blocks import Block, NotSo, conjuncts
-from tidelog.sql.tree import Node, nodes
+from tidelog.sql.planning.blocks import Block, NotSo, conjuncts
+from tidelog.sql.text.tree import Node, nodes
 
 
 def narrow_floats(block: Block) -> None:

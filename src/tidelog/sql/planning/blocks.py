@@ -13,8 +13,8 @@ import pyarrow as pa
 from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
-from tidelog.sql.dataset import ManyStreams, Relation
-from tidelog.sql.tree import Node, Parser, nodes
+from tidelog.sql.reading.dataset import ManyStreams, Relation
+from tidelog.sql.text.tree import Node, Parser, nodes
 
 _BEGINNING: Final = "SELECT "
 

@@ -1,0 +1,1 @@
+"""Streams as relations of DuckDB, and the filters it pushes into them."""
