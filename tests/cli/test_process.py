@@ -13,7 +13,7 @@ import pytest
 
 import tidelog
 
-HEAVY = {"numba", "llvmlite", "duckdb", "pyspark", "sqlglot", "pandas"}
+HEAVY = {"numba", "llvmlite", "duckdb", "pyspark", "sqlglot", "pandas", "prompt_toolkit"}
 
 
 def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:

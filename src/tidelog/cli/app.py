@@ -15,6 +15,7 @@ import typer
 
 from tidelog.cli.commands import copies, events, pipeline, streams, upkeep
 from tidelog.cli.commands.ingest import ingest
+from tidelog.cli.commands.shell import shell
 from tidelog.cli.commands.sql import sql
 from tidelog.cli.failures import reported
 
@@ -34,6 +35,7 @@ app.add_typer(pipeline_app, name="pipeline")
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     ingest,
     sql,
+    shell,
     events.scan,
     events.aggregate,
     events.export,

@@ -63,6 +63,13 @@ class StoreSql:
                 self._databases[timezone] = Database(timezone)
             return self._databases[timezone]
 
+    def interrupt(self) -> None:
+        """See :meth:`tidelog.engine.store.Store.interrupt`."""
+        with self._mutex:
+            databases = list(self._databases.values())
+        for database in databases:
+            database.interrupt()
+
     def close(self) -> None:
         """Results that were not fetched cannot be any more."""
         for database in self._databases.values():

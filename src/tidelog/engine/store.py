@@ -300,6 +300,14 @@ class Store:
                 self._sql = StoreSql(self)
         return self._sql.run(text, params, tables, as_of, timezone)
 
+    def interrupt(self) -> None:
+        """Stop what DuckDB computes for statements of :meth:`sql`, from another thread; those calls raise.
+
+        A statement that changes something is then done whole or not at all, as ever. Does nothing if none is under way.
+        """
+        if self._sql is not None:
+            self._sql.interrupt()
+
     def flush(self) -> None:
         """Flush all streams that were appended to, several at a time: it is the disk that takes most of it."""
         self._check_open()

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -71,11 +72,26 @@ class Database:
         self._parser: Parser | None = None
         self._closing: weakref.finalize[..., Database] | None = None
         self._closed = False
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+        self._cursors_mutex = threading.Lock()  # of its own: the other one is held while a statement is planned
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection for one query; close it."""
         with self._mutex:
-            return self._opened().cursor()
+            cursor = self._opened().cursor()
+        with self._cursors_mutex:
+            self._cursors.add(cursor)
+        return cursor
+
+    def interrupt(self) -> None:
+        """Stop all queries under way, from another thread: they raise."""
+        import duckdb
+
+        with self._cursors_mutex:
+            cursors = list(self._cursors)
+        for cursor in cursors:
+            with suppress(duckdb.Error):  # it was closed
+                cursor.interrupt()
 
     @property
     def mutex(self) -> threading.RLock:

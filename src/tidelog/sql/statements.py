@@ -18,7 +18,7 @@ from tidelog.sql.explaining import explain
 from tidelog.sql.query import Query, Sources, refuse_monstrous
 from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
 from tidelog.sql.result import Result
-from tidelog.sql.text.tokens import statements
+from tidelog.sql.text.tokens import statements, tokens
 
 _SELECTS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT", "(")
 
@@ -48,6 +48,12 @@ def run(
         result = _Statement(Clauses(statement, start, values, sources, database), changes).run()
     assert result is not None
     return result
+
+
+def changes_something(text: str) -> bool:
+    """Whether a statement of a text is one that changes streams."""
+    firsts = [tokens(statement)[0] for statement, _ in statements(text)]
+    return any(first.says(*(words[0] for words in _CHANGES)) for first in firsts)
 
 
 def run_on_tables(text: str, params: Any, tables: Mapping[str, Any] | None, timezone: str) -> Result:

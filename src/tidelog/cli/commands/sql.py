@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
 from tidelog.cli.options import StorePath
-from tidelog.cli.saying import printable, say
+from tidelog.cli.running import interruptible
 from tidelog.cli.stores import existing
-from tidelog.cli.units import count
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tidelog.sql.result import Result
-
-_TABLE_ROWS: Final = 50
-"""How many rows a table has unless a limit is given: as many as people look at."""
-
-
-class Form(StrEnum):
-    """What results are written as."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-    JSONL = "jsonl"
-    ARROW = "arrow"
-    PARQUET = "parquet"
+from tidelog.cli.writing.results import Form, fetched, is_quiet
 
 
 def sql(
@@ -70,14 +49,17 @@ def sql(
             f"{chosen} is no text; name a file with --output, or send standard output elsewhere", param_hint="--format"
         )
     params = dict(map(_parameter, parameters or [])) or None
-    with existing(store, read_only=not _changes(asked)) as opened:
-        result = opened.sql(asked, params, timezone=timezone)
-        if plot is not None:
-            result.plot(plot)
-        if chosen in (Form.TABLE, Form.MARKDOWN) and output is None:
-            _print(result, chosen, _TABLE_ROWS if limit is None else limit, is_asked=limit is not None)
-        else:
-            _write(result, chosen, output, limit)
+    from tidelog.sql.statements import changes_something
+
+    with existing(store, read_only=not changes_something(asked)) as opened:
+
+        def run() -> Callable[[], None]:
+            result = opened.sql(asked, params, timezone=timezone)
+            if plot is not None:
+                result.plot(plot)
+            return fetched(result, chosen, output, limit, "--limit or another --format")
+
+        interruptible(lambda: opened, run, is_told=is_quiet(chosen, output))()
 
 
 def _statements(text: str | None, file: Path | None) -> str:
@@ -107,106 +89,3 @@ def _named(path: Path) -> Form | None:
     if found is None:
         raise typer.BadParameter(f"found {str(path)!r}; name a format with --format", param_hint="--output")
     return found
-
-
-def _changes(text: str) -> bool:
-    """Whether a statement is one that changes something."""
-    from tidelog.sql.text.tokens import statements, tokens
-
-    firsts = [tokens(statement)[0] for statement, _ in statements(text)]
-    return any(each.says("CREATE", "INSERT", "DELETE", "ALTER", "DROP") for each in firsts)
-
-
-def _print(result: Result, form: Form, most: int, *, is_asked: bool) -> None:
-    batches = _table(result, most + 1)
-    shown = batches.slice(0, most)
-    if form is Form.MARKDOWN:
-        sys.stdout.write(_markdown(shown))
-    else:
-        _print_table(shown)
-    if batches.num_rows > most and not is_asked:
-        say(f"the first {count(most)} rows; --limit or another --format shows more", err=True)
-
-
-def _table(result: Result, rows: int | None) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_batches(_limited(result, rows), result.schema)
-
-
-def _limited(result: Result, rows: int | None) -> Any:
-    reader = result.reader()
-    if rows is None:
-        yield from reader
-        return
-    for batch in islice(reader, None):
-        if rows <= 0:
-            return
-        yield batch.slice(0, rows)
-        rows -= batch.num_rows
-
-
-def _print_table(table: pa.Table) -> None:
-    from tidelog.cli.writing.table import columns_of, print_table
-
-    columns = columns_of(_one_batch(table))
-    shown = print_table(columns)
-    if shown < len(columns):
-        say(f"{shown} of {len(columns)} columns; name fewer of them to see these", err=True)
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-def _markdown(table: pa.Table) -> str:
-    from tidelog.cli.writing.table import columns_of
-
-    def cell(text: str | None) -> str:
-        return "" if text is None else printable(text).replace("|", "\\|").replace("\n", " ")
-
-    columns = columns_of(_one_batch(table))
-    lines = [
-        "| " + " | ".join(cell(column.name) for column in columns) + " |",
-        "|" + "|".join("---:" if column.is_number else "---" for column in columns) + "|",
-    ]
-    lines += [
-        "| " + " | ".join(map(cell, row)) + " |" for row in zip(*(column.texts for column in columns), strict=True)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _write(result: Result, form: Form, output: Path | None, limit: int | None) -> None:
-    from tidelog.cli.formats import Output
-    from tidelog.cli.writing.formats import writer
-    from tidelog.cli.writing.target import opened
-
-    batches = _limited(result, limit)
-    with opened(output) as file:
-        if form in (Form.TABLE, Form.MARKDOWN):
-            file.write(_markdown(_table(result, limit)).encode())
-            return
-        if form is Form.JSON:
-            _write_array(batches, file)
-            return
-        kind = {Form.CSV: Output.CSV, Form.JSONL: Output.JSON, Form.ARROW: Output.ARROW, Form.PARQUET: Output.PARQUET}
-        is_stream = output is None or output.suffix.lower() == ".arrows"
-        with writer(kind[form], file, result.schema, is_stream=is_stream) as sink:
-            for batch in batches:
-                sink.write(batch)
-
-
-def _write_array(batches: Any, file: Any) -> None:
-    """One array of JSON, an object a line."""
-    from tidelog.cli.writing.texts import json_lines
-
-    file.write(b"[")
-    before = b"\n"
-    for batch in batches:
-        for line in json_lines(batch).splitlines():
-            file.write(before + line)
-            before = b",\n"
-    file.write(b"\n]\n")

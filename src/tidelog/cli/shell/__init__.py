@@ -1,0 +1,1 @@
+"""The parts of ``tidelog shell``: what is typed, completed, run and shown."""
