@@ -9,12 +9,14 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
@@ -23,8 +25,9 @@ from support.commands import TRADES, Cli, stored
 from tidelog.cli import running
 from tidelog.cli.shell.completion import offer
 from tidelog.cli.shell.inputs import inputs, is_complete
-from tidelog.cli.shell.loop import converse, history_path
+from tidelog.cli.shell.loop import History, SqlCompleter, converse, history_path
 from tidelog.cli.shell.session import Session
+from tidelog.sql.database import shared
 
 ENDLESS = "SELECT count(*) FROM range(100000000000)"
 
@@ -234,8 +237,8 @@ def test_timing(type_: Typist) -> None:
         ("table", "a  b  \n──────\n1  x|y\n"),
         ("markdown", "| a | b |\n|---:|---|\n| 1 | x\\|y |\n"),
         ("csv", "a,b\n1,x|y\n"),
-        ("json", '[\n{"a":1,"b":"x|y"}\n]\n'),
-        ("jsonl", '{"a":1,"b":"x|y"}\n'),
+        ("json", '[\n{"a": 1, "b": "x|y"}\n]\n'),
+        ("jsonl", '{"a": 1, "b": "x|y"}\n'),
     ],
 )
 def test_formats(type_: Typist, form: str, expected: str, tmp_path: Path) -> None:
@@ -290,11 +293,8 @@ def test_history_is_kept_for_its_owner_alone(type_: Typist, tmp_path: Path) -> N
     path = tmp_path / "state" / "tidelog" / "history"
     assert history_path() == path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert type_("\x1b[A\x1b[A") == ("", "")  # the line before the last one
-    out, _ = type_("\x1b[A\x1b[A\x1b[A\x1b[A")
-    assert out == ""
-    out, _ = type_("\\format csv", "SELECT 5 AS b;", "\x1b[A")
-    assert out == "b\n5\nb\n5\n"
+    type_("SELECT", "2;")
+    assert list(History(path).load_history_strings()) == ["SELECT\n2;", "SELECT 1 AS a;", "\\format csv"]
 
 
 def test_a_history_that_cannot_be_kept_is_no_error(
@@ -327,6 +327,9 @@ class Known:
 
     def functions(self) -> Sequence[str]:
         return ["pow", "approx_count_distinct", "bit_count"]
+
+    def reserved(self) -> Collection[str]:
+        return {"order", "select"}
 
 
 @pytest.mark.parametrize(
@@ -376,9 +379,27 @@ def test_what_is_offered_replaces_what_was_typed() -> None:
     assert offer("\\d sen", "", Known()).replaced == 3
 
 
-def test_tab_completes_streams_columns_and_functions(type_: Typist) -> None:
-    out, err = type_("\\format csv", "SELECT mi\t (vol\t) AS m FROM tra\t;")
-    assert (out, err) == ("", "")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT vol", ("volume", -3)),
+        ("FROM tra", ("trades", -3)),
+        ("SELECT approx_count_d", ("approx_count_distinct", -14)),
+        ("FROM gen", None),
+    ],
+)
+def test_names_of_a_store_are_offered(
+    trades: list[Any], tmp_path: Path, text: str, expected: tuple[str, int] | None
+) -> None:
+    with Session(tmp_path / "events") as session:
+        found = list(SqlCompleter(session).get_completions(Document(text), CompleteEvent()))
+    assert [(each.text, each.start_position) for each in found] == ([] if expected is None else [expected])
+
+
+def test_words_that_duckdb_keeps_for_itself_are_quoted() -> None:
+    reserved = shared("UTC").reserved
+    assert {"order", "select", "left"} <= reserved
+    assert not {"price", "ts", "value"} & reserved
 
 
 # -- without a terminal -----------------------------------------------------------------------------------------------

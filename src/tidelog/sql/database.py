@@ -117,6 +117,16 @@ class Database:
         known = self._functions("scalar", "aggregate", "macro", "window") | {"count_star", "unnest"}
         return frozenset(name for name in known if not _TELLING.fullmatch(name))
 
+    @functools.cached_property
+    def reserved(self) -> frozenset[str]:
+        """Words that are names of columns only in quotes, in lower case."""
+        cursor = self.cursor()
+        try:
+            found = cursor.execute("SELECT keyword_name, keyword_category FROM duckdb_keywords()").fetchall()
+        finally:
+            cursor.close()
+        return frozenset(name.lower() for name, kind in found if kind in ("reserved", "type_function"))
+
     def _functions(self, *kinds: str) -> frozenset[str]:
         with self._mutex:
             cursor = self._opened().cursor()

@@ -431,6 +431,8 @@ COMMANDS = [
     "maintain",
     "coarsen",
     "delete",
+    "sql",
+    "shell",
 ]
 
 

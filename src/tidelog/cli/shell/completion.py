@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.cli.shell.commands import COMMANDS, FORMS
 from tidelog.cli.shell.inputs import MARK
-from tidelog.expr.parsing.syntax import is_plain_name
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import Token, tokens
 
@@ -17,6 +16,7 @@ _BEFORE_STREAMS: Final = ("FROM", "JOIN", "INTO", "STREAM", "DESCRIBE", "DESC", 
 _MOST_STREAMS: Final = 100
 """Streams whose columns are offered before one is mentioned: each has to be looked at."""
 _WORD: Final = re.compile(r"[\w$]*$")
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 KEYWORDS: Final = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "QUALIFY", "LIMIT", "OFFSET", "WITH", "RECURSIVE"),
@@ -43,6 +43,9 @@ class Names(Protocol):
 
     def functions(self) -> Iterable[str]:
         """The functions that statements may call."""
+
+    def reserved(self) -> Collection[str]:
+        """Words that are names only in quotes, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,11 @@ def offer(before: str, behind: str, names: Names) -> Offer:
         read = read[:-1]
     found = _names(read, _tokens(behind), names, bool(typed or quote))
     if not quote:
-        found = [_named(name) for name in found]
+        found = [_named(name, names) for name in found]
         if typed and not (read and read[-1].says(".", *_BEFORE_STREAMS)):
             found += [*sorted(names.functions()), *_words(typed)]
     else:
-        found = ['"' + name.replace('"', '""') + '"' for name in found]
+        found = [_quoted(name) for name in found]
     begin = (quote + typed).lower()
     # What is plain may be quoted too, and what is typed without quotes may need them.
     fits = [text for text in found if text.lower().startswith(begin) or text.lower().startswith('"' + begin)]
@@ -126,8 +129,13 @@ def _words(typed: str) -> list[str]:
     return [word.lower() for word in KEYWORDS] if typed.islower() else list(KEYWORDS)
 
 
-def _named(name: str) -> str:
-    return name if is_plain_name(name.lower()) else '"' + name.replace('"', '""') + '"'
+def _named(name: str, names: Names) -> str:
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in names.reserved()
+    return name if is_plain else _quoted(name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _tokens(text: str) -> list[Token]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,7 @@ def converse(session: Session, **terminal: Any) -> None:
     prompt: PromptSession[str] = PromptSession(
         PROMPT,
         history=History(history_path()),
-        completer=_Completer(session),
+        completer=SqlCompleter(session),
         complete_while_typing=False,
         multiline=Condition(lambda: not is_complete(get_app().current_buffer.text)),
         prompt_continuation=_MORE,
@@ -110,16 +110,22 @@ class _StoreNames:
     def functions(self) -> Iterable[str]:
         return self._functions
 
+    def reserved(self) -> Collection[str]:
+        return shared("UTC").reserved
+
     @cached_property
     def _functions(self) -> Sequence[str]:
         known = shared("UTC").functions | TABLE_FUNCTIONS | {"streams"}
         return [name for name in known if name.isidentifier()]  # others are operators
 
 
-class _Completer(Completer):
+class SqlCompleter(Completer):
+    """Completes what is typed by what there is in the store of a session."""
+
     def __init__(self, session: Session) -> None:
         self._names = _StoreNames(session)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What could stand where the cursor is."""
         found = offer(document.text_before_cursor, document.text_after_cursor, self._names)
         return [Completion(text, -found.replaced) for text in found.texts]
