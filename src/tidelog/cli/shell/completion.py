@@ -138,7 +138,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str) -> Sequence[Token]:
     try:
         return tokens(text)
     except SqlError:
