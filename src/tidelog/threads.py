@@ -63,6 +63,11 @@ class Task(Generic[_T]):
         """Whether the calling thread is the one that does it."""
         return self._thread == _thread.get_ident() and not self.is_done
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over, for worse."""
+        return self._error is not None
+
     def cancel(self) -> None:
         """Leave the job undone unless it has begun; nobody asks for its result afterwards."""
         self._job = None

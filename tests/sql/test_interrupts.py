@@ -49,6 +49,11 @@ def test_an_interrupt_while_a_stream_is_read(tmp_path_factory: pytest.TempPathFa
         with pytest.raises(KeyboardInterrupt):
             store.sql(LONG).fetchall()
         timer.join()
+        timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.sql("INSERT INTO t SELECT a.ts + 20000, b.x FROM t a, t b")
+        timer.join()
         assert store.sql("SELECT count(*), max(x) FROM t").fetchone() == (20_000, 19_999.0)
 
 

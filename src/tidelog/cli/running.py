@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.cli.interrupts import StoppedError, interrupts_held
+from tidelog.cli.interrupts import StoppedError
+from tidelog.threads import start
 
 if TYPE_CHECKING:
     from tidelog.engine.store import Store
@@ -27,35 +27,19 @@ def interruptible(store: Callable[[], Store], work: Callable[[], _R], *, is_told
     DuckDB and Arrow do not look for signals, so nothing would happen if the main thread computed itself. Work that was
     done nevertheless by the time it could have been stopped was done: its result is returned.
     """
-    found: list[_R] = []
-    failed: list[BaseException] = []
-    is_done = threading.Event()  # an interrupt of Thread.join makes Python 3.11 take a thread for ended that is not
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            is_done.set()
-
-    thread = threading.Thread(target=run, name="tidelog-statement")
+    task = start(work)
     try:
-        with interrupts_held():  # so that the thread runs for certain when one is raised
-            thread.start()
-        if not is_done.wait(_SLOW):
+        if not task.wait(_SLOW):
             with waiting() if is_told else nullcontext():
-                is_done.wait()
+                task.wait()
     except KeyboardInterrupt as interrupt:
-        while not is_done.is_set():
+        while not task.is_done:
             with suppress(KeyboardInterrupt):  # one was enough
                 store().interrupt()
-                is_done.wait(_AGAIN)
-        if failed or isinstance(interrupt, StoppedError):
+                task.wait(_AGAIN)
+        if task.has_failed or isinstance(interrupt, StoppedError):
             raise
-    if failed:
-        raise failed[0]
-    return found[0]
+    return task.result()
 
 
 @contextmanager

@@ -106,20 +106,25 @@ class Running:
         self.relation = relation
 
     def fetch(self, work: Callable[[duckdb.DuckDBPyRelation], _T]) -> _T:
-        """What some work makes of the result. An interrupt stops DuckDB, which would not notice it for long.
+        """What some work makes of the result; an interrupt stops it."""
+        return stoppable(self._connection, partial(work, self.relation))
 
-        Interrupts come to the main thread alone, so that is the one that waits while another one works.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            return work(self.relation)
-        task = start(partial(work, self.relation))
-        try:
-            task.wait()
-        except BaseException:
-            while not task.wait(_PATIENCE):
-                self._connection.interrupt()  # again and again: what has not begun yet does not notice it
-            raise
-        return task.result()
+
+def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
+    """What some work by a connection returns. An interrupt stops DuckDB, which would not notice it for long.
+
+    Interrupts come to the main thread alone, so that is the one that waits while another one works.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    task = start(work)
+    try:
+        task.wait()
+    except BaseException:
+        while not task.wait(_PATIENCE):
+            connection.interrupt()  # again and again: what has not begun yet does not notice it
+        raise
+    return task.result()
 
 
 class Query:

@@ -12,7 +12,7 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.sql.changing.changes import Changes
 from tidelog.sql.changing.clauses import Clauses, is_expression
-from tidelog.sql.query import Query
+from tidelog.sql.query import Query, stoppable
 from tidelog.sql.text.tree import Node
 
 _ROWS: Final = '"rows to insert"'
@@ -75,7 +75,7 @@ def _converted(query: Query, schema: Schema, columns: str) -> Iterator[pa.Record
         with query.told():
             cursor.register("columns", schema.arrow.empty_table())
             cursor.execute(f"CREATE TEMP TABLE {_ROWS} AS FROM columns")
-            cursor.execute(f"INSERT INTO {_ROWS} {columns} {_source(query)}")
+            stoppable(cursor, lambda: cursor.execute(f"INSERT INTO {_ROWS} {columns} {_source(query)}"))
             reader = cursor.sql(f"FROM {_ROWS}").to_arrow_reader(_BATCH_ROWS)
         names = schema.arrow.names  # which DuckDB has changed where two differ by case alone
         named = pa.schema([field.with_name(name) for field, name in zip(reader.schema, names, strict=True)])
