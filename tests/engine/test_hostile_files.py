@@ -258,7 +258,7 @@ class TestNamesInDocuments:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_a_closed_split(self, place: Path, name: object) -> None:
-        self.rewrite(place, stream_of(place) / "manifest", lambda delta: delta["add"][0].update(name=name))
+        self.rewrite(place, stream_of(place) / "manifest", lambda delta: delta["add"]["name"].__setitem__(0, name))
         self.refused(place)
 
     @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", ".hidden", "half \ud800"])

@@ -71,7 +71,7 @@ def in_tokyo(session: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_a_running_session_is_returned_as_it_is(in_tokyo: SparkSession) -> None:
-    from tidelog.spark.runtime import session as get
+    from tidelog.spark import session as get
 
     with pytest.warns(UserWarning, match="is running, and is returned as it is") as caught:
         again = get(config={"spark.sql.shuffle.partitions": 3, "spark.driver.memory": "9g"})
@@ -89,7 +89,7 @@ def test_a_running_session_is_returned_as_it_is(in_tokyo: SparkSession) -> None:
 
 
 def test_a_running_session_is_changed_on_demand(in_tokyo: SparkSession) -> None:
-    from tidelog.spark.runtime import session as get
+    from tidelog.spark import session as get
 
     assert get(config={"spark.sql.shuffle.partitions": 3}, change=True) is in_tokyo
     assert in_tokyo.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -99,7 +99,7 @@ def test_a_running_session_is_changed_on_demand(in_tokyo: SparkSession) -> None:
 
 
 def test_a_session_that_is_as_it_was_asked_for_is_no_cause_for_warnings(session: SparkSession) -> None:
-    from tidelog.spark.runtime import session as get
+    from tidelog.spark import session as get
 
     assert get(master="local[2]", config={"spark.sql.shuffle.partitions": 2}) is session
 
@@ -162,7 +162,7 @@ def test_workers_without_tidelog_are_told_of(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_is_no_text_is_refused() -> None:
-    from tidelog.spark.runtime import session as get
+    from tidelog.spark import session as get
 
     with pytest.raises(InputError, match=r"setting 'a' is \[1\] \(list\); expected text, a number or a boolean"):
         get(config={"a": [1]})
