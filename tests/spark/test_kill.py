@@ -80,7 +80,7 @@ def campaign(path: Path, kills: int, seed: int) -> None:
 
 
 def test_drivers_that_are_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, 2, seed=0)
+    campaign(tmp_path, 3, seed=0)
 
 
 @pytest.mark.soak
