@@ -76,6 +76,8 @@ class Relation:
     def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
+        except GeneratorExit:  # nobody wants the rest: the statement has ended, perhaps by a failure of its own
+            raise
         except BaseException as error:
             self.failure = error
             raise
