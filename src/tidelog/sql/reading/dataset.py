@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -73,7 +73,7 @@ class Relation:
         self.readings.append(reading)
         return batches
 
-    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         try:
             yield from batches
         except GeneratorExit:  # nobody wants the rest: the statement has ended, perhaps by a failure of its own
