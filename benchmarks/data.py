@@ -1,4 +1,4 @@
-"""Seeded event streams as Arrow tables: *sensor*, *stock*, *sine* and *log*.
+"""Seeded event streams as Arrow tables: *sensor*, *stock*, *sine*, *log*, *devops*, *readings* and *diagnostics*.
 
 A stream is made in chunks of :data:`CHUNK_ROWS` rows, each from a generator seeded with (seed, stream,
 chunk); whatever goes on over a chunk's end (a walk's position, the clock) is carried along. So the same seed
@@ -15,6 +15,9 @@ stream                    B/row   columns
 ``stock_strings``         ~32     the same with ticker symbols as strings
 ``sine``                  56      ts int64 (the row number), six doubles sin(2 pi i / 10^6 + k pi / 6)
 ``log``                   ~150    see :mod:`loglines`
+``devops``                ~115    see :mod:`machines`, as for the next two: ts timestamp, two texts, ten doubles
+``readings``              ~105    ts timestamp, four texts, eight doubles
+``diagnostics``           ~75     ts timestamp, four texts, four doubles, status int64
 ========================  ======  ====================================================================
 """
 
@@ -29,12 +32,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from loglines import LogLines
+from machines import START_MICROS, Diagnostics, Hosts, Readings
 
 CHUNK_ROWS = 1 << 17
 """Rows made at a time, and rows of each batch of a stream but its last."""
-
-START_MICROS = 1_767_225_600_000_000
-"""The first time stamp of a stream: 2026-01-01T00:00:00Z."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -183,6 +184,9 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "stock_strings": StockStrings,
     "sine": Sine,
     "log": LogLines,
+    "devops": Hosts,
+    "readings": Readings,
+    "diagnostics": Diagnostics,
 }
 
 

@@ -21,7 +21,8 @@ FULL, QUICK = 1_000_000, 100_000
 DUCKDB = "DuckDB in Python"
 IMPORTS = "import pyarrow"
 PYTHON_LIMIT = Bound(0.4, 0.3)
-"""CPU seconds of ``import tidelog``, opening a store and one aggregate; judged at any size, for it hardly matters."""
+"""CPU seconds of ``import tidelog``, alone and with opening a store and one aggregate; judged at any size, which hardly
+matters."""
 COMMAND_LIMIT = Bound(0.6, 0.5)
 """The same by ``tidelog aggregate``."""
 
@@ -29,6 +30,11 @@ _ASK = """
 import sys, tidelog
 with tidelog.open(sys.argv[1], read_only=True) as store:
     print(store.stream("s").aggregate(None, None, ["count(*)", "avg(x)"])["count(*)"])
+"""
+_IMPORT = """
+import sys, tidelog
+assert "duckdb" not in sys.modules, "import tidelog has loaded DuckDB"
+print(int(sys.argv[1]))
 """
 _RANGE = """
 import sys, tidelog
@@ -57,6 +63,7 @@ def ask(bench: Bench) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(place / "bytecode")
     ours = {
+        "import tidelog": ["-c", _IMPORT, str(events)],
         "first aggregate": ["-c", _ASK, store],
         "first aggregate of a range": ["-c", _RANGE, store],
         "tidelog aggregate": [*_COMMAND, store],
@@ -78,6 +85,7 @@ def ask(bench: Bench) -> None:
         figures[name] = Figures(tuple(value for value, _ in found), tuple(sample for _, sample in found))
     peers = {name: figures[name] for name in (DUCKDB, IMPORTS) if name in figures}
     for name, limit in (
+        ("import tidelog", PYTHON_LIMIT),
         ("first aggregate", PYTHON_LIMIT),
         ("first aggregate of a range", None),
         ("tidelog aggregate", COMMAND_LIMIT),

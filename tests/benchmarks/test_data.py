@@ -111,3 +111,29 @@ def test_log_messages_repeat_the_status_and_latency_of_their_columns() -> None:
             seen += 1
             assert (int(found[1]), float(found[2])) == (row["status"], row["latency"])
     assert seen > 1_000
+
+
+@pytest.mark.parametrize(("stream", "machines"), [("devops", 1000), ("readings", 500), ("diagnostics", 500)])
+def test_machines_report_in_turns_every_ten_seconds(stream: str, machines: int) -> None:
+    # Over a chunk's end too, which is in the middle of a tick.
+    table = data.table(stream, data.CHUNK_ROWS + 3 * machines)
+    times, names = table["ts"].cast(pa.int64()).to_numpy(), table[1].to_pylist()
+    rows = np.arange(len(table))
+    assert (times == data.START_MICROS + rows // machines * 10_000_000).all()
+    assert names[:machines] == names[-machines - len(table) % machines :][:machines]
+    assert len(set(names)) == machines
+
+
+def test_a_host_walks_on_over_the_end_of_a_chunk() -> None:
+    table = data.table("devops", data.CHUNK_ROWS + 5_000)
+    usage = table["usage_user"].to_numpy()
+    assert 0 <= usage.min() < usage.max() <= 100
+    assert np.abs(usage[1000:] - usage[:-1000]).max() < 7
+
+
+def test_a_truck_can_carry_what_its_model_can() -> None:
+    table = data.table("diagnostics", ROWS)
+    pairs = set(zip(table["model"].to_pylist(), table["load_capacity"].to_pylist(), strict=True))
+    assert len(pairs) == 3
+    assert (table["current_load"].to_numpy() <= table["load_capacity"].to_numpy()).all()
+    assert set(table["status"].to_pylist()) >= {0, 1}
