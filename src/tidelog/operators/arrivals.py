@@ -1,0 +1,165 @@
+"""What time means while rows arrive: watermarks, rows that are late, inputs that are silent.
+
+The watermark of an input is its newest time less its *lateness*; that of an operator is the least of those of its
+inputs. A row is late if it is before the watermark that its input had when it came. Which rows are late thus depends
+on the order in which the rows of an input came, and on nothing else: not on how they were cut into batches, nor on
+other inputs. Late rows are counted and handed out, and never reach the operator: kept and late rows together are all
+rows.
+
+An input without rows holds the others back, unless it has been closed, or has been silent for ``idle_timeout`` seconds.
+When it comes back, its rows before the watermark that the operator has been given are late as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.arrays import boolean_column
+from tidelog.model.errors import InputError, SchemaError
+from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import FOREVER, Batches, Ints, Operator
+from tidelog.operators.state import State, together
+from tidelog.operators.waiting import Waiting
+
+
+class Arrivals:
+    """Drives an operator by rows as they arrive, in any order within the lateness of their inputs."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        lateness: int | Sequence[int] = 0,
+        *,
+        idle_timeout: float | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """``lateness`` in ticks, for all inputs or for each. ``now`` is the time, in seconds of any clock."""
+        ports = len(operator.inputs)
+        self.operator = operator
+        self._lateness = [lateness] * ports if isinstance(lateness, int) else list(lateness)
+        if len(self._lateness) != ports or any(each < 0 for each in self._lateness):
+            raise InputError(f"found the lateness {lateness}; expected one of at least zero for each of {ports} inputs")
+        self._idle_timeout = idle_timeout
+        self._newest: list[int | None] = [None] * ports
+        self._heard = [now] * ports
+        self._is_closed = [False] * ports
+        self._waiting = [Waiting(shape) for shape in operator.inputs] if operator.needs.order else []
+        self.watermark: int | None = None
+        """What the operator has been advanced to; None for nowhere yet."""
+        self.rows = [0] * ports
+        """How many rows of each input have come."""
+        self.late_rows = [0] * ports
+        """How many of them were late."""
+        self._late: list[tuple[int, pa.RecordBatch]] = []
+
+    def push(self, port: int, batch: pa.RecordBatch, now: float = 0.0) -> Batches:
+        """Take rows of an input, in the order in which they came, and give what comes out."""
+        shape = self.operator.inputs[port]
+        if not batch.schema.equals(shape.schema):
+            raise SchemaError(f"input {port} has the columns {shape.schema}; found {batch.schema}")
+        if self._is_closed[port]:
+            raise InputError(f"input {port} is closed; rows are taken before that")
+        self._heard[port] = now
+        self.rows[port] += batch.num_rows
+        batch = self._in_time(port, batch)
+        found: Batches = []
+        if batch.num_rows:
+            newest, times = self._newest[port], shape.times(batch)
+            top = int(times.max())
+            self._newest[port] = top if newest is None else max(newest, top)
+            if self._waiting:
+                self._waiting[port].add(batch)
+            else:
+                found += self.operator.push(port, batch)
+        return found + self.tick(now)
+
+    def _in_time(self, port: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are not late; the others are put aside."""
+        times = self.operator.inputs[port].times(batch)
+        late = _late(times, self._newest[port], self._lateness[port])
+        if self.watermark is not None and self.watermark > INT64_MIN:
+            overdue = times < min(self.watermark, FOREVER - 1)
+            late = overdue if late is None else late | overdue
+        if late is None or not late.any():
+            return batch
+        self.late_rows[port] += int(late.sum())
+        self._late.append((port, batch.filter(boolean_column(late))))
+        return batch.filter(boolean_column(~late))
+
+    def tick(self, now: float = 0.0) -> Batches:
+        """Look at the time: give what comes out because inputs have been silent for too long."""
+        marks = []
+        for port, newest in enumerate(self._newest):
+            is_idle = self._idle_timeout is not None and now - self._heard[port] >= self._idle_timeout
+            if self._is_closed[port]:
+                continue
+            if newest is not None and not is_idle:
+                marks.append(max(newest - self._lateness[port], INT64_MIN))
+            elif not is_idle:
+                return []
+        if not marks:  # all are closed, or idle: nothing says how far time is
+            return self._to(FOREVER) if all(self._is_closed) else []
+        return self._to(min(marks))
+
+    def close(self, port: int, now: float = 0.0) -> Batches:
+        """An input will have no rows any more; give what comes out by that."""
+        self._is_closed[port] = True
+        return self.tick(now)
+
+    def finish(self) -> Batches:
+        """No input will have rows any more; give the rest."""
+        found: Batches = []
+        for port in range(len(self._is_closed)):
+            found += self.close(port)
+        return found
+
+    def _to(self, watermark: int) -> Batches:
+        if self.watermark is not None and watermark <= self.watermark:
+            return []
+        self.watermark = watermark
+        found: Batches = []
+        for port, waiting in enumerate(self._waiting):
+            rows = waiting.take(watermark)
+            if rows is not None:
+                found += self.operator.push(port, rows)
+        return found + (self.operator.finish() if watermark == FOREVER else self.operator.advance(watermark))
+
+    def take_late(self) -> list[tuple[int, pa.RecordBatch]]:
+        """The late rows since the last call, each batch with its input."""
+        late, self._late = self._late, []
+        return late
+
+    def snapshot(self) -> State:
+        """All that is known; take late rows before, they are not part of it."""
+        core: dict[str, Any] = {"newest": list(self._newest), "closed": list(self._is_closed)}
+        core |= {"watermark": self.watermark, "rows": list(self.rows), "late": list(self.late_rows)}
+        waiting = {f"waiting {port}": each.snapshot() for port, each in enumerate(self._waiting)}
+        return together({"operator": self.operator.snapshot(), **waiting}, core)
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        core = state.core
+        self._newest, self._is_closed, self.watermark = list(core["newest"]), list(core["closed"]), core["watermark"]
+        self.rows, self.late_rows = list(core["rows"]), list(core["late"])
+        for port, waiting in enumerate(self._waiting):
+            waiting.restore(state.part(f"waiting {port}"))
+        self.operator.restore(state.part("operator"))
+
+
+def _late(times: Ints, newest: int | None, lateness: int) -> npt.NDArray[np.bool_] | None:
+    """Which rows are before the watermark that the rows before them make; None if none is."""
+    if not len(times):
+        return None
+    tops = np.maximum.accumulate(times)
+    if newest is not None:
+        tops = np.maximum(tops, newest)
+    if (tops == times).all():
+        return None
+    behind = tops.view(np.uint64) - times.view(np.uint64)  # a distance of 64 bits has no sign
+    late: npt.NDArray[np.bool_] = behind > np.uint64(lateness)
+    return late

@@ -1,0 +1,151 @@
+"""What a continuous operator is: a state machine over batches of rows.
+
+Rows come in by one or several inputs and go out by one output; each of these has a :class:`Shape`. Who drives an
+operator (a *runtime*) pushes rows and tells how far time has come:
+
+* ``push(port, batch)`` gives rows of one input.
+* ``advance(watermark)`` says that no input will have rows before the watermark any more. It never goes back.
+* ``finish()`` says that there will be no rows at all any more.
+
+Each of them gives the rows that come out by it. Which call gives a row depends on how rows were cut into batches; the
+rows themselves, and their order, never do.
+
+**Order.** The order of rows is (time, ``_seq``); without a column ``_seq`` rows of one time are in the order in which
+they come. Operators that need order (:attr:`Needs.order`) get the rows of each input in it; inputs may be ahead of one
+another. Other operators get them in any order, but none before the watermark. Rows that come out are in the order of
+their time; those that come out later are not before :meth:`Operator.passed`.
+
+**Time.** All inputs of an operator count time in the same unit. A watermark is an integer in that unit, or
+:data:`FOREVER`, which is after all times.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelog.model.arrays import integers
+from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.clock import INT64_MAX, Clock
+from tidelog.operators.state import State
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Batches: TypeAlias = list[pa.RecordBatch]
+
+FOREVER: Final = INT64_MAX + 1
+"""The watermark after all rows."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What rows look like: their columns, and which of them is their time (64-bit integers or timestamps, no nulls)."""
+
+    schema: pa.Schema
+    time: str
+
+    def __post_init__(self) -> None:
+        if self.time not in self.schema.names:
+            raise SchemaError(
+                f"there is no column {self.time!r} for time; {did_you_mean(self.time, self.schema.names)}"
+            )
+        type_ = self.schema.field(self.time).type
+        if not (pa.types.is_timestamp(type_) or type_ == pa.int64()):
+            raise SchemaError(f"the time column {self.time!r} has type {type_}; expected int64 or a timestamp")
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether rows carry their numbers of arrival, ``_seq``."""
+        return SEQUENCE_COLUMN in self.schema.names
+
+    @property
+    def time_type(self) -> pa.DataType:
+        """The type of the time column."""
+        return self.schema.field(self.time).type
+
+    @property
+    def clock(self) -> Clock:
+        """What instants and durations mean for these rows."""
+        return Clock(self.time_type)
+
+    def times(self, batch: pa.RecordBatch) -> Ints:
+        """The times of rows."""
+        return integers(batch.column(self.time))
+
+    def numbers(self, batch: pa.RecordBatch) -> Ints | None:
+        """The numbers of rows, if they have any."""
+        return integers(batch.column(SEQUENCE_COLUMN)) if self.has_numbers else None
+
+    def empty(self) -> pa.RecordBatch:
+        """No rows."""
+        return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in self.schema], schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an operator needs of those who drive it, by which they can divide its work."""
+
+    order: bool = True
+    """Whether the rows of each input have to come in order."""
+    keys: tuple[tuple[str, ...], ...] | None = ()
+    """For each input the columns of the key: rows of different keys know nothing of each other. None: there is no
+    key, and all rows may belong together. Empty: each row is by itself."""
+    behind: int | None = 0
+    """How far before a row, in ticks, rows lie that what comes out at its time depends on; None for any distance."""
+    ahead: int | None = 0
+    """The same behind it."""
+
+
+class Operator(ABC):
+    """The contract that the head of this module describes. Not safe for use by several threads at once."""
+
+    gives_order: bool = False
+    """Whether rows come out in order even where they came in any order."""
+
+    def __init__(self, inputs: Sequence[Shape], output: Shape, needs: Needs) -> None:
+        self.inputs = tuple(inputs)
+        self.output = output
+        self.needs = needs
+        units = {each.clock.unit for each in self.inputs}
+        if len(units) > 1:
+            told = ", ".join(sorted(unit or "plain integers" for unit in units))
+            raise SchemaError(f"inputs with clocks of different units cannot be merged by time; found {told}")
+
+    @abstractmethod
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """Take rows of one input, and give those that come out. The schema is that of the input."""
+
+    @abstractmethod
+    def advance(self, watermark: int) -> Batches:
+        """No input will have rows before the watermark any more."""
+
+    def finish(self) -> Batches:
+        """There will be no rows any more."""
+        return self.advance(FOREVER)
+
+    def next_deadline(self) -> int | None:
+        """The least watermark by which something would come out even if no further row came; None if nothing waits."""
+        return None
+
+    def passed(self, watermark: int) -> int:
+        """The time before which nothing will come out any more, once inputs have been advanced to a watermark."""
+        return watermark
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """All that the operator knows, for :meth:`restore`."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot of an equal operator; only ever called for one that has seen nothing yet."""
+
+
+def count_before(times: Ints, watermark: int) -> int:
+    """How many of some ascending times are before a watermark."""
+    return len(times) if watermark > INT64_MAX else int(np.searchsorted(times, watermark))

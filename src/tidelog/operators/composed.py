@@ -1,0 +1,108 @@
+"""Operators behind one another, and several in front of one: a plan, which is itself an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidelog.model.errors import SchemaError
+from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.state import State, together
+
+
+class Composed(Operator):
+    """An operator whose inputs are the outputs of others, or inputs of the whole.
+
+    The inputs of the whole are those of its sources, one after the other; where a source is None the input of the
+    operator itself.
+    """
+
+    def __init__(self, operator: Operator, sources: Sequence[Operator | None]) -> None:
+        if len(sources) != len(operator.inputs):
+            raise SchemaError(f"found {len(sources)} sources for an operator of {len(operator.inputs)} inputs")
+        for shape, source in zip(operator.inputs, sources, strict=True):
+            if source is not None and source.output != shape:
+                raise SchemaError(
+                    f"a source gives the columns {source.output.schema}, in time by {source.output.time!r}; expected "
+                    f"{shape.schema}, by {shape.time!r}"
+                )
+        self.gives_order = operator.gives_order
+        self._operator = operator
+        self._sources = tuple(sources)
+        self._ports: list[tuple[int, int]] = []
+        """For each input of the whole the source and its input."""
+        inputs: list[Shape] = []
+        for place, (shape, source) in enumerate(zip(operator.inputs, self._sources, strict=True)):
+            own = [shape] if source is None else source.inputs
+            self._ports += [(place, each) for each in range(len(own))]
+            inputs += own
+        super().__init__(inputs, operator.output, _needs(operator, self._sources))
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """What comes out in the end."""
+        place, inner = self._ports[port]
+        source = self._sources[place]
+        return (
+            self._operator.push(place, batch) if source is None else self._passed_on(place, source.push(inner, batch))
+        )
+
+    def advance(self, watermark: int) -> Batches:
+        """What comes out of all of them, those in front first."""
+        found: Batches = []
+        for place, source in enumerate(self._sources):
+            if source is not None:
+                found += self._passed_on(place, source.advance(watermark))
+        return found + self._operator.advance(self._reached(watermark))
+
+    def _passed_on(self, place: int, batches: Batches) -> Batches:
+        return [out for batch in batches for out in self._operator.push(place, batch)]
+
+    def _reached(self, watermark: int) -> int:
+        return min(watermark if source is None else source.passed(watermark) for source in self._sources)
+
+    def next_deadline(self) -> int | None:
+        """The first of all."""
+        found = [each.next_deadline() for each in (self._operator, *self._sources) if each is not None]
+        return min((each for each in found if each is not None), default=None)
+
+    def passed(self, watermark: int) -> int:
+        """How far the last one is."""
+        return self._operator.passed(self._reached(watermark))
+
+    def snapshot(self) -> State:
+        """The states of all of them."""
+        parts = {str(place): source.snapshot() for place, source in enumerate(self._sources) if source is not None}
+        return together({"operator": self._operator.snapshot(), **parts})
+
+    def restore(self, state: State) -> None:
+        """Go on with all of them."""
+        self._operator.restore(state.part("operator"))
+        for place, source in enumerate(self._sources):
+            if source is not None:
+                source.restore(state.part(str(place)))
+
+
+def chain(*operators: Operator) -> Operator:
+    """Operators of one input each, behind one another; the first may have several."""
+    whole, *rest = operators
+    for operator in rest:
+        whole = Composed(operator, [whole])
+    return whole
+
+
+def _needs(operator: Operator, sources: Sequence[Operator | None]) -> Needs:
+    needs = operator.needs
+    own = [each.needs for each in sources if each is not None]
+    order = needs.order and any(each is None or not (each.needs.order or each.gives_order) for each in sources)
+    reach = [(each.behind, each.ahead) for each in (needs, *own)]
+    behind, ahead = (None if None in side else sum(each or 0 for each in side) for side in zip(*reach, strict=True))
+    return Needs(order or any(each.order for each in own), _keys(needs, sources), behind, ahead)
+
+
+def _keys(needs: Needs, sources: Sequence[Operator | None]) -> tuple[tuple[str, ...], ...] | None:
+    """The keys of the whole: those of the operator, where what stands before it leaves rows as they are."""
+    if not needs.keys:
+        return needs.keys if all(each is None or each.needs.keys == () for each in sources) else None
+    kept = all(each is None or (each.needs.keys == () and each.inputs == (each.output,)) for each in sources)
+    return needs.keys if kept else None

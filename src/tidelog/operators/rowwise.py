@@ -1,0 +1,93 @@
+"""Operators that look at each row by itself: filters and projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tidelog.expr import Expression, parse, predicate
+from tidelog.model.arrays import boolean_column
+from tidelog.model.errors import SchemaError
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.state import State
+
+
+class Rowwise(Operator):
+    """An operator that keeps nothing."""
+
+    def __init__(self, shape: Shape, output: Shape) -> None:
+        super().__init__([shape], output, Needs(order=False))
+
+    def advance(self, watermark: int) -> Batches:
+        """Nothing waits."""
+        return []
+
+    def snapshot(self) -> State:
+        """There is nothing to know."""
+        return State()
+
+    def restore(self, state: State) -> None:
+        """There was nothing to know."""
+
+
+class Filter(Rowwise):
+    """The rows that satisfy a condition in SQL, as they are."""
+
+    def __init__(self, shape: Shape, where: str) -> None:
+        """Raises :class:`~tidelog.expr.ExpressionError` for what is no condition on such rows."""
+        super().__init__(shape, shape)
+        self._predicate = predicate(where, shape.schema)
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """The rows that satisfy the condition."""
+        mask = self._predicate.mask(batch)
+        kept = int(mask.sum())
+        if kept == len(mask):
+            return [batch] if kept else []
+        return [batch.filter(boolean_column(mask))] if kept else []
+
+
+class Projection(Rowwise):
+    """A row of new columns for each row: expressions in SQL, by the names of the columns."""
+
+    def __init__(self, shape: Shape, columns: Mapping[str, str], time: str | None = None) -> None:
+        """``time`` is the one among the new columns that is their time; by default that of the same name as before.
+
+        It has to be the time of the rows that come in, under whatever name, so that order stays what it is. ``_seq``
+        is carried along. Raises :class:`~tidelog.expr.ExpressionError` for what is no expression of such rows.
+        """
+        self._columns: dict[str, str | Expression] = {}
+        fields = []
+        for name, text in columns.items():
+            if text in shape.schema.names:  # as it is, whatever type SQL would make of it
+                self._columns[name] = text
+                fields.append(shape.schema.field(text).with_name(name))
+                continue
+            expression = parse(text, shape.schema)
+            plain = str(expression).strip('"')
+            if plain in shape.schema.names and expression.columns == (plain,):
+                self._columns[name] = plain
+                fields.append(shape.schema.field(plain).with_name(name))
+            else:
+                self._columns[name] = expression
+                fields.append(pa.field(name, expression.type, expression.nullable))
+        if shape.has_numbers and SEQUENCE_COLUMN not in self._columns:
+            self._columns[SEQUENCE_COLUMN] = SEQUENCE_COLUMN
+            fields.append(shape.schema.field(SEQUENCE_COLUMN))
+        time = shape.time if time is None else time
+        if self._columns.get(time) != shape.time:
+            raise SchemaError(
+                f"the column {time!r} is not the time of the rows, {shape.time!r}; name the column that is to carry it"
+            )
+        super().__init__(shape, Shape(pa.schema(fields), time))
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """The new columns."""
+        if not batch.num_rows:
+            return []
+        arrays = [
+            batch.column(each) if isinstance(each, str) else each.evaluate(batch) for each in self._columns.values()
+        ]
+        return [pa.RecordBatch.from_arrays(arrays, schema=self.output.schema)]

@@ -1,0 +1,49 @@
+"""Random rows for operators: nulls, ties, late ones, several keys, none and one; clocks of every unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.operators.base import Shape
+
+TIMES = (pa.int64(), *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")), pa.timestamp("us", "Europe/Berlin"))
+
+KEYS = ("a", "b", "", "long enough not to be kept beside its length", None)
+
+
+def shape(time: pa.DataType | None = None, *, seq: bool = True) -> Shape:
+    fields = [
+        pa.field("ts", time or pa.int64(), nullable=False),
+        pa.field("k", pa.string()),
+        pa.field("n", pa.int64()),
+        pa.field("x", pa.float64()),
+    ]
+    return Shape(pa.schema([*fields, *([pa.field("_seq", pa.int64(), nullable=False)] if seq else [])]), "ts")
+
+
+def rows(of: Shape, dice: np.random.Generator, count: int, *, span: int = 60, jitter: int = 0) -> pa.RecordBatch:
+    """Rows in the order of arrival: times that rise from about -20 on, up to ``jitter`` behind one another, or more."""
+    times = np.sort(dice.integers(-20, max(span - 20, -19), count))
+    if jitter:
+        times = times - np.where(dice.random(count) < 0.3, dice.integers(0, jitter + 1, count), 0)
+    columns: dict[str, Any] = {
+        "ts": pa.array(times, pa.int64()).cast(of.time_type),
+        "k": pa.array([KEYS[each] for each in dice.integers(0, len(KEYS), count)], pa.string()),
+        "n": pa.array(dice.integers(-5, 6, count), pa.int64(), mask=dice.random(count) < 0.2),
+        "x": pa.array(dice.integers(-40, 41, count) / 8, pa.float64(), mask=dice.random(count) < 0.2),
+        "_seq": pa.array(np.arange(count), pa.int64()),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in of.schema.names], schema=of.schema)
+
+
+def dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as dicts; times are integers."""
+    names = batch.schema.names
+    columns = [
+        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        for column in batch.columns
+    ]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

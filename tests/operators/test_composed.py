@@ -1,0 +1,55 @@
+"""Operators behind one another are an operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from operators.cases import dicts, rows, shape
+from tidelog.model.errors import SchemaError
+from tidelog.operators.base import Needs
+from tidelog.operators.composed import Composed, chain
+from tidelog.operators.conformance import OperatorConformance
+from tidelog.operators.ordering import Reorder, Union
+from tidelog.operators.rowwise import Filter, Projection
+
+
+def plan() -> Composed:
+    """A union of a filtered input and one in order, filtered again and projected."""
+    of = shape()
+    union = Union([of, of, of])
+    left = Composed(union, [Filter(of, "n > 0"), None, chain(Filter(of, "x < 2"), Reorder(of))])
+    whole = chain(left, Filter(union.output, "x is not null"), Projection(union.output, {"ts": "ts", "y": "x + n"}))
+    assert isinstance(whole, Composed)
+    return whole
+
+
+def test_a_plan_gives_what_its_parts_give() -> None:
+    dice = np.random.default_rng(8)
+    for count in (0, 1, 40):
+        batches = [rows(shape(), dice, count, jitter=7) for _ in range(3)]
+        found = OperatorConformance(plan).check(batches, dice, lateness=7)
+        tagged = []
+        for number, batch in enumerate(batches):
+            for row in dicts(batch):
+                kept = (row["n"] or 0) > 0 if number == 0 else True
+                kept = kept and (number != 2 or (row["x"] is not None and row["x"] < 2))
+                if kept and row["x"] is not None:
+                    y = None if row["n"] is None else row["x"] + row["n"]
+                    tagged.append((row["ts"], number, row["_seq"], y))
+        assert found == [(ts, y) for ts, _, _, y in sorted(tagged, key=lambda each: each[:3])]
+
+
+def test_what_a_plan_needs() -> None:
+    of = shape()
+    assert plan().needs.order
+    assert len(plan().inputs) == 3
+    assert chain(Filter(of, "true"), Filter(of, "true")).needs == Needs(order=False)
+    assert not chain(Filter(of, "true"), Reorder(of)).needs.order
+    in_order = Composed(Union([of]), [chain(Filter(of, "true"), Reorder(of))])
+    assert not in_order.needs.order
+    assert chain(Filter(of, "true"), Union([of])).needs.order
+    with pytest.raises(SchemaError, match="2 sources"):
+        Composed(Filter(of, "true"), [None, None])
+    with pytest.raises(SchemaError, match="a source gives"):
+        chain(Filter(of, "true"), Filter(shape(seq=False), "true"))
