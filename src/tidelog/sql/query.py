@@ -16,18 +16,19 @@ import pyarrow as pa
 from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
+from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
+from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks
 from tidelog.sql.planning.ends import read_one_end
 from tidelog.sql.planning.floats import narrow_floats
 from tidelog.sql.planning.indexed import answer
-from tidelog.sql.planning.indexed import put as _replace
 from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.reading.sources import StreamAt, Streams
 from tidelog.sql.text.literals import literal, parameters
 from tidelog.sql.text.moments import moment, put_moments
-from tidelog.sql.text.tree import Node, concerned, nodes, place, rename_variables
+from tidelog.sql.text.tree import Node, concerned, nodes, place, put, rename_variables
 from tidelog.threads import start
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class Query:
             self._refuse_telling(statement)
             put_moments(tree, self._sources.now, self._columns(tree), database.parser)
             rename_variables(tree)
+            fill_gaps(tree, database.aggregates, database.parser, self._error)
             self._plan(tree)
             self.tree = tree
             self.printed = database.parser.print(tree)
@@ -178,7 +180,7 @@ class Query:
         for node in list(nodes(tree)):
             kind = node.get("class")
             if kind == "PARAMETER":
-                _replace(node, values[node["identifier"]])
+                put(node, values[node["identifier"]])
             elif kind == "WINDOW":
                 self._check_function(node)
             elif kind == "FUNCTION" and node["function_name"].lower() not in (*TABLE_FUNCTIONS, _STREAMS):
@@ -195,7 +197,7 @@ class Query:
     def _check_function(self, node: Node) -> None:
         name = node["function_name"].lower()
         allowed = self.database.functions
-        if name not in allowed:
+        if name not in allowed and name not in GAP_FUNCTIONS:
             raise self._error(
                 f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
                 f"{did_you_mean(name, allowed)}",

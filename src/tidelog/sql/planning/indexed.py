@@ -21,7 +21,7 @@ from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import answers, bounds, question_of
 from tidelog.sql.planning.blocks import Block, NotSo
-from tidelog.sql.text.tree import Node, nodes, same
+from tidelog.sql.text.tree import Node, nodes, put, same
 
 if TYPE_CHECKING:
     import duckdb
@@ -346,16 +346,8 @@ def _rewrite(
     block.table.update({"table_name": table, "qualified_name": {"path": [table]}})
 
 
-def put(node: Node, other: Node) -> None:
-    """Put a node in the place of another, under its name."""
-    alias = node.get("alias", "")
-    node.clear()
-    node.update(copy.deepcopy(other))
-    node["alias"] = alias
-
-
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-__all__ = ["Indexed", "answer", "put"]
+__all__ = ["Indexed", "answer"]

@@ -6,8 +6,7 @@ import datetime
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from tidelog.sql.planning.indexed import put
-from tidelog.sql.text.tree import Node, Parser, nodes
+from tidelog.sql.text.tree import Node, Parser, nodes, put
 
 _MOMENTS: Final = {
     "now": "{}",

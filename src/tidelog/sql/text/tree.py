@@ -6,6 +6,7 @@ dialect better than the parser that will read the statement next.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator
@@ -111,6 +112,14 @@ def _is_argument(call: Node, variable: str) -> bool:
         each["name"] and not each["expression"]["alias"] and each["expression"].get("column_names") == [variable]
         for each in call["arguments"]
     )
+
+
+def put(node: Node, other: Node) -> None:
+    """Put a node in the place of another, under its name."""
+    alias = node.get("alias", "")
+    node.clear()
+    node.update(copy.deepcopy(other))
+    node["alias"] = alias
 
 
 def place(node: Node, text: str) -> int | None:
