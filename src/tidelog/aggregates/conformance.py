@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, final
 
 import numpy as np
@@ -40,7 +41,9 @@ class FoldConformance:
         self.check_nothing(rows)
         self.check_runs(rows, dice)
         self.check_groupings(rows, dice)
+        self.check_scans(rows, dice)
         self.check_types(rows)
+        self.check_packing(rows, dice)
         self.check_purity(rows, dice)
 
     def check_nothing(self, rows: pa.RecordBatch) -> None:
@@ -85,6 +88,42 @@ class FoldConformance:
         for part in (rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2)):
             total.add(part)
         self._same([total.value()], expected, "rows that were added in two halves")
+
+    def check_scans(self, rows: pa.RecordBatch, dice: np.random.Generator) -> None:
+        """Running merges are what merges of the same states are, and so are merges of pairs."""
+        states = self.fold.lift(rows, _cuts(rows.num_rows, dice))
+        states = states[np.sort(dice.integers(0, len(states), int(dice.integers(1, 20))))]
+        cuts = _cuts(len(states), dice)
+        for backward in (False, True):
+            bounds = []
+            for first, last in pairwise(cuts.tolist()):
+                bounds += [(at, last) if backward else (first, at + 1) for at in range(first, last)]
+            expected = [self.fold.lower(self._merged(states[first:last]))[0] for first, last in bounds]
+            found = self.fold.lower(self.fold.scan(states, cuts, backward=backward))
+            self._same(found, expected, f"running merges of runs cut at {cuts.tolist()}")
+        half = len(states) // 2
+        pairs = self.fold.lower(self.fold.plus(states[:half], states[half : 2 * half]))
+        singly = [self.fold.lower(self._merged(states[[at, half + at]]))[0] for at in range(half)]
+        self._same(pairs, singly, "merges of pairs")
+
+    def check_packing(self, rows: pa.RecordBatch, dice: np.random.Generator) -> None:
+        """States are the same after they were bytes, and their values after they were a column."""
+        states = np.concatenate([self.fold.start(), self.fold.lift(rows, _cuts(rows.num_rows, dice))])
+        expected = self.fold.lower(states)
+        found = self.fold.unpack(pa.py_buffer(bytes(self.fold.pack(states))))
+        assert found.dtype == states.dtype, f"states of {states.dtype} were packed, and ones of {found.dtype} unpacked"
+        self._same(self.fold.lower(found), expected, "states that were packed")
+        self._same(self.fold.lower(self._merged(found)), self.fold.lower(self._merged(states)), "merges of these")
+        if self.fold.type is not None and UNKNOWN not in expected:
+            column = self.fold.lower_column(states)
+            assert column.type == self.fold.type, f"found a column of {column.type}, expected {self.fold.type}"
+            told = pa.array(expected, self.fold.type)
+            assert len(column) == len(told), f"found {len(column)} values, expected {len(told)}"
+            for place, (one, other) in enumerate(zip(column, told, strict=True)):
+                is_same = one.equals(other) or (
+                    one.is_valid and other.is_valid and self._is_same(one.as_py(), other.as_py())
+                )
+                assert is_same, f"value {place} of a column is {one!r}, expected {other!r}"
 
     def check_types(self, rows: pa.RecordBatch) -> None:
         """Values are of the type that is told, and a null is None."""

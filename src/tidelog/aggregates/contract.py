@@ -16,6 +16,7 @@ without rows that do there is no value, None; counts are 0 then.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -66,6 +67,65 @@ class Fold(ABC):
     @abstractmethod
     def lower(self, states: States) -> list[Value]:
         """The values of states."""
+
+    def plus(self, states: States, others: States) -> States:
+        """Each state merged with the one at the same place among others, whose rows come behind its own."""
+        pairs = np.stack([states, others], axis=1).reshape(2 * len(states), *states.shape[1:])
+        return self.merge(pairs, np.arange(len(states) + 1, dtype=np.int64) * 2)
+
+    def scan(self, states: States, cuts: Cuts, *, backward: bool = False) -> States:
+        """For each state of a run all from the first one to it merged; with ``backward`` all from it to the last one.
+
+        The work is proportional to the number of states, whatever the length of runs.
+        """
+        return scanned(self.plus, states, cuts, backward)
+
+    def lower_column(self, states: States) -> pa.Array:
+        """The values of states, all of which tell them, as a column of :attr:`type`, which must be known."""
+        return pa.array(self.lower(states), self.type)
+
+    def pack(self, states: States) -> pa.Buffer:
+        """States as bytes, for :meth:`unpack`."""
+        return pa.py_buffer(np.ascontiguousarray(states).tobytes())
+
+    def unpack(self, content: pa.Buffer) -> States:
+        """The states that :meth:`pack` made bytes of."""
+        start = self.start()
+        return np.frombuffer(content, start.dtype).reshape(-1, *start.shape[1:])
+
+
+def scanned(plus: Callable[[States, States], States], states: States, cuts: Cuts, backward: bool) -> States:
+    """See :meth:`Fold.scan`: the scan of Brent and Kung over all runs at once.
+
+    A state at the end of a stretch of a power of two is merged with the stretch before it, for stretches that double;
+    then the states in between are merged with the end of the last whole stretch before them. Both take as many merges
+    as there are states.
+    """
+    found = states.copy()
+    lengths = np.diff(cuts)
+    places = np.arange(1, len(states) + 1) - np.repeat(cuts[:-1], lengths)
+    if backward:
+        places = np.repeat(lengths, lengths) + 1 - places
+    step = 1 if backward else -1
+
+    def join(rows: Cuts, width: int) -> None:
+        if len(rows):
+            near, far = found[rows], found[rows + step * width]
+            found[rows] = plus(near, far) if backward else plus(far, near)
+
+    ends = np.arange(len(states))
+    between: list[Cuts] = []
+    width = 1
+    while len(ends):
+        is_even = places[ends] % (2 * width) == 0
+        between.append(ends[~is_even & (places[ends] > width)])
+        ends = ends[is_even]
+        join(ends, width)
+        width *= 2
+    for rows in reversed(between):
+        width //= 2
+        join(rows, width)
+    return found
 
 
 @final

@@ -24,10 +24,13 @@ from tidelog.expr.errors import EvaluationError
 from tidelog.expr.values import decimals
 from tidelog.expr.values.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, NULL, WIDEST_DECIMAL, is_decimal, is_float
 from tidelog.expr.values.types import is_integer as is_whole
-from tidelog.expr.values.vectors import has_numbers, made, numbers
+from tidelog.expr.values.vectors import Mask, has_numbers, made, numbers
+from tidelog.model.arrays import integer_column
 from tidelog.model.scalars import python_value
 
 _OBJECTS = np.dtype(object)
+_TOO_HIGH = 10**WIDEST_DECIMAL >> 64
+"""Upper words of integers that may have more than 38 digits."""
 
 
 class BuiltIn(Incremental):
@@ -42,6 +45,30 @@ class BuiltIn(Incremental):
     def result_type(self) -> pa.DataType:
         """The type of values: that of the column."""
         return self.types[0]
+
+    def plus(self, states: States, others: States) -> States:
+        """Pairs of states merged, the rows of the second ones behind those of the first."""
+        pairs = np.stack([states, others], axis=1).reshape(-1)
+        return self.merge(pairs, np.arange(len(states) + 1, dtype=np.int64) * 2)
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The values of states as a column, :attr:`nothing` where none is known; None if that is done one by one."""
+        return None
+
+    @property
+    def arrow(self) -> tuple[pa.DataType, ...]:
+        """The types of columns that states which are objects are kept in."""
+        return self.types[:1]
+
+    def to_arrow(self, states: States, known: Mask) -> list[pa.Array]:
+        """States that are objects as columns."""
+        return [
+            pa.array([state if is_known else None for state, is_known in zip(states, known, strict=True)], *self.arrow)
+        ]
+
+    def from_arrow(self, columns: Sequence[pa.Array]) -> States:
+        """The states that :meth:`to_arrow` gave as columns."""
+        return _objects(columns[0].to_pylist())
 
 
 class Count(BuiltIn):
@@ -62,12 +89,24 @@ class Count(BuiltIn):
         """The sums of lengths."""
         return sums(states, cuts)
 
+    def plus(self, states: States, others: States) -> States:
+        """The sums of lengths."""
+        found: States = states + others
+        return found
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The counts."""
+        return integer_column(states)
+
     def eval(self, state: Any) -> Any:
         """The count."""
         return int(state)
 
 
 _FLOAT_SUM = np.dtype([("total", "<f8"), ("error", "<f8")])
+_WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
+"""An integer of 128 bits, as Arrow has decimals in memory."""
+_HALF = np.uint64(0xFFFF_FFFF)
 
 
 class Sum(BuiltIn):
@@ -76,7 +115,9 @@ class Sum(BuiltIn):
     def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
         super().__init__(types, **parameters)
         self._is_float = is_float(types[0])
-        self.state = _FLOAT_SUM if self._is_float else _OBJECTS
+        # Of integers and short decimals there are not enough rows for more than 128 bits.
+        self._is_wide = is_decimal(types[0]) and not decimals.is_narrow(types[0])
+        self.state = _FLOAT_SUM if self._is_float else _OBJECTS if self._is_wide else _WORDS
 
     def result_type(self) -> pa.DataType:
         """DOUBLE, HUGEINT, or the widest decimal of the same scale."""
@@ -88,30 +129,86 @@ class Sum(BuiltIn):
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The sums of runs."""
         array = columns[0]
+        if self._is_wide:
+            return _objects(_wide_sums(array, cuts))
         if not self._is_float:
-            return _objects(_unscaled_sums(array, cuts))
+            return _word_sums(decimals.unscaled(array) if is_decimal(array.type) else numbers(array), cuts)
         states = np.zeros(len(cuts) - 1, self.state)
         states["total"] = sums(numbers(array).astype(np.float64, copy=False), cuts)
         return states
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The sums of sums."""
-        if not self._is_float:
+        if self._is_wide:
             return np.add.reduceat(states, cuts[:-1])
+        if not self._is_float:
+            low = _word_sums(states["low"], cuts)
+            low["high"] += np.add.reduceat(states["high"], cuts[:-1])
+            return low
         merged = np.empty(len(cuts) - 1, self.state)
         totals, errors = states["total"].tolist(), states["error"].tolist()
         for run, (first, last) in enumerate(pairwise(cuts.tolist())):
             merged[run] = _exact_sum([*totals[first:last], *errors[first:last]])
         return merged
 
+    def plus(self, states: States, others: States) -> States:
+        """The sums of pairs."""
+        if self._is_wide:
+            whole: States = states + others
+            return whole
+        found = np.empty(len(states), self.state)
+        if not self._is_float:
+            found["low"] = states["low"] + others["low"]
+            found["high"] = states["high"] + others["high"] + (found["low"] < states["low"])
+            return found
+        one, two = states["total"], others["total"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found["total"] = total = one + two
+            # What rounding has lost, exactly (Knuth); nothing where the sum is not finite.
+            back = total - one
+            lost = (one - (total - back)) + (two - back)
+            found["error"] = np.where(np.isfinite(total), states["error"] + others["error"] + lost, 0.0)
+        return found
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The sums. Raises :class:`EvaluationError` if one has more than 38 digits."""
+        if self._is_wide:
+            return None
+        if self._is_float:
+            with np.errstate(invalid="ignore"):
+                return made(states["total"] + states["error"], known, DOUBLE)
+        if (np.abs(states["high"]) >= _TOO_HIGH).any():
+            return None  # looked at one by one
+        nulls = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+        words = pa.py_buffer(np.ascontiguousarray(states).tobytes())
+        return pa.Array.from_buffers(self.result_type(), len(states), [nulls, words])
+
     def eval(self, state: Any) -> Any:
         """The sum. Raises :class:`EvaluationError` if it has more than 38 digits."""
         if self._is_float:
             return float(state["total"] + state["error"])
-        if abs(state) >= 10**WIDEST_DECIMAL:
+        whole = self.whole(state)
+        if abs(whole) >= 10**WIDEST_DECIMAL:
             raise EvaluationError("the sum has more than 38 digits; cast the argument to DOUBLE")
         scale = self.result_type().scale
-        return Decimal(state).scaleb(-scale, decimals.EXACT) if scale else state
+        return Decimal(whole).scaleb(-scale, decimals.EXACT) if scale else whole
+
+    def whole(self, state: Any) -> int:
+        """The sum of integers, or of unscaled decimals."""
+        return state if self._is_wide else (int(state["high"]) << 64) + int(state["low"])
+
+    @property
+    def arrow(self) -> tuple[pa.DataType, ...]:
+        """Sums of more than 64 bits are kept as texts."""
+        return (pa.string(),)
+
+    def to_arrow(self, states: States, known: Mask) -> list[pa.Array]:
+        """Sums as texts."""
+        return [pa.array([str(state) for state in states], pa.string())]
+
+    def from_arrow(self, columns: Sequence[pa.Array]) -> States:
+        """Texts as sums."""
+        return _objects([int(text) for text in columns[0].to_pylist()])
 
 
 class Average(BuiltIn):
@@ -134,10 +231,22 @@ class Average(BuiltIn):
         """The lengths and sums of states."""
         return self._beside(sums(states["rows"], cuts), self._sum.merge(states["sum"], cuts))
 
+    def plus(self, states: States, others: States) -> States:
+        """The lengths and sums of pairs."""
+        return self._beside(states["rows"] + others["rows"], self._sum.plus(states["sum"], others["sum"]))
+
     def _beside(self, rows: States, totals: States) -> States:
         states = np.empty(len(rows), self.state)
         states["rows"], states["sum"] = rows, totals
         return states
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The means."""
+        if not is_float(self.types[0]):
+            return None
+        totals = states["sum"]
+        with np.errstate(invalid="ignore"):
+            return made((totals["total"] + totals["error"]) / np.maximum(states["rows"], 1), known, DOUBLE)
 
     def eval(self, state: Any) -> Any:
         """The mean."""
@@ -145,7 +254,20 @@ class Average(BuiltIn):
         if is_float(self.types[0]):
             return float(total["total"] + total["error"]) / rows
         scale = self.types[0].scale if is_decimal(self.types[0]) else 0
-        return total / (rows * 10**scale)
+        return self._sum.whole(total) / (rows * 10**scale)
+
+    @property
+    def arrow(self) -> tuple[pa.DataType, ...]:
+        """The number of rows, and the sum."""
+        return (pa.int64(), *self._sum.arrow)
+
+    def to_arrow(self, states: States, known: Mask) -> list[pa.Array]:
+        """Numbers of rows, and sums."""
+        return [pa.array(states["rows"], pa.int64()), *self._sum.to_arrow(states["sum"], known)]
+
+    def from_arrow(self, columns: Sequence[pa.Array]) -> States:
+        """Numbers of rows and sums as states."""
+        return self._beside(np.asarray(columns[0]), self._sum.from_arrow(columns[1:]))
 
 
 class Minimum(BuiltIn):
@@ -180,6 +302,17 @@ class Minimum(BuiltIn):
     def _extremes(self, values: States, cuts: Cuts) -> States:
         return (largest if self.largest else smallest)(values, cuts)
 
+    def plus(self, states: States, others: States) -> States:
+        """The extremes of pairs."""
+        if not self._has_numbers:
+            return super().plus(states, others)
+        found: States = (np.maximum if self.largest else np.fmin)(states, others)
+        return found
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The extremes."""
+        return made(states, known, self.types[0]) if self._has_numbers else None
+
     def eval(self, state: Any) -> Any:
         """The extreme."""
         if self._has_numbers:
@@ -211,6 +344,18 @@ class First(BuiltIn):
         """The states at the ends of runs."""
         found: States = states[self._ends(cuts)]
         return found
+
+    def plus(self, states: States, others: States) -> States:
+        """The first or the second of pairs."""
+        return others if self.last else states
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The values."""
+        return self.to_arrow(states, known)[0]
+
+    def from_arrow(self, columns: Sequence[pa.Array]) -> States:
+        """Values as they are: scalars of Arrow's."""
+        return _objects(list(columns[0]))
 
     def eval(self, state: Any) -> Any:
         """The value."""
@@ -298,24 +443,30 @@ def _objects(values: Sequence[Any]) -> States:
     return found
 
 
-def _unscaled_sums(array: pa.Array, cuts: Cuts) -> list[int]:
-    """The sums of runs of integers, booleans or unscaled decimals without nulls."""
-    if not is_decimal(array.type):
-        return _exact_sums(numbers(array), cuts)
-    if decimals.is_narrow(array.type):
-        return _exact_sums(decimals.unscaled(array), cuts)
+def _wide_sums(array: pa.Array, cuts: Cuts) -> list[int]:
+    """The sums of runs of unscaled decimals of 128 bits, without nulls, in unlimited precision."""
     words = np.frombuffer(array.buffers()[1], "<u8", 2 * len(array), 16 * array.offset)
-    upper, lower = _exact_sums(words[1::2].view(np.int64), cuts), _exact_sums(words[::2], cuts)
-    return [(high << 64) + low for high, low in zip(upper, lower, strict=True)]
+    upper, lower = _word_sums(words[1::2].view(np.int64), cuts), _word_sums(words[::2], cuts)
+    return [(_integer(high) << 64) + _integer(low) for high, low in zip(upper, lower, strict=True)]
 
 
-def _exact_sums(values: Any, cuts: Cuts) -> list[int]:
-    """The sums of runs of integers in unlimited precision: upper and lower halves of 64 bits are summed apart."""
+def _integer(words: Any) -> int:
+    return (int(words["high"]) << 64) + int(words["low"])
+
+
+def _word_sums(values: Any, cuts: Cuts) -> States:
+    """The sums of runs of integers of up to 64 bits, exact: upper and lower halves of 64 bits are summed apart."""
+    found = np.empty(len(cuts) - 1, _WORDS)
     if values.dtype.itemsize < 8:
-        narrow: list[int] = np.add.reduceat(values, cuts[:-1], dtype=np.int64).tolist()
-        return narrow
-    upper, lower = (np.add.reduceat(half, cuts[:-1]).tolist() for half in (values >> 32, values & 0xFFFFFFFF))
-    return [(high << 32) + low for high, low in zip(upper, lower, strict=True)]
+        total = np.add.reduceat(values, cuts[:-1], dtype=np.int64)
+        found["low"], found["high"] = total.view(np.uint64), total >> 63
+        return found
+    upper = np.add.reduceat(values >> 32, cuts[:-1]).view(np.int64)
+    lower = np.add.reduceat(values & values.dtype.type(_HALF), cuts[:-1]).view(np.uint64)
+    upper = upper + (lower >> np.uint64(32)).view(np.int64)
+    found["low"] = (upper.view(np.uint64) << np.uint64(32)) | (lower & _HALF)
+    found["high"] = upper >> 32
+    return found
 
 
 def _exact_sum(parts: list[float]) -> tuple[float, float]:

@@ -131,6 +131,45 @@ class AggregateCall(Call):
         aggregate = self._aggregate
         return [aggregate.eval(each["state"]) if each["rows"] else aggregate.nothing for each in states]
 
+    def plus(self, states: States, others: States) -> States:
+        """Pairs of states merged; one of no rows leaves the other as it is."""
+        merged = np.empty(len(states), self._states)
+        merged["rows"] = states["rows"] + others["rows"]
+        both = (states["rows"] != 0) & (others["rows"] != 0)
+        if both.all():
+            merged["state"] = self._aggregate.plus(states["state"], others["state"])
+            return merged
+        merged["state"] = np.where(states["rows"] != 0, states["state"], others["state"])
+        if both.any():
+            merged["state"][both] = self._aggregate.plus(states["state"][both], others["state"][both])
+        return merged
+
+    def lower_column(self, states: States) -> pa.Array:
+        """The aggregates of all rows that took part, as a column."""
+        found = self._aggregate.column(states["state"], states["rows"] != 0)
+        return super().lower_column(states) if found is None else found
+
+    def pack(self, states: States) -> pa.Buffer:
+        """States as bytes; those that are objects as a column of Arrow's."""
+        if not self._states.hasobject:
+            return super().pack(states)
+        rows = pa.array(states["rows"], pa.int64())
+        objects = self._aggregate.to_arrow(states["state"], states["rows"] != 0)
+        return pa.RecordBatch.from_arrays(
+            [rows, *objects], [str(place) for place in range(1 + len(objects))]
+        ).serialize()
+
+    def unpack(self, content: pa.Buffer) -> States:
+        """The states that were packed."""
+        if not self._states.hasobject:
+            return super().unpack(content)
+        schema = pa.schema([("0", pa.int64()), *((str(at + 1), each) for at, each in enumerate(self._aggregate.arrow))])
+        rows, *objects = pa.ipc.read_record_batch(content, schema).columns
+        states = np.zeros(len(rows), self._states)
+        states["rows"] = np.asarray(rows)
+        states["state"] = self._aggregate.from_arrow(objects)
+        return states
+
     def __str__(self) -> str:
         return f"{self.function}({'*' if self.argument is None else self.argument}){self.shown_where}"
 
