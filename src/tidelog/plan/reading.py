@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidelog.expr import Predicate, column_ranges, predicate
+from tidelog.expr import ColumnRange, Predicate, column_ranges, predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import ALL_TIME, Interval
@@ -97,10 +97,30 @@ def times_of(snapshot: Snapshot, condition: Predicate | None) -> Intervals:
     if any(each.is_empty for each in ranges.values()):
         return Intervals()
     found = ranges.get(time)
-    if found is None or found.type != snapshot.layout.stored.field(time).type:  # else it may count other units
-        return everything
+    times = None if found is None else instants(found, snapshot.layout.stored.field(time).type)
+    return everything if times is None else times
+
+
+_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def instants(range: ColumnRange, kind: pa.DataType) -> Intervals | None:
+    """The times in a range of values, in ticks of a stored column of times; None if they cannot be told."""
+    factor = 1
+    if range.type != kind:  # times of SQL may be in finer units
+        if not (pa.types.is_timestamp(range.type) and pa.types.is_timestamp(kind)):
+            return None
+        if (range.type.tz is None) != (kind.tz is None) or _TICKS[range.type.unit] < _TICKS[kind.unit]:
+            return None
+        factor = _TICKS[range.type.unit] // _TICKS[kind.unit]
     return Intervals(
-        tuple(Interval(each.low, None if each.high is None else each.high + 1) for each in found.intervals)
+        tuple(
+            Interval(
+                None if each.low is None else -(-each.low // factor),
+                None if each.high is None else each.high // factor + 1,
+            )
+            for each in range.intervals
+        )
     )
 
 

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
+from tidelog import aggregates
+from tidelog.aggregates.binding import missing
 from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
@@ -21,9 +23,11 @@ from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks
+from tidelog.sql.planning.calls import Functions, aggregates_of
 from tidelog.sql.planning.ends import read_one_end
 from tidelog.sql.planning.floats import narrow_floats
 from tidelog.sql.planning.indexed import answer
+from tidelog.sql.planning.places import go_by_places
 from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.reading.sources import StreamAt, Streams
 from tidelog.sql.text.literals import literal, parameters
@@ -147,7 +151,7 @@ class Query:
     def _read(self, params: Any) -> None:
         database = self.database
         with database.mutex:
-            tree = database.parser.parse(self.text)
+            tree = self.tree = database.parser.parse(self.text)
             self._has_seq = any(map(_names_sequence, nodes(tree)))
             self._keep_names(tree)
             self._put_values(tree, params)
@@ -156,9 +160,8 @@ class Query:
             self._refuse_telling(statement)
             put_moments(tree, self._sources.now, self._columns(tree), database.parser)
             rename_variables(tree)
-            fill_gaps(tree, database.aggregates, database.parser, self._error)
+            fill_gaps(tree, database.aggregates | self._functions.own, database.parser, self._error)
             self._plan(tree)
-            self.tree = tree
             self.printed = database.parser.print(tree)
 
     # -- names ----------------------------------------------------------------------------------------------------
@@ -183,6 +186,8 @@ class Query:
                 put(node, values[node["identifier"]])
             elif kind == "WINDOW":
                 self._check_function(node)
+                if node["function_name"].lower() in self._functions.own:
+                    raise self._own_error(node, "this is a window")
             elif kind == "FUNCTION" and node["function_name"].lower() not in (*TABLE_FUNCTIONS, _STREAMS):
                 self._check_function(node)  # those that stand in the place of a table are checked there
 
@@ -197,12 +202,21 @@ class Query:
     def _check_function(self, node: Node) -> None:
         name = node["function_name"].lower()
         allowed = self.database.functions
-        if name not in allowed and name not in GAP_FUNCTIONS:
-            raise self._error(
-                f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
-                f"{did_you_mean(name, allowed)}",
-                node,
-            )
+        if name in allowed or name in GAP_FUNCTIONS or name in self._functions.own:
+            return
+        error = self._error(
+            f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
+            f"{did_you_mean(name, [*allowed, *self._functions.own])}",
+            node,
+        )
+        raise self._absent(name) or error
+
+    def _absent(self, name: str) -> NotFoundError | None:
+        """The error for an aggregate that a stream keeps whose code is not here."""
+        mentioned = {node["table_name"] for node in nodes(self.tree) if node["type"] == "BASE_TABLE"}
+        streams = [stream for each in mentioned if (stream := self._sources.find_stream(each)) is not None]
+        kept = (each for stream in streams for each in self._sources.stream(stream, None).options.user_aggregates)
+        return next((missing(each.id) for each in kept if each.id.rpartition(":")[2] == name), None)
 
     def _refuse_telling(self, tree: Node) -> None:
         """Raise for names that DuckDB takes for functions if they are no columns, as far as that can be told here."""
@@ -349,25 +363,51 @@ class Query:
 
     def _plan(self, tree: Node) -> None:
         """Answer from the index what it knows, and read one end of a stream where that is enough."""
-        aggregates = self.database.aggregates
+        functions = self._functions
         for block in blocks(tree, self.relations, self.database.parser, self._sources.timezone):
             relation = block.relation
             name = f"#answers of {block.table['table_name']}"
             try:
-                found = answer(block, aggregates, self.cursor, name)
-                self._tables[name] = found.table
-                relation.is_indexed = True
-                relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
-                continue
+                found = answer(block, functions, self.cursor, name)
             except NotSo as reason:
                 relation.reasons.append(f"not from the index, because {reason}")
+                own = next(filter(functions.is_own, aggregates_of(block, functions)), None)
+                if own is not None:
+                    raise self._own_error(own, str(reason)) from None
+            else:
+                self._tables[name] = found.table
+                relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
+                if found.leaves:
+                    relation.way += f", with {found.leaves:,} blocks of events"
+                if found.rest is None:
+                    relation.is_indexed = True
+                    continue
+                block = found.rest
+                relation.way += "; from the events: " + ", ".join(map(block.text, block.select["select_list"]))
             relation.confined = block.confined()
             narrow_floats(block)
+            go_by_places(block, functions)
             try:
-                end = read_one_end(block, aggregates)
+                end = read_one_end(block, functions)
                 relation.way = f"the {'last' if end.newest_first else 'first'} {end.rows:,} events"
             except NotSo as reason:
                 relation.reasons.append(f"not one end alone, because {reason}")
+        left = next(filter(functions.is_own, nodes(tree)), None)
+        if left is not None:
+            raise self._own_error(left, "it stands in no selection of one stream")
+
+    @cached_property
+    def _functions(self) -> Functions:
+        own = frozenset(aggregates.names()) - self.database.functions
+        return Functions(self.database.aggregates, own)
+
+    def _own_error(self, node: Node, reason: str) -> SqlError:
+        name = node["function_name"].lower()
+        return self._error(
+            f"{name} is an aggregate of tidelog's own, which takes the events of one stream, all or those of buckets "
+            f"of time, but {reason}",
+            node,
+        )
 
     def _error(self, message: str, node: Node) -> SqlError:
         return SqlError(message, text=self.text, position=place(node, self.text))

@@ -15,6 +15,7 @@ from support.queries.world import World
 
 _STAR = re.compile(r"\x01([^\x02]*)\x02")
 _AT = re.compile(r"\x03(.*?)\x04(.*?)\x05(\d+)\x06")
+_WRITTEN = re.compile(r"\x07(.*?)\x08(.*?)\x0e")
 _PARAMETER = re.compile(r"\$(p\d+)\b")
 
 
@@ -33,6 +34,11 @@ class Mention:
     @property
     def time(self) -> Column:
         return self.columns[0]
+
+
+def _written(ours: str, plain: str) -> str:
+    """What is written in one way for tidelog, and in another one for DuckDB."""
+    return f"\x07{ours}\x08{plain}\x0e"
 
 
 def _is_wide(kind: pa.DataType) -> bool:
@@ -61,6 +67,7 @@ class Maker:
             (7, self._grouped),
             (8, self._indexed),
             (6, self._bucketed),
+            (1, self._own),
             (2, self._distinct),
             (3, self._window),
             (4, self._joined),
@@ -120,6 +127,7 @@ class Maker:
         dice = self.dice
         params: dict[str, object] | list[object] | None = None
         texts = [text, whole or ""]
+        renamed = _WRITTEN.search(text) is not None
         if self.write.params:
             used = list(dict.fromkeys(_PARAMETER.findall(text)))
             params = {name: self.write.params[name] for name in used} or None
@@ -127,11 +135,13 @@ class Maker:
             if whole is None and mentioned and dice.random() < 0.5:
                 params = [self.write.params[name] for name in mentioned]
                 texts[0] = _PARAMETER.sub("?", text)
-        ours = _STAR.sub(lambda found: f"{found[1]}.*" if found[1] else "*", texts[0])
+        ours = _WRITTEN.sub(lambda found: found[1], texts[0])
+        ours = _STAR.sub(lambda found: f"{found[1]}.*" if found[1] else "*", ours)
         ours = _AT.sub(lambda found: f"{quoted(found[1])} {found[2]} AT (VERSION => {found[3]})", ours)
         numbered = "_seq" in ours
 
         def plain(text: str) -> str:
+            text = _WRITTEN.sub(lambda found: found[2], text)
             hidden = " EXCLUDE (_seq)" if numbered else ""
             text = _STAR.sub(lambda found: (f"{found[1]}.*" if found[1] else "*") + hidden, text)
             return _AT.sub(lambda found: f'"{found[1]}@{found[3]}" {found[2]}', text)
@@ -146,6 +156,7 @@ class Maker:
             whole=None if whole is None else plain(whole),
             keys=keys,
             reduced=self._reduced,
+            renamed=renamed,
         )
 
     def _outputs(self, columns: Sequence[Column], most: int = 4) -> list[str]:
@@ -201,7 +212,34 @@ class Maker:
 
     def _aggregates(self, one: Mention, most: int = 4) -> list[str]:
         unique = one.column("id").text
-        return [self.write.aggregate(one.columns, unique) for _ in range(self.dice.randint(1, most))]
+        return [
+            self._by_time(one) if self.dice.random() < 0.12 else self.write.aggregate(one.columns, unique)
+            for _ in range(self.dice.randint(1, most))
+        ]
+
+    def _by_time(self, one: Mention) -> str:
+        """The value of one event, by its time; the order of (time, ``_seq``) is that of (time, id)."""
+        dice, value = self.dice, self.dice.choice(one.columns).text
+        ts, order = one.time.text, f"{one.time.text}, {one.column('id').text}"
+        skipping = f"any_value({value} ORDER BY {order})"
+        skipping_down = f"any_value({value} ORDER BY {ts} DESC, {one.column('id').text} DESC)"
+        first, last = f"first({value} ORDER BY {order})", f"last({value} ORDER BY {order})"
+        ours, plain = dice.choice(
+            [
+                (f"first({value})", first),
+                (f"last({value})", last),
+                (f"any_value({value})", skipping),
+                (f"first({value} ORDER BY {ts})", first),
+                (f"last({value} ORDER BY {ts} DESC)", first),
+                (f"last({value} ORDER BY {ts})", last),
+                (f"{dice.choice(['arg_min', 'min_by', 'argmin'])}({value}, {ts})", skipping),
+                (f"{dice.choice(['arg_max', 'max_by', 'argmax'])}({value}, {ts})", skipping_down),
+                (f"arg_min_null({value}, {ts})", first),
+                (f"arg_max_null({value}, {ts})", last),
+            ]
+        )
+        filter = f" FILTER (WHERE {self.write.condition(one.columns, 1)})" if dice.random() < 0.15 else ""
+        return _written(ours, plain) + filter
 
     def _aggregated(self) -> Query:
         """One row of aggregates."""
@@ -258,9 +296,11 @@ class Maker:
         numbers = [each for each in one.columns if each.is_number and not _is_wide(each.type)]
 
         def call() -> str:
-            name = dice.choice(["count(*)", "count", "sum", "avg", "min", "max", "min", "max", "mean"])
+            name = dice.choice(["count(*)", "count", "sum", "avg", "min", "max", "min", "max", "mean", "end"])
             if name == "count(*)":
                 return name
+            if name == "end":
+                return self._by_time(one)
             column = dice.choice(numbers if name in ("sum", "avg", "mean") else one.columns)
             return f"{name}({column.text})"
 
@@ -273,15 +313,17 @@ class Maker:
                     lambda: f"{call()} AS v{dice.randrange(99)}",
                     lambda: f"count(*) + count({dice.choice(one.columns).text})",
                     lambda: f"CAST({call()} AS VARCHAR)",
+                    lambda: f"median({one.column('x').text})",
+                    lambda: f"{call()} FILTER (WHERE {one.time.text} {dice.choice(OPERATORS)} {bounds[0]})",
                     lambda: f"coalesce(sum({one.column('x').text}), 0) / count(*)",
                     lambda: f"max({one.time.text}) - min({one.time.text})",
                     lambda: f"round(avg({one.column('x').text}), 1) AS mean",
                 ]
             )()
 
+        kind, bounds = one.time.type, [self.write.constant(one.time.type) for _ in range(2)]
         items = [item() for _ in range(dice.randint(1, 3))]
         text = f" FROM {one.text}"
-        kind, bounds = one.time.type, [self.write.constant(one.time.type) for _ in range(2)]
         if dice.random() < 0.7:
             text += " WHERE " + dice.choice(
                 [
@@ -318,6 +360,43 @@ class Maker:
         if dice.random() < 0.1:
             text = dice.choice([f"SELECT * FROM ({text}) t", f"WITH c AS ({text}) FROM c", f"{text} UNION ALL {text}"])
         return self._made(text)
+
+    def _own(self) -> Query:
+        """Aggregates that DuckDB does not know, which compute what some of its own do."""
+        dice, one = self.dice, self._mention()
+        whole = [each for each in one.columns if each.is_integer]
+
+        def call() -> str:
+            column, others = dice.choice(whole).text, dice.choice(one.columns[:5]).text
+            ours, plain = dice.choice(
+                [
+                    (f"largest({column})", f"max({column})"),
+                    (f"smallest({column})", f"min({column})"),
+                    (f"row_count({others})", f"nullif(count({others}), 0)"),
+                ]
+            )
+            return _written(ours, plain)
+
+        items = [call(), *(dice.choice([call, lambda: "count(*)", lambda: self._by_time(one)])() for _ in "12")]
+        if dice.random() < 0.3:
+            items.append(f"median({one.column('x').text})")
+        k = one.column("k").text
+        text = f" FROM {one.text}" + dice.choice(
+            [
+                "",
+                f" WHERE {one.time.text} >= {self.write.constant(one.time.type)}",
+                f" WHERE {k} > {dice.randrange(9)}",
+                f" WHERE {k} IS NULL OR {one.column('x').text} < 2",
+            ]
+        )
+        if dice.random() < 0.6 and one.time.is_time and one.time.type.unit != "ns":
+            items.insert(
+                0, dice.choice([f"date_trunc('day', {one.time.text})", f"time_bucket('12h', {one.time.text})"])
+            )
+            text += " GROUP BY 1"
+        query = self._made(f"SELECT {', '.join(items)}{text}")
+        query.timezone = query.timezone if one.time.type == pa.timestamp("us") else "UTC"
+        return query
 
     def _distinct(self) -> Query:
         dice, one = self.dice, self._mention()

@@ -6,17 +6,16 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
+from tidelog.plan.reading import instants
 from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.text.tree import Node, Parser, nodes
-
-_BEGINNING: Final = "SELECT "
 
 
 class NotSo(Exception):
@@ -62,7 +61,7 @@ class Block:
             column = self.column(each)
             if column is not None:
                 each["column_names"] = [column]
-        return printed(self.parser, own)
+        return self.parser.print_expression(own)
 
     def condition(self, node: Node) -> Predicate:
         """A condition of the statement as one of ours. Raises :class:`NotSo` if ours cannot say it."""
@@ -86,29 +85,27 @@ class Block:
                 found = column_ranges(self.condition(part).expression).get(time)
             except NotSo:
                 continue
-            if found is not None and found.type == kind:
-                high = found.high
-                result = result.intersect(Interval(found.low, None if high is None else high + 1))
+            times = None if found is None else instants(found, kind)
+            if times is not None:
+                result = result.intersect(times.bounds)
         return result
 
-    def interval(self) -> Interval:
-        """The times that the condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""
-        if self.select["where_clause"] is None:
+    def interval(self, node: Node | None) -> Interval:
+        """The times that a condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""
+        if node is None:
             return Interval()
-        condition = self.condition(self.select["where_clause"])
+        condition = self.condition(node)
         if condition.is_always:
             return Interval()
         found = condition.exact_range
         time = self.relation.stream.time
-        stored = self.relation.stream.snapshot.layout.stored
-        if found is None or found.column != time or found.type != stored.field(time).type:
-            raise NotSo(f"the condition {self.text(self.select['where_clause'])} is not about a range of {time} alone")
-        if len(found.intervals) > 1:
+        kind = self.relation.stream.snapshot.layout.stored.field(time).type
+        times = instants(found, kind) if found is not None and found.column == time else None
+        if times is None:
+            raise NotSo(f"the condition {self.text(node)} is not about a range of {time} alone")
+        if len(times.spans) > 1:
             raise NotSo("the condition is about several ranges of time")
-        if not found.intervals:
-            return Interval(0, 0)
-        (only,) = found.intervals
-        return Interval(only.low, None if only.high is None else only.high + 1)
+        return times.bounds
 
 
 @lru_cache(256)
@@ -127,11 +124,9 @@ def conjuncts(node: Node | None) -> Iterator[Node]:
         yield node
 
 
-def printed(parser: Parser, node: Node) -> str:
-    """An expression as a text."""
-    tree = parser.parse("SELECT 1")
-    tree["statements"][0]["node"]["select_list"] = [node]
-    return parser.print(tree).removeprefix(_BEGINNING)
+def quoted(name: str) -> str:
+    """A name as it can be written wherever one stands."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def blocks(tree: Any, relations: dict[str, Relation], parser: Parser, timezone: str) -> Iterator[Block]:

@@ -6,13 +6,14 @@ from typing import Final
 
 from tidelog.plan.reading import End
 from tidelog.sql.planning.blocks import Block, NotSo
+from tidelog.sql.planning.calls import Functions
 from tidelog.sql.text.tree import Node, nodes
 
 _MOST_ROWS: Final = 1_000_000
 """Rows of an end that is worth reading by itself: more are sorted by DuckDB just as fast."""
 
 
-def read_one_end(block: Block, aggregates: frozenset[str]) -> End:
+def read_one_end(block: Block, functions: Functions) -> End:
     """Have a selection read one end of its stream, as much as its limit takes. Raises :class:`NotSo` if it needs more.
 
     What is read satisfies the condition as a whole, so that the statement, which is left as it is, finds its rows.
@@ -29,7 +30,7 @@ def read_one_end(block: Block, aggregates: frozenset[str]) -> End:
     if limit is None:
         raise NotSo("there is no LIMIT")
     rows = _rows(limit)
-    _refuse_more(block, aggregates)
+    _refuse_more(block, functions)
     newest_first = False if order is None else _is_descending(block, order)
     where = select["where_clause"]
     if where is not None:
@@ -58,7 +59,7 @@ def _rows(limit: Node) -> int:
     return rows
 
 
-def _refuse_more(block: Block, aggregates: frozenset[str]) -> None:
+def _refuse_more(block: Block, functions: Functions) -> None:
     """Raise unless every row that is read makes one row of the result."""
     select = block.select
     if select["group_expressions"] or select["having"] or select["aggregate_handling"] != "STANDARD_HANDLING":
@@ -68,7 +69,9 @@ def _refuse_more(block: Block, aggregates: frozenset[str]) -> None:
     for node in nodes(select["select_list"]):
         if node.get("class") == "WINDOW":
             raise NotSo("a window looks at other rows")
-        if node.get("class") == "FUNCTION" and node["function_name"].lower() in (aggregates | {"unnest"}):
+        if functions.aggregates(node) or (
+            node.get("class") == "FUNCTION" and node["function_name"].lower() == "unnest"
+        ):
             raise NotSo(f"{node['function_name']} makes one row of many, or many of one")
         if node.get("class") == "SUBQUERY":
             raise NotSo("there is a subquery beside it")

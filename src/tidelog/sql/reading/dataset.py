@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidelog.expr import predicate
+from tidelog.model.arrays import integer_column
 from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import End, Reading, read
 from tidelog.sql.reading.filters import Condition, conditions_of
@@ -17,6 +19,9 @@ from tidelog.sql.reading.sources import StreamAt
 
 STREAM_FIELD: Final = pa.field("_stream", pa.string(), nullable=False)
 """The column with the name of each row's stream, where several are read as one."""
+
+PLACE_FIELD: Final = pa.field("#place", pa.int64(), nullable=False)
+"""The column with the number of a row among those that are read, in the order of (time, ``_seq``)."""
 
 
 class Relation:
@@ -32,6 +37,7 @@ class Relation:
         self.confined = Interval()
         """The times that the statement asks for, by its text."""
         self.is_indexed = False
+        """Whether no events are read when the statement is run."""
         self.way = "the events"
         """What it is answered from."""
         self.reasons: list[str] = []
@@ -39,6 +45,11 @@ class Relation:
         self.readings: list[Reading] = []
         self.failure: BaseException | None = None
         """What reading has raised: DuckDB tells its text alone."""
+
+    def number_rows(self) -> None:
+        """Have a column more, with the place of each row."""
+        if PLACE_FIELD.name not in self.schema.names:
+            self.schema = self.schema.append(PLACE_FIELD)
 
     def dataset(self) -> ds.Dataset:
         """The relation, as DuckDB takes it."""
@@ -64,7 +75,11 @@ class Relation:
         self, names: Sequence[str], conditions: Sequence[Condition]
     ) -> tuple[Sequence[str], Iterator[pa.RecordBatch]]:
         """Begin to read; returns the columns that come, too."""
-        return names, self._read(self.stream, names, [each.text for each in conditions])
+        texts = [each.text for each in conditions]
+        if PLACE_FIELD.name not in names:
+            return names, self._read(self.stream, names, texts)
+        stored = [name for name in names if name != PLACE_FIELD.name] or [self.stream.time]
+        return names, _numbered(self._read(self.stream, stored, texts), names)
 
     def _read(self, stream: StreamAt, names: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         texts = [f"({each})" for each in (*conditions, self.where) if each is not None]
@@ -81,6 +96,16 @@ class Relation:
         except BaseException as error:
             self.failure = error
             raise
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Batches with the places of their rows beside them."""
+    rows = 0
+    for batch in batches:
+        places = integer_column(np.arange(rows, rows + batch.num_rows))
+        rows += batch.num_rows
+        columns = [places if name == PLACE_FIELD.name else batch.column(name) for name in names]
+        yield pa.record_batch(columns, names=list(names))
 
 
 class ManyStreams(Relation):
