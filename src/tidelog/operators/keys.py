@@ -1,0 +1,114 @@
+"""Numbers for the values of keys, so that everything else is done by numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.model.arrays import integer_column
+from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog.operators.base import Ints, Shape
+from tidelog.operators.state import State, packed, unpacked
+
+_NAN: Final = object()
+"""NaN as part of a key: all of them are one value."""
+
+
+class Keys:
+    """The values of some columns, numbered from 0 on in the order in which they first come.
+
+    As in GROUP BY, nulls are equal, and so are NaN, and zeros of both signs. Without columns everything is number 0.
+    """
+
+    def __init__(self, shape: Shape, columns: Sequence[str]) -> None:
+        """Raises :class:`SchemaError` for columns that are not there, or cannot be compared."""
+        for name in columns:
+            if name not in shape.schema.names:
+                raise SchemaError(f"there is no column {name!r} for a key; {did_you_mean(name, shape.schema.names)}")
+            if pa.types.is_nested(shape.schema.field(name).type):
+                raise SchemaError(f"column {name!r} has type {shape.schema.field(name).type}, which cannot be a key")
+        self.columns = tuple(columns)
+        self.schema = pa.schema([shape.schema.field(name) for name in columns])
+        self._numbers: dict[Any, int] = {}
+        self._parts: list[pa.RecordBatch] = []
+        self._contents: list[pa.Buffer] = []
+        self._whole: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self._numbers) if self.columns else 1
+
+    def encode(self, batch: pa.RecordBatch) -> Ints:
+        """The number of each row's key."""
+        if not self.columns or not batch.num_rows:
+            return np.zeros(batch.num_rows, np.int64)
+        parts = [pc.dictionary_encode(_comparable(batch.column(name)), null_encoding="encode") for name in self.columns]
+        places = np.asarray(parts[0].indices).astype(np.int64)
+        for part in parts[1:]:
+            places = places * len(part.dictionary) + np.asarray(part.indices)
+        values: list[Any]
+        if len(parts) > 1:
+            joined = pc.dictionary_encode(integer_column(places))
+            places, left = np.asarray(joined.indices).astype(np.int64), np.asarray(joined.dictionary)
+            columns = []
+            for part in reversed(parts):
+                columns.append(part.dictionary.take(integer_column(left % len(part.dictionary))))
+                left = left // len(part.dictionary)
+            values = list(zip(*(map(_hashable, column.to_pylist()) for column in reversed(columns)), strict=True))
+        else:
+            values = list(map(_hashable, parts[0].dictionary.to_pylist()))
+        known = len(self._numbers)
+        numbers = np.array([self._numbers.setdefault(value, len(self._numbers)) for value in values], np.int64)
+        if len(self._numbers) > known:
+            firsts = np.full(len(values), -1, np.int64)
+            firsts[places[::-1]] = np.arange(len(places) - 1, -1, -1)
+            self._add(batch.select(self.columns).take(integer_column(firsts[numbers >= known])))
+        found: Ints = numbers[places]
+        return found
+
+    def _add(self, rows: pa.RecordBatch, content: pa.Buffer | None = None) -> None:
+        self._parts.append(rows)
+        self._contents.append(packed(rows) if content is None else content)
+        self._whole = None
+
+    def values(self, numbers: Ints) -> list[pa.Array]:
+        """The columns of the keys with some numbers."""
+        if not self.columns:
+            return []
+        if self._whole is None:
+            self._whole = pa.Table.from_batches(self._parts, self.schema).combine_chunks()
+        return [column.combine_chunks() for column in self._whole.take(integer_column(numbers)).columns]
+
+    def snapshot(self) -> State:
+        """The keys so far."""
+        chunks = {str(place): content for place, content in enumerate(self._contents)}
+        return State({"parts": len(self._contents)}, chunks)
+
+    def restore(self, state: State) -> None:
+        """Number the same keys."""
+        for place in range(state.core["parts"]):
+            content = state.chunks[str(place)]
+            rows = unpacked(content, self.schema)
+            columns = [_comparable(column).to_pylist() for column in rows.columns]
+            for row in zip(*columns, strict=True):
+                value = tuple(map(_hashable, row)) if len(row) > 1 else _hashable(row[0])
+                self._numbers[value] = len(self._numbers)
+            self._add(rows, content)
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """A column in which equal values are equal in memory, and of types that Python can compare."""
+    type_ = column.type
+    if pa.types.is_floating(type_):
+        return pc.add(column.cast(pa.float64()), 0.0)  # no zero is negative then
+    if pa.types.is_temporal(type_):
+        return column.cast(pa.int64() if type_.bit_width == 64 else pa.int32())
+    return column
+
+
+def _hashable(value: Any) -> Any:
+    return _NAN if isinstance(value, float) and math.isnan(value) else value

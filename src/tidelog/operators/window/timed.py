@@ -1,0 +1,222 @@
+"""Aggregates of windows of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.errors import InputError, TimeError
+from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
+from tidelog.operators.state import State, together
+from tidelog.operators.window.aggregating import Aggregates
+from tidelog.operators.window.frames import FixedFrames, Frames
+from tidelog.operators.window.slices import FIRST_ROW, PLACE, Slices, SliceStore
+
+
+@dataclass(frozen=True)
+class FromFirst:
+    """Windows of ``size`` ticks every ``slide`` ticks, one of which begins with the first row."""
+
+    size: int
+    slide: int
+
+
+class TimeWindows(Operator):
+    """A row for each window of time and key that has rows, when the watermark has passed the end of the window.
+
+    Rows come out by the ends of windows, those of one window in the order of their keys' first rows in it.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        frames: Frames | FromFirst,
+        aggregates: Mapping[str, str],
+        by: Sequence[str] = (),
+        *,
+        empty: bool = False,
+        complete_only: bool = False,
+    ) -> None:
+        """``empty`` gives rows for windows without rows too, from the first window that has some to the last.
+
+        ``complete_only`` leaves out windows that begin before the first row, or end behind the last.
+        """
+        if isinstance(frames, FixedFrames | FromFirst) and (frames.size < 1 or frames.slide < 1):
+            raise TimeError(f"found a size of {frames.size} and a slide of {frames.slide}; expected at least one tick")
+        if empty and by:
+            raise InputError("windows without rows have no key; fill gaps by key with time_bucket_gapfill")
+        self._aggregates = Aggregates(shape, aggregates, by)
+        self._asked = frames
+        self._frames = frames if isinstance(frames, Frames) else None
+        self._empty = empty
+        self._complete_only = complete_only
+        reach = frames.reach if isinstance(frames, Frames) else frames.size
+        keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by else None
+        super().__init__([shape], self._aggregates.output, Needs(True, keys, reach, 0))
+        self._store = SliceStore(self._aggregates.folds, has_keys=bool(by))
+        self._open = Slices.none(self._aggregates.folds)
+        """The slices of the newest place, to which rows may be added."""
+        self._version = 0
+        self._next: int | None = None
+        """The first window that has not come out."""
+        self._last = 0
+        """The last window that has rows."""
+        self._first_time: int | None = None
+        self._last_time = 0
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """Add rows to slices; windows come out when the watermark has passed them."""
+        if not batch.num_rows:
+            return []
+        own = self._aggregates
+        times = own.shape.times(batch)
+        if self._first_time is None:
+            self._first_time = int(times[0])
+            if isinstance(self._asked, FromFirst):
+                self._frames = FixedFrames(self._asked.size, self._asked.slide, self._first_time)
+        assert self._frames is not None
+        cuts, starts = self._frames.slices(times)
+        self._last_time = int(times[-1])
+        if own.keys.columns:
+            runs = np.repeat(np.arange(len(starts)), np.diff(cuts))
+            fresh = own.slices(batch, runs, starts, own.keys.encode(batch))
+        else:
+            fresh = own.plain_slices(batch, cuts, starts)
+        self._see(starts)
+        if len(self._open) and self._open.words[PLACE, 0] == starts[0]:
+            joined = int(np.searchsorted(fresh.words[PLACE], starts[0], side="right"))
+            begun = Slices.joined([self._open, fresh.take(slice(0, joined))]).united(own.folds)
+            fresh = Slices.joined([begun, fresh.take(slice(joined, None))]) if joined < len(fresh) else begun
+        elif len(self._open):
+            fresh = Slices.joined([self._open, fresh])
+        done = int(np.searchsorted(fresh.words[PLACE], starts[-1]))
+        if done:
+            self._store.add(self._in_windows(fresh.take(slice(0, done))))
+        self._open = fresh.take(slice(done, None)) if done else fresh
+        self._version += 1
+        return []
+
+    def _see(self, starts: Ints) -> None:
+        """Note which windows have rows, by the starts of slices that have."""
+        assert self._frames is not None
+        firsts, lasts = self._frames.numbers(starts if self._has_gaps else starts[[0, -1]])
+        inside = np.flatnonzero(firsts <= lasts)
+        if len(inside):
+            self._next = int(firsts[inside[0]]) if self._next is None else self._next
+            self._last = int(lasts[inside[-1]])
+
+    @property
+    def _has_gaps(self) -> bool:
+        return isinstance(self._frames, FixedFrames) and self._frames.slide > self._frames.size
+
+    def _close(self) -> None:
+        """No rows will be added to the newest slices any more."""
+        if len(self._open):
+            self._store.add(self._in_windows(self._open))
+            self._open = Slices.none(self._aggregates.folds)
+            self._version += 1
+
+    def _in_windows(self, slices: Slices) -> Slices:
+        """Those that are part of some window; there may be gaps between windows."""
+        assert self._frames is not None
+        if not self._has_gaps:
+            return slices
+        firsts, lasts = self._frames.numbers(slices.words[PLACE])
+        return slices if (firsts <= lasts).all() else slices.take(firsts <= lasts)
+
+    def advance(self, watermark: int) -> Batches:
+        """The windows that end at the watermark, or before it."""
+        frames = self._frames
+        if frames is None or self._next is None:
+            return []
+        if self._complete_only:  # else a window might turn out to be complete by a row that is still to come
+            watermark = min(watermark, self._last_time + 1)
+        high = self._last + 1 if watermark >= FOREVER else min(frames.closed(watermark), self._last + 1)
+        if high <= self._next:
+            return []
+        if len(self._open) and self._open.words[PLACE, 0] < frames.ends(np.array([high - 1]))[0]:
+            self._close()
+        keys = len(self._aggregates.keys)
+        low, self._next = self._next, high
+        bounds = np.full(keys, high, np.int64)
+        found = self._store.windows(frames, np.full(keys, low, np.int64), bounds)
+        if self._empty:
+            batch = self._with_empty(frames, low, high, found)
+        elif found is None:
+            return []
+        else:
+            order = np.lexsort((found.first[FIRST_ROW], found.numbers))
+            starts, ends = frames.starts(found.numbers), frames.ends(found.numbers)
+            order = self._kept(starts, order)
+            batch = self._aggregates.batch(found.first, starts, ends, found.states, order)
+        self._store.drop(frames, bounds)
+        return [batch] if batch.num_rows else []
+
+    def _kept(self, starts: Any, order: Any) -> Any:
+        """Of windows in an order those that are wanted."""
+        if not self._complete_only:
+            return order
+        assert self._first_time is not None
+        return order[starts[order] >= self._first_time]
+
+    def _with_empty(self, frames: Frames, low: int, high: int, found: Any) -> pa.RecordBatch:
+        """All windows from ``low`` to ``high``; those that have not been found have no rows."""
+        numbers = np.arange(low, high, dtype=np.int64)
+        folds = self._aggregates.folds
+        starts, ends = frames.starts(numbers), frames.ends(numbers)
+        words = np.zeros((FIRST_ROW + 1, len(numbers)), np.int64)
+        states = []
+        for place, fold in enumerate(folds):
+            every = np.repeat(fold.start(), len(numbers), axis=0)
+            if found is not None:
+                every[found.numbers - low] = found.states[place]
+            states.append(every)
+        return self._aggregates.batch(words, starts, ends, states, self._kept(starts, np.arange(len(numbers))))
+
+    def next_deadline(self) -> int | None:
+        """The end of the first window that has rows and has not come out."""
+        places = [place for place in (self._store.first_place, *self._open.words[PLACE, :1]) if place is not None]
+        if self._frames is None or self._next is None or not places:
+            return None
+        firsts, _ = self._frames.numbers(np.array([min(places)]))
+        number = self._next if self._empty else max(int(firsts[0]), self._next)
+        if number > self._last:
+            return None
+        end = int(self._frames.ends(np.array([number]))[0])
+        return None if self._complete_only and end - 1 > self._last_time else end
+
+    def passed(self, watermark: int) -> int:
+        """Windows that are still to come end behind the watermark, but for those that a later row tells of."""
+        if self._frames is None or self._next is None:
+            return watermark
+        if self._empty:
+            watermark = min(watermark, int(self._frames.ends(np.array([self._next]))[0]))
+        return min(watermark, self._last_time + 1) if self._complete_only else watermark
+
+    def snapshot(self) -> State:
+        """Slices and keys, and how far windows have come out."""
+        core: dict[str, Any] = {"next": self._next, "last": self._last}
+        core |= {"first time": self._first_time, "last time": self._last_time}
+        core |= {"rows": self._aggregates.rows, "version": self._version, "open": len(self._open)}
+        parts = {"slices": self._store.snapshot(), "keys": self._aggregates.keys.snapshot()}
+        if len(self._open):
+            chunks = self._open.snapshot(self._aggregates.folds)
+            parts["newest"] = State({}, {f"{self._version}/{name}": each for name, each in chunks.items()})
+        return together(parts, core)
+
+    def restore(self, state: State) -> None:
+        """Go on with the same slices."""
+        core, own = state.core, self._aggregates
+        self._next, self._last = core["next"], core["last"]
+        self._first_time, self._last_time = core["first time"], core["last time"]
+        own.rows, self._version = core["rows"], core["version"]
+        if isinstance(self._asked, FromFirst) and self._first_time is not None:
+            self._frames = FixedFrames(self._asked.size, self._asked.slide, self._first_time)
+        own.keys.restore(state.part("keys"))
+        self._store.restore(state.part("slices"))
+        if core["open"]:
+            self._open = Slices.restored(state.part("newest"), str(self._version), own.folds)
