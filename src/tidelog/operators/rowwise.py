@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -91,3 +91,19 @@ class Projection(Rowwise):
             batch.column(each) if isinstance(each, str) else each.evaluate(batch) for each in self._columns.values()
         ]
         return [pa.RecordBatch.from_arrays(arrays, schema=self.output.schema)]
+
+
+class Presented(Rowwise):
+    """The same rows under other names, without columns that are not wanted, or nullable ones that were not."""
+
+    def __init__(self, shape: Shape, columns: Sequence[str], output: Shape) -> None:
+        """``columns`` are those that come in, in the order of those that come out, of the same types."""
+        self._columns = [shape.schema.get_field_index(name) for name in columns]
+        types = [shape.schema.field(place).type for place in self._columns]
+        if types != output.schema.types:
+            raise SchemaError(f"columns of the types {types} cannot be presented as {output.schema}")
+        super().__init__(shape, output)
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """The same arrays."""
+        return [pa.RecordBatch.from_arrays([batch.column(each) for each in self._columns], schema=self.output.schema)]

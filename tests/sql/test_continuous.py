@@ -1,0 +1,170 @@
+"""What a continuous query may contain, what it may not, and that its plan gives the rows of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidelog
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.operators.base import Shape
+from tidelog.operators.conformance import OperatorConformance
+from tidelog.sql.continuous import Continuous, read_continuous
+from tidelog.sql.database import Database
+from tidelog.sql.errors import SqlError
+
+_SEQ = pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False)
+_A = Shape(
+    pa.schema([pa.field("ts", pa.timestamp("us"), nullable=False), ("k", pa.string()), ("x", pa.float64()), _SEQ]), "ts"
+)
+_B = Shape(
+    pa.schema(
+        [
+            pa.field("born", pa.timestamp("us"), nullable=False),
+            ("name", pa.string()),
+            pa.field("y", pa.float64(), nullable=False),
+            _SEQ,
+        ]
+    ),
+    "born",
+)
+_PLAIN = Shape(pa.schema([pa.field("t", pa.int64(), nullable=False), _SEQ]), "t")
+_SHAPES = {"a": _A, "B": _B, "plain": _PLAIN}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    opened = Database()
+    yield opened
+    opened.close()
+
+
+def _read(database: Database, text: str, params: object = None) -> Continuous:
+    return read_continuous(text, params, database, list(_SHAPES), _SHAPES.__getitem__)
+
+
+def _rows(shape: Shape, dice: np.random.Generator, count: int) -> pa.RecordBatch:
+    times = np.sort(dice.integers(0, 60, count)).astype(np.int64)
+    texts = pa.array(dice.choice(["u", "v", "w"], count), mask=dice.random(count) < 0.2, type=pa.string())
+    values = dice.integers(-4, 5, count) / 2
+    x = pa.array(values, mask=(dice.random(count) < 0.2) & shape.schema.field(2).nullable, type=pa.float64())
+    return pa.record_batch([pa.array(times).cast(shape.time_type), texts, x, pa.array(range(count))], shape.schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("SELECT * FROM a", None),
+        ("FROM a", None),
+        ("select Ts, X * 2 AS z, upper(t.k) from A t where t.x > ? and k in ('u', 'v')", [-1]),
+        ("SELECT * EXCLUDE (k) FROM a WHERE k IS NULL OR $low < x", {"low": 0.5}),
+        ("SELECT x, ts AS born, x + 1 FROM a WHERE NOT (x > 0)", None),
+        ("SELECT ts, CASE WHEN x > 0 THEN k ELSE 'no' END c FROM a", None),
+        ("SELECT _seq, ts, _seq AS n FROM a", None),
+        ("SELECT ts, k, x FROM a UNION ALL SELECT * FROM b WHERE y > 0 UNION ALL SELECT born, 'c', 1e0 FROM b", None),
+        ("(SELECT ts, x FROM a) UNION ALL (SELECT born, y FROM b UNION ALL SELECT ts, x FROM a WHERE x = 1)", None),
+    ],
+)  # fmt: skip
+def test_rows_are_those_of_sql(database: Database, text: str, params: object) -> None:
+    dice = np.random.default_rng(5)
+    query = _read(database, text, params)
+    tables = {"a": _rows(_A, dice, 40), "B": _rows(_B, dice, 30)}
+    inputs = query.make().inputs
+    pushed = [
+        tables[name].select(shape.schema.names).cast(shape.schema)
+        for name, shape in zip(query.streams, inputs, strict=True)
+    ]
+    found = OperatorConformance(query.make).check(pushed, dice)
+    # Times are integers, so that they compare.
+    names = query.make().output.schema.names
+    places = [names.index(each) for each in query.columns]
+    expected = tidelog.sql(
+        _starless(text), params, tables={key: pa.Table.from_batches([each]) for key, each in tables.items()}
+    )
+    table = expected.arrow()
+    assert list(query.columns) == [each for each in table.schema.names if each != SEQUENCE_COLUMN or "_seq" in text]
+    columns = [
+        (
+            table.column(each).cast(pa.int64())
+            if pa.types.is_timestamp(table.schema.field(each).type)
+            else table.column(each)
+        )
+        for each in query.columns
+    ]
+    rows = list(zip(*(each.to_pylist() for each in columns), strict=True))
+    assert sorted((tuple(row[each] for each in places) for row in found), key=repr) == sorted(rows, key=repr)
+
+
+def _starless(text: str) -> str:
+    """A text for tables, where ``_seq`` is a column like any other."""
+    return (
+        text.replace("SELECT * FROM a", "SELECT ts, k, x FROM a")
+        .replace("FROM a", "SELECT ts, k, x FROM a", 1 if text == "FROM a" else 0)
+        .replace("SELECT * FROM b", "SELECT born, name, y FROM b")
+        .replace("EXCLUDE (k)", "EXCLUDE (k, _seq)")
+    )
+
+
+def test_only_columns_that_are_needed_are_read(database: Database) -> None:
+    query = _read(database, "SELECT ts FROM a WHERE x > 1")
+    assert query.make().inputs[0].schema.names == ["ts", "x", "_seq"]
+    assert query.presented(query.make().output.empty()).schema.names == ["ts"]
+
+
+def test_texts_that_say_the_same_are_equal(database: Database) -> None:
+    one = _read(database, "select ts,x from a where x>?", [3])
+    other = _read(database, "SELECT ts, x\nFROM a -- all of it\nWHERE (x > 3)")
+    assert one.meaning == other.meaning != _read(database, "SELECT ts, x FROM a WHERE x > 4").meaning
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "at"),
+    [
+        ("SELECT ts, count(*) FROM a GROUP BY ts", "found GROUP BY", "ts\n"),
+        ("SELECT ts, sum(x) FROM a", "found the aggregate sum", "sum"),
+        ("SELECT ts FROM a GROUP BY ALL", "found GROUP BY", "a GROUP"),
+        ("SELECT ts, lag(x) OVER () FROM a", "found OVER", "lag"),
+        ("SELECT ts FROM a ORDER BY ts", "found ORDER BY", "ts\n"),
+        ("SELECT ts FROM a LIMIT 3", "found LIMIT", "3"),
+        ("SELECT DISTINCT ts FROM a", "found DISTINCT", None),
+        ("WITH c AS (SELECT 1) SELECT ts FROM a", "found WITH", "1"),
+        ("SELECT ts FROM a JOIN b ON true", "found a join", "a JOIN"),
+        ("SELECT ts FROM a, b", "found a join", None),
+        ("SELECT ts FROM (SELECT ts FROM a)", "found a query in parentheses", "(SELECT"),
+        ("SELECT ts FROM range(3)", "found a table function", "range"),
+        ("SELECT ts, (SELECT 1) FROM a", "found a query in an expression", "(SELECT"),
+        ("SELECT ts, now() FROM a", r"found now\(\), which tells another time", "now"),
+        ("SELECT ts, random() FROM a", "there is no function 'random'", "random"),
+        ("SELECT ts FROM a UNION SELECT born FROM b", "found UNION;", "ts"),
+        ("SELECT ts FROM a EXCEPT ALL SELECT born FROM b", "found EXCEPT ALL", "ts"),
+        ("SELECT ts, k FROM a UNION ALL SELECT born FROM b", "found 1 columns", "born"),
+        ("SELECT ts, k FROM a UNION ALL SELECT born, y FROM b", "type double, and string", "born, y"),
+        ("SELECT ts, ts t FROM a UNION ALL SELECT name::timestamp, born FROM b", "column 2 here", "name"),
+        ("SELECT ts FROM a UNION ALL SELECT t FROM plain", "type int64, and timestamp", "t FROM plain"),
+        ("SELECT _seq, ts FROM a UNION ALL SELECT _seq, born FROM b", "united have no _seq", "_seq"),
+        ("SELECT ts FROM a TABLESAMPLE 10%", "found SAMPLE", "a TABLE"),
+        ("SELECT ts FROM a AT (VERSION => 3)", "found AT", "a AT"),
+        ("SELECT ts FROM aa", "there is no stream 'aa'; did you mean 'a'", "aa"),
+        ("SELECT ts FROM main.a", "there are no schemas", "main"),
+        ("SELECT x FROM a", "no column that is the time of the rows, 'ts'", "x"),
+        ("SELECT ts + INTERVAL 1 SECOND AS ts FROM a", "no column that is the time", "ts +"),
+        ("SELECT ts, nope FROM a", "there is no column 'nope'", "nope"),
+        ("SELECT ts FROM a WHERE x > 'many'", "cannot be read as DOUBLE", "x >"),
+        ("SELECT ts, x, x FROM a", "found two columns 'x'", "x FROM"),
+        ("SELECT * REPLACE (1 AS x) FROM a", r"\* with REPLACE", "*"),
+        ("SELECT b.* FROM a", r"b\.\*, which is no name", "b.*"),
+        ("SELECT 1", "found no FROM", None),
+        ("VALUES (1)", "found VALUES", "1"),
+        ("DELETE FROM a", "found a statement", None),
+        ("SELECT ts FROM a; SELECT ts FROM a", "found 2 statements", None),
+    ],
+)
+def test_anything_else_is_named_at_its_place(database: Database, text: str, message: str, at: str | None) -> None:
+    with pytest.raises(SqlError, match=message) as told:
+        _read(database, text)
+    if at is not None:
+        assert told.value.position is not None
+        assert (text + "\n")[told.value.position :].startswith(at), told.value
