@@ -85,3 +85,32 @@ def fixed(size: int, slide: int, origin: int) -> Callable[[int, int], Iterable[t
             start += slide
 
     return bounds
+
+
+def count_windows(rows: Sequence[Row], size: int, slide: int, by: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Windows of ``size`` rows of each key, every ``slide`` rows, by their last rows."""
+    found = []
+    by_key: dict[tuple[Any, ...], list[tuple[int, Row]]] = {}
+    for number, row in enumerate(rows):
+        by_key.setdefault(tuple(row[name] for name in by), []).append((number, row))
+    for key, own in by_key.items():
+        for start in range(0, len(own) - size + 1, slide):
+            chosen = own[start : start + size]
+            held = [row for _, row in chosen]
+            found.append((chosen[-1][0], (*key, held[0]["ts"], held[-1]["ts"], *aggregated(held))))
+    return [window for _, window in sorted(found, key=lambda each: each[0])]
+
+
+def sessions(rows: Sequence[Row], gap: int, by: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Rows of a key that follow one another by at most ``gap``, as for Spark."""
+    held: list[tuple[tuple[Any, ...], int, list[Row]]] = []
+    newest: dict[tuple[Any, ...], int] = {}
+    for number, row in enumerate(rows):
+        key = tuple(row[name] for name in by)
+        if key in newest and row["ts"] - held[newest[key]][2][-1]["ts"] <= gap:
+            held[newest[key]][2].append(row)
+        else:
+            newest[key] = len(held)
+            held.append((key, number, [row]))
+    held.sort(key=lambda each: (each[2][-1]["ts"] + gap, each[2][0]["ts"], each[1]))
+    return [(*key, own[0]["ts"], own[-1]["ts"] + gap, *aggregated(own)) for key, _, own in held]

@@ -58,20 +58,19 @@ class Aggregates:
         self.rows = 0
         """How many rows there have been: each has its number."""
 
-    def slices(self, batch: pa.RecordBatch, runs: Ints, starts: Ints, codes: Ints) -> Slices:
-        """Rows, in order, as slices by key: row ``i`` is in run ``runs[i]``, which begins at ``starts[runs[i]]``.
+    def slices(self, batch: pa.RecordBatch, order: Ints | None, places: Ints, codes: Ints) -> Slices:
+        """Rows, in an order, as slices: one for each stretch of rows of the same place and key.
 
-        They are in the order of runs, then of keys.
+        None is the order in which they stand.
         """
-        groups = runs
-        if self.keys.columns:
-            groups = runs * len(self.keys) + codes
-        order = _order(groups)
         at = np.arange(batch.num_rows) if order is None else order
-        groups = groups if order is None else groups[order]
-        cuts = np.append(np.flatnonzero(np.diff(groups, prepend=groups[0] - 1)), len(groups))
-        firsts, lasts = at[cuts[:-1]], at[cuts[1:] - 1]
-        return self._lifted(batch, order, cuts, starts[runs[firsts]], codes[firsts], firsts, lasts)
+        sorted_places, sorted_codes = places[at], codes[at]
+        is_new = np.ones(len(at), np.bool_)
+        is_new[1:] = (sorted_places[1:] != sorted_places[:-1]) | (sorted_codes[1:] != sorted_codes[:-1])
+        begins = np.flatnonzero(is_new)
+        cuts = np.append(begins, len(at))
+        firsts, lasts = at[begins], at[cuts[1:] - 1]
+        return self._lifted(batch, order, cuts, sorted_places[begins], sorted_codes[begins], firsts, lasts)
 
     def plain_slices(self, batch: pa.RecordBatch, cuts: Ints, starts: Ints) -> Slices:
         """:meth:`slices` without keys, by the cuts between runs."""
@@ -113,7 +112,7 @@ class Aggregates:
         return pa.RecordBatch.from_arrays(columns, schema=self.output.schema)
 
 
-def _order(groups: Ints) -> Ints | None:
+def order_of(groups: Ints) -> Ints | None:
     """The order of rows by group; None if they are in it."""
     if len(groups) < 2 or (groups[1:] >= groups[:-1]).all():
         return None

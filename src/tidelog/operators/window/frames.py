@@ -51,6 +51,11 @@ class Frames(ABC):
 
     @property
     @abstractmethod
+    def has_gaps(self) -> bool:
+        """Whether there may be times between windows."""
+
+    @property
+    @abstractmethod
     def reach(self) -> int:
         """The length of the longest window in ticks."""
 
@@ -95,6 +100,11 @@ class FixedFrames(Frames):
     def closed(self, watermark: int) -> int:
         """By arithmetic, beyond 64 bits if need be."""
         return (watermark - self.origin - self.size) // self.slide + 1
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the slide is longer than the size."""
+        return self.slide > self.size
 
     @property
     def reach(self) -> int:
@@ -173,6 +183,15 @@ class CalendarFrames(Frames):
         """When the days behind their last ones begin."""
         days = self._first_days(numbers)
         return self._midnights(days + self.size.days if self.size.days else _months_later(days, self.size.months))
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a slide may be longer than the size."""
+        if self.size.days and self.slide.days:
+            return self.slide.days > self.size.days
+        if self.size.months and self.slide.months:
+            return self.slide.months > self.size.months
+        return self.slide.most_days > self.size.least_days
 
     @property
     def reach(self) -> int:

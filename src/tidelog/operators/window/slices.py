@@ -51,6 +51,15 @@ class Slices:
         words = np.concatenate([part.words for part in parts], axis=1)
         return cls(words, [np.concatenate(states) for states in zip(*(part.states for part in parts), strict=True)])
 
+    def continued(self, others: Slices, folds: Sequence[Fold]) -> Slices:
+        """These, which are open, and others, whose rows come behind theirs: those of the same key and place as one."""
+        if not len(self) or not len(others):
+            return others if len(others) else self
+        if len(self) == 1 and not others.words[KEY].any():  # without keys: in order, and only the first can go on
+            joined = Slices.joined([self, others.take(slice(0, 1))]).united(folds)
+            return Slices.joined([joined, others.take(slice(1, None))])
+        return Slices.joined([self, others]).united(folds)
+
     def united(self, folds: Sequence[Fold]) -> Slices:
         """Those with the same key and place, whose rows are in the order in which they stand here, as one."""
         order = np.lexsort((self.words[PLACE], self.words[KEY]))

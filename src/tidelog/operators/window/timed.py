@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidelog.model.errors import InputError, TimeError
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.state import State, together
-from tidelog.operators.window.aggregating import Aggregates
+from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames, Frames
 from tidelog.operators.window.slices import FIRST_ROW, PLACE, Slices, SliceStore
 
@@ -83,14 +83,15 @@ class TimeWindows(Operator):
         self._last_time = int(times[-1])
         if own.keys.columns:
             runs = np.repeat(np.arange(len(starts)), np.diff(cuts))
-            fresh = own.slices(batch, runs, starts, own.keys.encode(batch))
+            codes = own.keys.encode(batch)
+            fresh = own.slices(batch, order_of(runs * len(own.keys) + codes), starts[runs], codes)
         else:
             fresh = own.plain_slices(batch, cuts, starts)
         self._see(starts)
         if len(self._open) and self._open.words[PLACE, 0] == starts[0]:
-            joined = int(np.searchsorted(fresh.words[PLACE], starts[0], side="right"))
-            begun = Slices.joined([self._open, fresh.take(slice(0, joined))]).united(own.folds)
-            fresh = Slices.joined([begun, fresh.take(slice(joined, None))]) if joined < len(fresh) else begun
+            count = int(np.searchsorted(fresh.words[PLACE], starts[0], side="right"))
+            begun = self._open.continued(fresh.take(slice(0, count)), own.folds)
+            fresh = Slices.joined([begun, fresh.take(slice(count, None))])
         elif len(self._open):
             fresh = Slices.joined([self._open, fresh])
         done = int(np.searchsorted(fresh.words[PLACE], starts[-1]))
@@ -103,15 +104,11 @@ class TimeWindows(Operator):
     def _see(self, starts: Ints) -> None:
         """Note which windows have rows, by the starts of slices that have."""
         assert self._frames is not None
-        firsts, lasts = self._frames.numbers(starts if self._has_gaps else starts[[0, -1]])
+        firsts, lasts = self._frames.numbers(starts if self._frames.has_gaps else starts[[0, -1]])
         inside = np.flatnonzero(firsts <= lasts)
         if len(inside):
             self._next = int(firsts[inside[0]]) if self._next is None else self._next
             self._last = int(lasts[inside[-1]])
-
-    @property
-    def _has_gaps(self) -> bool:
-        return isinstance(self._frames, FixedFrames) and self._frames.slide > self._frames.size
 
     def _close(self) -> None:
         """No rows will be added to the newest slices any more."""
@@ -123,7 +120,7 @@ class TimeWindows(Operator):
     def _in_windows(self, slices: Slices) -> Slices:
         """Those that are part of some window; there may be gaps between windows."""
         assert self._frames is not None
-        if not self._has_gaps:
+        if not self._frames.has_gaps:
             return slices
         firsts, lasts = self._frames.numbers(slices.words[PLACE])
         return slices if (firsts <= lasts).all() else slices.take(firsts <= lasts)
