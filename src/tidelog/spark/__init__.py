@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.spark.jobs.compacting import compact
     from tidelog.spark.jobs.counting import count
     from tidelog.spark.jobs.rebuilding import rebuild
+    from tidelog.spark.sql.statement import sql
 
 __all__ = [
     "JavaNotFoundError",
@@ -33,6 +34,7 @@ __all__ = [
     "read",
     "rebuild",
     "session",
+    "sql",
     "write",
 ]
 
@@ -42,6 +44,7 @@ _MODULES = {
     "count": "tidelog.spark.jobs.counting",
     "read": "tidelog.spark.datasource.source",
     "rebuild": "tidelog.spark.jobs.rebuilding",
+    "sql": "tidelog.spark.sql.statement",
     "write": "tidelog.spark.datasource.sink",
 }
 

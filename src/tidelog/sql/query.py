@@ -142,7 +142,8 @@ class Query:
         self._sources = sources
         self.relations: dict[str, Relation] = {}
         """Mentions of streams by the names that stand in their place."""
-        self._tables: dict[str, Any] = {}
+        self.tables: dict[str, Any] = {}
+        """Tables that are mentioned, and answers from the index, likewise."""
         try:
             self._read(params)
         except RecursionError:
@@ -194,7 +195,7 @@ class Query:
     def _columns(self, tree: Node) -> set[str]:
         """The names of all columns that there are, in lower case."""
         schemas = [each.schema for each in self.relations.values()]
-        schemas += [getattr(each, "schema", None) or pa.schema([]) for each in self._tables.values()]
+        schemas += [getattr(each, "schema", None) or pa.schema([]) for each in self.tables.values()]
         columns = {name.lower() for schema in schemas for name in schema.names}
         given = (name for node in nodes(tree) if moment(node) is None for name in _given_names(node))
         return columns | {str(name).lower() for name in given}
@@ -285,7 +286,7 @@ class Query:
             if version is not None:
                 raise self._error(f"found AT for table {name!r}; only streams have a past", node)
             node.update(_named(node, f"#{table}"))
-            self._tables[f"#{table}"] = self._sources.tables[table]
+            self.tables[f"#{table}"] = self._sources.tables[table]
             return
         stream = self._sources.find_stream(name)
         if stream is None:
@@ -375,7 +376,7 @@ class Query:
                 if own is not None:
                     raise self._own_error(own, str(reason)) from None
             else:
-                self._tables[name] = found.table
+                self.tables[name] = found.table
                 relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
                 if found.leaves:
                     relation.way += f", with {found.leaves:,} blocks of events"
@@ -432,7 +433,7 @@ class Query:
                 relation.readings.clear()
                 relation.failure = None
                 cursor.register(name, relation.dataset())
-            for name, table in self._tables.items():
+            for name, table in self.tables.items():
                 cursor.register(name, table)
         except BaseException:
             cursor.close()

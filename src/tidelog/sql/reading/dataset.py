@@ -113,7 +113,7 @@ class ManyStreams(Relation):
 
     def __init__(self, streams: Sequence[StreamAt], schema: pa.Schema) -> None:
         super().__init__(streams[0], schema.append(STREAM_FIELD))
-        self._streams = streams
+        self.streams = streams
         self.reasons = ["not from the index, because several streams are read"]
 
     def _begin(
@@ -123,7 +123,7 @@ class ManyStreams(Relation):
         about_names = [each.text for each in conditions if each.columns == {own}]
         mixed = [each for each in conditions if own in each.columns and each.columns != {own}]
         about_rows = [each.text for each in conditions if own not in each.columns]
-        streams = [stream for stream in self._streams if _holds(about_names, stream.name)]
+        streams = [stream for stream in self.streams if _holds(about_names, stream.name)]
         needed = list(dict.fromkeys([*names, *(name for each in mixed for name in each.columns)]))
         condition = predicate(" AND ".join(each.text for each in mixed), self.schema) if mixed else None
 

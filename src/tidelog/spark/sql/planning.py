@@ -1,0 +1,199 @@
+"""What a statement asks of a store, found beside it: the plan, the moment of every stream, and what is read of each.
+
+The index answers what it knows already here, and of one end of a stream the rows are taken as well: both are small.
+Everything else is parts of streams for tasks to read, of one moment, whatever is committed meanwhile.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidelog.engine.store import Store, manifests_of
+from tidelog.expr import predicate
+from tidelog.plan.reading import read, times_of
+from tidelog.spark.sql.aggregates import ORDERED
+from tidelog.spark.sql.binding import Bound, bind
+from tidelog.spark.sql.columns import conditions, mark_used, positions, scans, table, used
+from tidelog.spark.sql.conditions import texts_of
+from tidelog.sql.database import shared
+from tidelog.sql.errors import SqlError
+from tidelog.sql.query import Query, Sources, refuse_monstrous
+from tidelog.sql.reading.dataset import STREAM_FIELD, ManyStreams, Relation
+from tidelog.sql.reading.sources import NoStreams, StreamAt, Streams
+from tidelog.sql.text.tokens import statements, tokens
+from tidelog.sql.text.tree import Node, nodes, place
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.pieces import Piece, plan
+from tidelog.store.read.snapshots import Snapshots
+from tidelog.store.split.context import StreamContext
+
+_SELECTS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "(")
+_MOST_ROWS_AT_ONCE: Final = 100_000
+"""Rows of one end of a stream that are read beside the store; more are for tasks."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A statement, and what it may mention."""
+
+    text: str
+    params: Any
+    columns: Mapping[str, pa.Schema]
+    """Those of tables that are given."""
+    as_of: int | None
+    timezone: str
+    now: datetime.datetime
+    rows_per_task: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a task reads of a stream."""
+
+    stream: str
+    directory: str
+    piece: Piece
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One scan of a stream: columns by their names, and the parts; or the rows themselves."""
+
+    columns: Mapping[int, pa.Field]
+    """Those that are used, by their places in the stream."""
+    where: str | None
+    """A condition that the statement has as well."""
+    parts: tuple[Part, ...]
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A statement, ready to be written for Spark. Can be pickled."""
+
+    bound: Bound
+    readings: Mapping[int, Reading]
+    """Scans of streams, by their numbers in the plan."""
+    answers: Mapping[str, pa.Table]
+    """Answers of the index, by the names of tables in the plan."""
+    given: Mapping[str, str]
+    """Tables that were given, likewise."""
+
+
+def plan_statement(path: str | None, asked: Asked) -> Planned:
+    """Read, check and bind a statement, and see what it reads. Raises :class:`SqlError`, and what reading raises."""
+    refuse_monstrous(asked.text)
+    found = statements(asked.text)
+    if len(found) != 1:
+        raise SqlError(f"found {len(found)} statements; expected one that selects", text=asked.text)
+    text, start = found[0]
+    if not tokens(text)[0].says(*_SELECTS):
+        raise SqlError(
+            "found a statement that does not select; on Spark only SELECT is run, all others by the sql method of a "
+            "store",
+            text=asked.text,
+            position=start,
+        )
+    try:
+        return _planned(path, text, asked)
+    except SqlError as error:
+        raise SqlError(
+            error.message,
+            text=asked.text,
+            position=None if error.position is None else error.position + start,
+            column=error.column,
+        ) from None
+
+
+def _planned(path: str | None, text: str, asked: Asked) -> Planned:
+    with ExitStack() as stack:
+        streams: Streams = NoStreams()
+        if path is not None:
+            streams = _Published(stack.enter_context(Store.open(path, read_only=True)), path)
+        tables = {name: schema.empty_table() for name, schema in asked.columns.items()}
+        sources = Sources(streams, tables, asked.as_of, asked.now, asked.timezone)
+        query = Query(text, asked.params, sources, shared(asked.timezone))
+        _refuse_order(query)
+        schemas = {name: each.schema for name, each in (*query.relations.items(), *query.tables.items())}
+        bound = bind(query, asked.timezone, schemas)
+        mark_used(bound.root)
+        wanted = conditions(bound.root)
+        readings = {}
+        for number, scan in enumerate(scans(bound.root)):
+            scan["number"] = number
+            relation = query.relations.get(table(scan))
+            if relation is not None:
+                assert isinstance(streams, _Published)
+                readings[number] = _reading(scan, relation, wanted.get(id(scan), []), streams, asked.rows_per_task)
+    given = {f"#{name}": name for name in asked.columns if f"#{name}" in query.tables}
+    answers = {name: each for name, each in query.tables.items() if name not in given}
+    return Planned(bound, readings, answers, given)
+
+
+def _refuse_order(query: Query) -> None:
+    """Raise for aggregates that depend on the order of rows, which is not kept on Spark."""
+    with query.database.mutex:
+        tree = query.database.parser.parse(query.text)
+    for node in nodes(tree):
+        is_call = node.get("class") == "FUNCTION"
+        if is_call and node["function_name"].lower() in ORDERED and not node["order_bys"]["orders"]:
+            raise SqlError(
+                f"found {node['function_name']} without an order; rows have none on Spark: say one, as in "
+                f"{node['function_name']}(x ORDER BY ts)",
+                text=query.text,
+                position=place(node, query.text),
+            )
+
+
+class _Published(Streams):
+    """The streams of a store as any process sees them."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._store = store
+        self.path = path
+        self.directories: dict[str, str] = {}
+
+    def names(self) -> Sequence[str]:
+        return self._store.streams()
+
+    def at(self, name: str, version: int | None) -> StreamAt:
+        log = manifests_of(self._store, name)
+        self.directories[name] = log.directory
+        snapshot = Snapshots(StreamContext.of(log), log).newest()
+        numbers = None if version is None else SeqSet.below(version)
+        return StreamAt(name, snapshot, numbers, snapshot.manifest.options)
+
+
+def _reading(
+    scan: Node, relation: Relation, wanted: Sequence[Node], streams: _Published, rows_per_task: int
+) -> Reading:
+    """What a scan reads."""
+    places, schema = positions(scan), relation.schema
+    names = [schema.names[each] if each < len(schema.names) else "" for each in places]
+    columns = {places[at]: schema.field(names[at]) for at in sorted(used(scan)) if names[at]}
+    stored = relation.stream.snapshot.layout.stored
+    texts = texts_of(wanted, names, stored)
+    if relation.where is not None:
+        texts.append(f"({relation.where})")
+    where = " AND ".join(texts) or None
+    members = relation.streams if isinstance(relation, ManyStreams) else [relation.stream]
+    own = [each.name for each in columns.values() if each.name != STREAM_FIELD.name]
+    if relation.end is not None and relation.end.rows <= _MOST_ROWS_AT_ONCE and len(members) == 1:
+        snapshot, numbers = relation.stream.snapshot, relation.stream.numbers
+        _, batches = read(snapshot, numbers, own or [relation.stream.time], where, relation.end)
+        names_read = own or [relation.stream.time]
+        rows = pa.Table.from_batches(batches, pa.schema([stored.field(name) for name in names_read]))
+        return Reading(columns, None, (), rows)
+    parts = []
+    for member in members:
+        condition = None if where is None else predicate(where, member.snapshot.layout.stored)
+        ranges = times_of(member.snapshot, condition)
+        pieces = plan(member.snapshot, ranges, condition, member.numbers, rows_per_piece=rows_per_task)
+        parts += [Part(member.name, streams.directories[member.name], each) for each in pieces]
+    return Reading(columns, where, tuple(parts))

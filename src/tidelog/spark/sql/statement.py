@@ -1,0 +1,165 @@
+"""``tidelog.spark.sql``: a statement over streams and tables, as a DataFrame."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.model.arguments import found, integer
+from tidelog.model.arguments import text as checked_text
+from tidelog.model.errors import InputError
+from tidelog.spark.datasource.options import shared_path
+from tidelog.spark.datasource.source import PARTITION_ROWS
+from tidelog.spark.jobs.tasks import beside_the_store
+from tidelog.spark.runtime.session import is_remote
+from tidelog.spark.sql.columns import positions, table
+from tidelog.spark.sql.operators import Source, statement
+from tidelog.spark.sql.planning import Asked, Planned, plan_statement
+from tidelog.spark.sql.reading import (
+    frame_of_frame,
+    frame_of_stream,
+    frame_of_table,
+    is_frame,
+    name_of,
+    plain_schema,
+    schema_of_frame,
+)
+from tidelog.sql.errors import SqlError
+from tidelog.sql.reading.sources import checked_tables
+from tidelog.sql.text.tree import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+}
+"""What a statement is analyzed under; expressions keep it."""
+
+
+def sql(
+    session: SparkSession,
+    text: str,
+    params: Any = None,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    tables: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+    as_of: int | None = None,
+    partition_size: int | None = None,
+) -> DataFrame:
+    """A ``SELECT`` over the streams of a store and over tables, in the dialect of ``store.sql``, as a DataFrame.
+
+    ``store`` is the path of a store, as for :func:`tidelog.spark.read`. ``tables`` may be DataFrames of Spark, of
+    batches or streaming, and whatever ``store.sql`` takes. ``params``, ``timezone`` and ``as_of`` are as there.
+
+    All streams are read as of the moment of the call, within their grace period, with the columns, times and conditions
+    that the statement needs; what the index knows is answered at the call. The rows are those that ``store.sql`` gives;
+    whatever Spark would compute otherwise, and is not rewritten, is refused (see docs/spark-sql.md).
+    ``partition_size`` is the rows that a task reads, about.
+
+    Raises :class:`SqlError`, at the place in the text, for what cannot be asked.
+    """
+    checked_text("a statement", text)
+    zone = checked_text("timezone", timezone)
+    path = None if store is None else shared_path(store, is_remote=is_remote(session))
+    frames, arrows = _parted(tables)
+    columns = {name: schema_of_frame(name, each) for name, each in frames.items()}
+    columns |= {name: plain_schema(each.schema) for name, each in arrows.items()}
+    asked = Asked(
+        text,
+        params,
+        columns,
+        None if as_of is None else integer("as_of", as_of, 0),
+        zone,
+        datetime.datetime.now(datetime.UTC),
+        PARTITION_ROWS if partition_size is None else integer("partition_size", partition_size, 1),
+    )
+    planned = plan_statement(None, asked) if path is None else beside_the_store(session, plan_statement, path, asked)
+    used: dict[str, Any] = {}
+
+    def source(scan: Node) -> Source:
+        number, name = int(scan["number"]), table(scan)
+        own = f"r{number}" if number in planned.readings else f"g{[*planned.answers, *planned.given].index(name)}"
+        if own not in used:
+            used[own] = _frame(session, path, planned, number, name, frames, arrows, asked.rows_per_task)
+        known = planned.readings[number].columns if number in planned.readings else positions(scan)
+        return Source(f"_{own}_", {place: name_of(place) for place in known})
+
+    written = statement(planned.bound, zone, source).replace("{", "{{").replace("}", "}}")
+    for own in used:
+        written = written.replace(f" FROM _{own}_", f" FROM {{{own}}}")
+    with _settled(session), _told(text):
+        return session.sql(written, **used)
+
+
+def _parted(tables: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tables of Spark, and those in memory."""
+    if tables is not None and not isinstance(tables, Mapping):
+        raise found("tables", tables, "a dict of names and tables")
+    frames = {name: each for name, each in (tables or {}).items() if is_frame(each)}
+    arrows = checked_tables({name: each for name, each in (tables or {}).items() if name not in frames})
+    return frames, arrows
+
+
+def _frame(
+    session: SparkSession,
+    path: str | None,
+    planned: Planned,
+    number: int,
+    name: str,
+    frames: Mapping[str, DataFrame],
+    arrows: Mapping[str, Any],
+    rows_per_task: int,
+) -> DataFrame:
+    if number in planned.readings:
+        assert path is not None
+        return frame_of_stream(session, path, planned.readings[number], rows_per_task)
+    if name in planned.answers:
+        return frame_of_table(session, name, planned.answers[name])
+    given = planned.given[name]
+    return frame_of_frame(frames[given]) if given in frames else frame_of_table(session, given, arrows[given])
+
+
+@contextmanager
+def _settled(session: SparkSession) -> Iterator[None]:
+    """Settings under which expressions mean what they should; as they were afterwards.
+
+    With Spark Connect statements are analyzed later, so they have to be set there.
+    """
+    other = {}
+    for name, value in _SETTINGS.items():
+        known = str(session.conf.get(name))
+        if known.lower() != value.lower():
+            other[name] = known
+    if other and is_remote(session):
+        name = next(iter(other))
+        raise InputError(
+            f"{name} is {other[name]!r} in this session of Spark Connect; statements of tidelog need "
+            f"{_SETTINGS[name]!r}: session.conf.set({name!r}, {_SETTINGS[name]!r})"
+        )
+    for name in other:
+        session.conf.set(name, _SETTINGS[name])
+    try:
+        yield
+    finally:
+        for name, value in other.items():
+            session.conf.set(name, value)
+
+
+@contextmanager
+def _told(text: str) -> Iterator[None]:
+    """What Spark says of a statement, as an error of ours."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        message = str(error).split("\n")[0]
+        raise SqlError(f"Spark does not take what the statement became: {message}", text=text) from error

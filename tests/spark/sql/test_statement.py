@@ -1,0 +1,113 @@
+"""Statements on Spark give what ``store.sql`` gives, of one moment, reading no more than they need."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from tidelog import spark as tl
+from tidelog.sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.timestamp("us"), nullable=False),
+        ("site", pa.string()),
+        ("celsius", pa.float64()),
+        ("n", pa.int32()),
+    ]
+)
+START = datetime.datetime(2026, 1, 1)
+ROWS = 400
+
+
+def events(rows: int, begin: int = 0) -> dict[str, Any]:
+    return {
+        "ts": [START + datetime.timedelta(minutes=10 * each) for each in range(begin, begin + rows)],
+        "site": [["north", "south", None][each % 3] for each in range(rows)],
+        "celsius": [None if each % 7 == 0 else each / 8 for each in range(rows)],
+        "n": list(range(rows)),
+    }
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sql")
+    with tidelog.open(place) as store:
+        store.create_stream("sensors", SCHEMA, time="ts", data=events(ROWS), leaf_rows=16, fanout=4, split="1d")
+        for number in range(2):
+            store.create_stream(f"pumps/{number}", SCHEMA, time="ts", data=events(5))
+    return place
+
+
+def same(session: SparkSession, path: Path, text: str, params: Any = None, **more: Any) -> list[tuple[Any, ...]]:
+    """The rows of a statement on Spark, which are those of the embedded engine."""
+    found = [tuple(row) for row in tl.sql(session, text, params, store=path, **more).collect()]
+    with tidelog.open(path, read_only=True) as store:
+        expected = store.sql(text, params, **more).fetchall()
+    assert Counter(found) == Counter(expected)
+    return found
+
+
+def test_streams_are_asked_as_in_a_store(session: SparkSession, path: Path) -> None:
+    sites = pa.table({"site": ["north", "south"], "city": ["Kiel", "Ulm"]})
+    text = """
+        WITH warm AS (SELECT *, n + 1 AS m FROM sensors WHERE celsius > $least)
+        SELECT city, time_bucket(INTERVAL '1 day', ts) AS day, count(*) AS rows, avg(celsius), max(m)
+        FROM warm JOIN sites USING (site) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL
+    """
+    rows = same(session, path, text, {"least": 20}, tables={"sites": sites})
+    assert len(rows) == 4
+
+
+def test_the_moment_is_that_of_the_call(session: SparkSession, tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("sensors", SCHEMA, time="ts", data=events(50))
+        stream.flush()
+        frame = tl.sql(
+            session,
+            "SELECT (SELECT count(n) FROM sensors WHERE n >= 0), count(*) FROM sensors WHERE n >= 0",
+            store=tmp_path,
+        )
+        stream.append(events(10, begin=100))
+        stream.delete_before(START + datetime.timedelta(minutes=55))
+        stream.flush()
+        assert [tuple(each) for each in frame.collect()] == [(50, 50)]
+
+
+def test_the_past_numbers_and_many_streams(session: SparkSession, path: Path) -> None:
+    text = "SELECT _seq, n FROM sensors AT (VERSION => 30) WHERE _seq >= 10"
+    assert len(same(session, path, text)) == 20
+    rows = same(session, path, "SELECT _stream, count(*), sum(n) FROM streams('pumps/*') GROUP BY _stream")
+    assert sorted(rows) == [("pumps/0", 5, 10), ("pumps/1", 5, 10)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("SELECT hash(n) FROM sensors", "the function hash", 7),
+        ("SELECT first(n) FROM sensors", "first without an order", 7),
+        ("SELECT nope FROM sensors", "nope", 7),
+        ("SELECT * FROM sensor", "did you mean 'sensors'?", 14),
+        ("CREATE STREAM s (ts TIMESTAMP)", "on Spark only SELECT is run", 0),
+        ("SELECT 1; SELECT 2", "expected one that selects", None),
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv", None),
+        ("SELECT n FROM sensors WHERE regexp_matches(site, '(?i)a')", "(? in a regular expression", 28),
+        ("SELECT ts::TIMESTAMP_NS AS t FROM sensors", "nanoseconds in column 't'", None),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_its_place(
+    session: SparkSession, path: Path, text: str, message: str, place: int | None
+) -> None:
+    with pytest.raises(SqlError) as raised:
+        tl.sql(session, text, store=path)
+    assert message in str(raised.value)
+    assert raised.value.position == place
