@@ -94,7 +94,7 @@ def test_the_past_numbers_and_many_streams(session: SparkSession, path: Path) ->
     ("text", "message", "place"),
     [
         ("SELECT hash(n) FROM sensors", "the function hash", 7),
-        ("SELECT first(n) FROM sensors", "first without an order", 7),
+        ("SELECT list(n) FROM sensors", "list without an order", 7),
         ("SELECT nope FROM sensors", "nope", 7),
         ("SELECT * FROM sensor", "did you mean 'sensors'?", 14),
         ("CREATE STREAM s (ts TIMESTAMP)", "on Spark only SELECT is run", 0),

@@ -152,7 +152,8 @@ def _arg_extreme(call: Aggregate) -> str:
         raise call.refuse()
     value, by = call.arguments
     name = "min_by" if "min" in call.name else "max_by"
-    return call.call(f"{name}({value.text}, {by.text})", condition=f"{value.text} IS NOT NULL")
+    condition = None if call.name.endswith("_null") else f"{value.text} IS NOT NULL"
+    return call.call(f"{name}({value.text}, {by.text})", condition=condition)
 
 
 def _median(call: Aggregate) -> str:
@@ -262,6 +263,8 @@ AGGREGATES: Final[dict[str, Callable[[Aggregate], str]]] = {
     "bit_or": _bits,
     "bit_xor": _bits,
     "arg_min": _arg_extreme,
+    "arg_min_null": _arg_extreme,
+    "arg_max_null": _arg_extreme,
     "argmin": _arg_extreme,
     "min_by": _arg_extreme,
     "arg_max": _arg_extreme,

@@ -24,7 +24,7 @@ from tidelog.spark.sql.conditions import texts_of
 from tidelog.sql.database import shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query, Sources, refuse_monstrous
-from tidelog.sql.reading.dataset import STREAM_FIELD, ManyStreams, Relation
+from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.reading.sources import NoStreams, StreamAt, Streams
 from tidelog.sql.text.tokens import statements, tokens
 from tidelog.sql.text.tree import Node, nodes, place
@@ -138,11 +138,13 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
 
 def _refuse_order(query: Query) -> None:
     """Raise for aggregates that depend on the order of rows, which is not kept on Spark."""
-    with query.database.mutex:
-        tree = query.database.parser.parse(query.text)
-    for node in nodes(tree):
-        is_call = node.get("class") == "FUNCTION"
-        if is_call and node["function_name"].lower() in ORDERED and not node["order_bys"]["orders"]:
+    for node in nodes(query.tree):
+        if node.get("class") != "FUNCTION" or node["function_name"].lower() not in ORDERED:
+            continue
+        of_answers = any(
+            str(each).startswith("#") for each in node["arguments"][0]["expression"].get("column_names", ())
+        )
+        if not node["order_bys"]["orders"] and not of_answers:
             raise SqlError(
                 f"found {node['function_name']} without an order; rows have none on Spark: say one, as in "
                 f"{node['function_name']}(x ORDER BY ts)",
@@ -183,12 +185,11 @@ def _reading(
         texts.append(f"({relation.where})")
     where = " AND ".join(texts) or None
     members = relation.streams if isinstance(relation, ManyStreams) else [relation.stream]
-    own = [each.name for each in columns.values() if each.name != STREAM_FIELD.name]
     if relation.end is not None and relation.end.rows <= _MOST_ROWS_AT_ONCE and len(members) == 1:
         snapshot, numbers = relation.stream.snapshot, relation.stream.numbers
-        _, batches = read(snapshot, numbers, own or [relation.stream.time], where, relation.end)
-        names_read = own or [relation.stream.time]
-        rows = pa.Table.from_batches(batches, pa.schema([stored.field(name) for name in names_read]))
+        own = [each.name for each in columns.values()] or [relation.stream.time]  # no places are asked for beside LIMIT
+        _, batches = read(snapshot, numbers, own, where, relation.end)
+        rows = pa.Table.from_batches(batches, pa.schema([stored.field(name) for name in own]))
         return Reading(columns, None, (), rows)
     parts = []
     for member in members:

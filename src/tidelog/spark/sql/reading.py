@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from tidelog.expr import predicate
 from tidelog.model.errors import InputError, NotFoundError, SchemaError
-from tidelog.spark.datasource.types import ToSpark, spark_type
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.spark.datasource.types import ToSpark, arrow_schema, spark_type
 from tidelog.spark.runtime.workers import settle
 from tidelog.spark.sql.planning import Part, Reading
-from tidelog.sql.reading.dataset import STREAM_FIELD
+from tidelog.sql.reading.dataset import PLACE_FIELD, STREAM_FIELD
 from tidelog.storage import FileMedium
 from tidelog.store.read.pieces import count_piece, scan_piece
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COUNTED_AT_ONCE = 1 << 18
+_PLACE = StructType([StructField("time", LongType()), StructField("seq", LongType())])
+"""The place of a row among others: no task knows a number, but all can compare what it goes by."""
 _PARTS_OF_TASK = 64
 """Parts that one task reads at the most, where there are many small ones."""
 
@@ -44,7 +47,10 @@ def frame_of_stream(spark: SparkSession, path: str, reading: Reading, rows_per_t
 
 
 def _declared(columns: Mapping[int, pa.Field]) -> StructType:
-    fields = [StructField(name_of(place), spark_type(field.type, "long")) for place, field in columns.items()]
+    fields = [
+        StructField(name_of(place), _PLACE if field.name == PLACE_FIELD.name else spark_type(field.type, "long"))
+        for place, field in columns.items()
+    ]
     return StructType(fields or [StructField("nothing", BooleanType())])
 
 
@@ -89,22 +95,61 @@ def _rows(
     medium: FileMedium, part: Part, columns: Mapping[int, pa.Field], where: str | None, declared: StructType
 ) -> Iterator[pa.RecordBatch]:
     layout = part.piece.layout
-    own = [field.name for field in columns.values() if field.name != STREAM_FIELD.name]
+    own = stored_names(columns.values(), layout.schema.time)
     condition = None if where is None else predicate(where, layout.stored)
     if not own and condition is None and part.piece.numbers is None:
         counts = _counted(count_piece(medium, part.directory, part.piece))
     else:
         counts = None
-    stored = pa.schema([pa.field(name_of(place), field.type) for place, field in columns.items()])
-    convert = ToSpark(stored, declared, "long").convert if columns else None
+    convert = _Converted(columns, declared, layout.schema.time) if columns else None
     scanned = scan_piece(medium, part.directory, part.piece, own or [layout.schema.time], condition)
     for rows in scanned if counts is None else counts:
         if convert is None:
             yield _nothing(rows.num_rows)
             continue
-        names = pa.repeat(pa.scalar(part.stream), rows.num_rows)
-        arrays = [names if each.name == STREAM_FIELD.name else rows.column(each.name) for each in columns.values()]
-        yield from convert(pa.RecordBatch.from_arrays(arrays, schema=stored))
+        yield from convert.batches(rows, part.stream)
+
+
+def stored_names(columns: Iterable[pa.Field], time: str) -> list[str]:
+    """The stored columns that are read for some of a relation."""
+    names = [field.name for field in columns if field.name != STREAM_FIELD.name]
+    if PLACE_FIELD.name in names:
+        names = [*names, time, SEQUENCE_COLUMN]
+    return [name for name in dict.fromkeys(names) if name != PLACE_FIELD.name]
+
+
+class _Converted:
+    """Rows of a stream as Spark takes them."""
+
+    def __init__(self, columns: Mapping[int, pa.Field], declared: StructType, time: str) -> None:
+        self._fields = list(columns.values())
+        self._time = time
+        plain = {place: field for place, field in columns.items() if field.name != PLACE_FIELD.name}
+        self._stored = pa.schema([pa.field(name_of(place), field.type) for place, field in plain.items()])
+        kept = StructType([declared[name_of(place)] for place in plain])
+        self._convert = ToSpark(self._stored, kept, "long").convert
+        self._target = arrow_schema(declared)
+
+    def batches(self, rows: pa.RecordBatch, stream: str) -> Iterator[pa.RecordBatch]:
+        """Batches of the columns that were declared."""
+        names = pa.repeat(pa.scalar(stream), rows.num_rows)
+        plain = [field for field in self._fields if field.name != PLACE_FIELD.name]
+        arrays = [names if each.name == STREAM_FIELD.name else rows.column(each.name) for each in plain]
+        if len(plain) == len(self._fields):
+            yield from self._convert(pa.RecordBatch.from_arrays(arrays, schema=self._stored))
+            return
+        counts = [rows.column(name).view(pa.int64()) for name in (self._time, SEQUENCE_COLUMN)]
+        (place,) = [field for field in self._target if pa.types.is_struct(field.type)]
+        struct = pa.StructArray.from_arrays(counts, fields=list(place.type))
+        if not plain:
+            yield pa.RecordBatch.from_arrays([struct], schema=self._target)
+            return
+        before = 0
+        for batch in self._convert(pa.RecordBatch.from_arrays(arrays, schema=self._stored)):
+            own = struct.slice(before, batch.num_rows)
+            before += batch.num_rows
+            columns = [own if field.name == place.name else batch.column(field.name) for field in self._target]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._target)
 
 
 def _counted(rows: int) -> Iterator[pa.RecordBatch]:
@@ -120,9 +165,10 @@ def _frame_of_rows(spark: SparkSession, reading: Reading) -> DataFrame:
     assert reading.rows is not None
     if not reading.columns:
         return spark.createDataFrame(pa.Table.from_batches([_nothing(reading.rows.num_rows)]))
-    arrays = [reading.rows.column(field.name) for field in reading.columns.values()]
-    schema = pa.schema([pa.field(name_of(place), field.type) for place, field in reading.columns.items()])
-    return _frame(spark, pa.Table.from_arrays(arrays, schema=schema), _declared(reading.columns))
+    declared = _declared(reading.columns)
+    convert = _Converted(reading.columns, declared, "")
+    batches = [each for rows in reading.rows.to_batches() for each in convert.batches(rows, "")]
+    return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(declared)), declared)
 
 
 def frame_of_table(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:
@@ -169,8 +215,6 @@ def frame_of_frame(value: DataFrame) -> DataFrame:
 
 def schema_of_frame(name: str, value: DataFrame) -> pa.Schema:
     """The columns of a DataFrame. Raises :class:`InputError` for types that Arrow does not have."""
-    from tidelog.spark.datasource.types import arrow_schema
-
     try:
         return arrow_schema(value.schema)
     except Exception as error:
