@@ -58,8 +58,11 @@ _add("case", "case when i > 0 then cast(s as int) else 0 end", "case a when 1 th
 _add(
     "case", *(f"case when q then {x} else {y} end" for x in ("a", "l", "m", "f", "d") for y in ("b", "ul", "n", "300"))
 )
-_add("case", "if(p,i,1.5)", "case when q then ts else dt end", "case when q then ts - tu end", "fdiv(i,a)", "fmod(f,e)")
-_add("case", "nullif(i,1)", "nullif(a,b)", "nullif(s,'a')", "nullif(d,0)")
+_add("case", "case when q then ts else dt end", "case when q then ts - tu end")
+_add("if", "if(p,i,1.5)")
+_add("fdiv", "fdiv(i,a)")
+_add("fmod", "fmod(f,e)")
+_add("nullif", "nullif(i,1)", "nullif(a,b)", "nullif(s,'a')", "nullif(d,0)")
 for _name in ("coalesce", "greatest", "least"):
     _add(
         _name, *(f"{_name}({x},{y})" for x in (*NUMBERS, "1") for y in ("a", "ul", "d", "n", "1", "300", "'1'", "NULL"))
@@ -272,7 +275,8 @@ for _length in ("1 day", "1 month", "-1 month", "13 months 5 days", "05:06:07.89
     _add("*", f"interval '{_length}' * a", f"1.5 * interval '{_length}'", f"interval '{_length}' * e")
     _add("/", f"interval '{_length}' / 3", f"interval '{_length}' / e", f"interval '{_length}' / a")
 _add("-", "ts - tu", "tu - ts", "tz - tzb", "t_s - t_ns", "dt - ts", "ts - dt")
-_add("+", "ts + to_days(a)", "dt + interval (a) month", "ts + interval (i) day", "date_add(dt, interval 1 day)")
+_add("+", "ts + to_days(a)", "dt + interval (a) month", "ts + interval (i) day")
+_add("date_add", "date_add(dt, interval 1 day)")
 for _name in (
     "to_years",
     "to_months",

@@ -39,7 +39,10 @@ class Expression:
     @property
     def nullable(self) -> bool:
         """Whether the result may be NULL; true when that is not known."""
-        return may_be_null(self.node)
+        try:
+            return may_be_null(self.node)
+        except RecursionError:
+            return True
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """The value for each row of ``batch``, an array of :attr:`type` and of the batch's length.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.expr.functions.library import FUNCTIONS
-from tidelog.expr.tree import Call, Case, Cast, Column, Literal, Members, Node
+from tidelog.expr.functions.comparison import COMPARISONS
+from tidelog.expr.functions.library import NATIVE, STRICT
+from tidelog.expr.tree import Call, Case, Cast, Column, External, Literal, Members, Node
 
 _NEVER_NULL = frozenset(
     (
@@ -30,6 +31,10 @@ def may_be_null(node: Node) -> bool:
         return False
     if node.name in ("coalesce", "greatest", "least"):
         return all(may_be_null(argument) for argument in node.arguments)
-    if FUNCTIONS[node.name].strict or node.name in ("and", "or", "in", "between"):
+    if isinstance(node, External):
+        is_strict = node.name in STRICT or node.name in COMPARISONS
+    else:
+        is_strict = NATIVE[node.name].strict
+    if is_strict or node.name in ("and", "or", "in", "between"):
         return any(may_be_null(argument) for argument in node.arguments)
     return True

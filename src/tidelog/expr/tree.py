@@ -10,9 +10,11 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
+
+from tidelog.expr.values.casts import is_native
 
 _HUGEINT = pa.decimal128(38, 0)
 
@@ -23,6 +25,20 @@ class Node:
 
     type: pa.DataType
     """The Arrow type of the result; what DuckDB would export the result's SQL type as."""
+    is_constant: bool = field(init=False, repr=False, compare=False)
+    """Whether no column is used, so that the value is the same for every row."""
+    is_native: bool = field(init=False, repr=False, compare=False)
+    """Whether it is computed here, column by column, and not by DuckDB. Constants are computed once, by either."""
+    known: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What was made of the node, once somebody has asked."""
+
+    _computed_here: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        below = self.operands
+        object.__setattr__(self, "is_constant", all(node.is_constant for node in below))
+        is_native = self._computed_here and all(node.is_native or node.is_constant for node in below)
+        object.__setattr__(self, "is_native", is_native)
 
     @property
     @abstractmethod
@@ -43,11 +59,6 @@ class Node:
         found = {node.position: node.name for node in self.walk() if isinstance(node, Column)}
         return tuple(found[position] for position in sorted(found))
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether no column is used, so that the value is the same for every row."""
-        return not any(isinstance(node, Column) for node in self.walk())
-
 
 @dataclass(frozen=True, slots=True)
 class Column(Node):
@@ -57,6 +68,10 @@ class Column(Node):
     position: int
     """Its place in the schema."""
     nullable_column: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_constant", False)
+        object.__setattr__(self, "is_native", True)
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -98,8 +113,6 @@ class Members(Node):
     """
 
     literals: tuple[pa.Array, ...]
-    _known: list[Any] = field(default_factory=list, repr=False, compare=False)
-    """What was made of them, once somebody has asked."""
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -130,6 +143,11 @@ class Cast(Node):
     implicit: bool = False
     """Whether nobody wrote it: it is not shown, and parsing inserts it again."""
 
+    def __post_init__(self) -> None:
+        Node.__post_init__(self)
+        if self.lenient or not is_native(self.operand.type, self.type):
+            object.__setattr__(self, "is_native", False)
+
     @property
     def operands(self) -> tuple[Node, ...]:
         """What is converted."""
@@ -150,11 +168,17 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Node):
-    """The value of the first branch whose condition is true, else ``otherwise``.
+class External(Call):
+    """An operator or a function that DuckDB computes, applied to operands as they are written."""
 
-    A branch is evaluated only for the rows that take it, so an error in it does not hurt the others.
-    """
+    _computed_here: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Node):
+    """The value of the first branch whose condition is true, else ``otherwise``; DuckDB computes it."""
+
+    _computed_here: ClassVar[bool] = False
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node

@@ -23,7 +23,7 @@ def test_the_table_is_the_registry() -> None:
     rows = _rows()
     aliases = rows.pop("other names")
     themes: dict[str, list[str]] = {}
-    for name, function in FUNCTIONS.items():
-        themes.setdefault(function.theme, []).append(name)
+    for name, theme in FUNCTIONS.items():
+        themes.setdefault(theme, []).append(name)
     assert rows == {theme: sorted(names) for theme, names in themes.items()}
     assert dict(zip(aliases[::2], aliases[1::2], strict=True)) == ALIASES

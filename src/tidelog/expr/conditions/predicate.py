@@ -17,7 +17,7 @@ from tidelog.expr.conditions.condition import NEVER, ColumnRange, Condition, Goa
 from tidelog.expr.conditions.pruning import Summaries, may_hold
 from tidelog.expr.conditions.ranges import column_ranges, exact_range
 from tidelog.expr.errors import ExpressionError
-from tidelog.expr.evaluate import column_values, constant_value, evaluate
+from tidelog.expr.evaluate import column_values, constant_value, truths
 from tidelog.expr.expression import Expression
 from tidelog.expr.functions.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats_with
 from tidelog.expr.parsing.binder import Binder, not_too_deep
@@ -113,14 +113,13 @@ def _compiled(node: Node, wanted: bool) -> Masker:
     """What finds the rows for which a node is true, or those for which it is false."""
     if isinstance(node, Call):
         if node.name in ("and", "or"):
-            parts = [_compiled(part, wanted) for part in node.arguments]
-            return partial(_all if (node.name == "and") == wanted else _any, parts)
+            return _connected(node, wanted)
         if node.name == "not":
             return _compiled(node.arguments[0], not wanted)
         if node.name in COMPARISONS:
-            return _comparison(node.name, node.arguments[0], node.arguments[1], wanted) or partial(
-                _general, node, wanted
-            )
+            found = _comparison(node.name, node.arguments[0], node.arguments[1], wanted)
+            if found is not None:
+                return found
         if node.name == "between":
             value, low, high = node.arguments
             both = [_comparison(">=", value, low, wanted), _comparison("<=", value, high, wanted)]
@@ -129,7 +128,33 @@ def _compiled(node: Node, wanted: bool) -> Masker:
                 return partial(_all if wanted else _any, maskers)
         if node.name in ("is null", "is not null") and isinstance(node.arguments[0], Column):
             return partial(_validity, node.arguments[0], (node.name == "is not null") == wanted)
-    return partial(_general, node, wanted)
+    return partial(truths, node if wanted else Call(BOOLEAN, "not", (node,)))
+
+
+def _connected(node: Call, wanted: bool) -> Masker:
+    """Parts that are all to hold, or one of them; what DuckDB computes comes last, and all of it at once."""
+    together = (node.name == "and") == wanted
+    here = [part for part in node.arguments if part.is_native or part.is_constant]
+    outside = [part for part in node.arguments if not (part.is_native or part.is_constant)]
+    parts = [_compiled(part, wanted) for part in here]
+    if outside:
+        rest = outside[0] if len(outside) == 1 else Call(BOOLEAN, node.name, tuple(outside))
+        last = partial(truths, rest if wanted else Call(BOOLEAN, "not", (rest,)))
+        parts.append(partial(_among_few, parts.copy(), last) if together and parts else last)
+        if together and len(parts) > 1:
+            return parts[-1]
+    return partial(_all if together else _any, parts)
+
+
+def _among_few(parts: list[Masker], last: Masker, batch: pa.RecordBatch) -> Mask:
+    """Rows for which all parts hold and then the last one, which is asked about those that are left alone."""
+    result = _all(parts, batch)
+    left = int(np.count_nonzero(result))
+    if left == len(result):
+        return last(batch)
+    if left:
+        result[result] = last(batch.filter(pa.array(result)))
+    return result
 
 
 def _all(parts: list[Masker], batch: pa.RecordBatch) -> Mask:
@@ -148,16 +173,9 @@ def _any(parts: list[Masker], batch: pa.RecordBatch) -> Mask:
     return result
 
 
-def _general(node: Node, wanted: bool, batch: pa.RecordBatch) -> Mask:
-    return _true_rows(evaluate(node, batch), wanted)
-
-
-def _true_rows(found: pa.Array, wanted: bool) -> Mask:
-    result = numbers(found).copy()
-    if not wanted:
-        np.logical_not(result, out=result)
-    valid = valid_rows(found)
-    return result if valid is None else np.logical_and(result, valid, out=result)
+def _true_rows(found: pa.Array) -> Mask:
+    result, valid = numbers(found), valid_rows(found)
+    return result.copy() if valid is None else np.logical_and(result, valid)
 
 
 def _validity(column: Column, wanted: bool, batch: pa.RecordBatch) -> Mask:
@@ -233,7 +251,7 @@ def _numbers(column: Column, operator: str, constant: Any, batch: pa.RecordBatch
 
 def _texts(column: Column, operator: str, constant: pa.Scalar, batch: pa.RecordBatch) -> Mask:
     kernels = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-    return _true_rows(pc.call_function(kernels[operator], [column_values(column, batch), constant]), True)
+    return _true_rows(pc.call_function(kernels[operator], [column_values(column, batch), constant]))
 
 
 def _only_valid(found: Mask, array: pa.Array) -> Mask:

@@ -1,10 +1,8 @@
-"""Arithmetic and bitwise operators, on numbers and on instants."""
+"""Arithmetic on numbers. DuckDB does that on instants and intervals, and bitwise operators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +11,9 @@ import pyarrow.compute as pc
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.functions.signatures import register, same
 from tidelog.expr.tree import Literal, Node, Value
-from tidelog.expr.values import decimals, durations
+from tidelog.expr.values import decimals
 from tidelog.expr.values.types import (
     DOUBLE,
-    HUGEINT,
     INTEGERS,
     NULL,
     WIDEST_DECIMAL,
@@ -25,24 +22,11 @@ from tidelog.expr.values.types import (
     decimal_type,
     is_decimal,
     is_float,
-    is_numeric,
-    kind,
     sql_name,
 )
-from tidelog.expr.values.vectors import all_valid, as_array, broadcast, length_of, made, numbers, per_distinct, refuse
+from tidelog.expr.values.vectors import all_valid, broadcast, length_of, made, numbers, refuse
 
 NUMERIC = (*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
-
-_CALENDAR_SUMS = """
-    DATE, INTEGER -> DATE; INTEGER, DATE -> DATE; INTERVAL, INTERVAL -> INTERVAL;
-    DATE, INTERVAL -> TIMESTAMP; INTERVAL, DATE -> TIMESTAMP;
-    TIMESTAMP, INTERVAL -> TIMESTAMP; INTERVAL, TIMESTAMP -> TIMESTAMP;
-    TIMESTAMPTZ, INTERVAL -> TIMESTAMPTZ; INTERVAL, TIMESTAMPTZ -> TIMESTAMPTZ"""
-
-_CALENDAR_DIFFERENCES = """
-    DATE, DATE -> BIGINT; DATE, INTEGER -> DATE; TIMESTAMP, TIMESTAMP -> INTERVAL; INTERVAL, INTERVAL -> INTERVAL;
-    DATE, INTERVAL -> TIMESTAMP; TIMESTAMP, INTERVAL -> TIMESTAMP; TIMESTAMPTZ, INTERVAL -> TIMESTAMPTZ;
-    TIMESTAMPTZ, TIMESTAMPTZ -> INTERVAL; INTERVAL -> INTERVAL"""
 
 
 def _overflow(what: str, type_: pa.DataType) -> EvaluationError:
@@ -85,8 +69,6 @@ def _product_shape(arguments: Sequence[Node]) -> tuple[Sequence[pa.DataType | No
     """For *: digits and scales add up; a product of 64-bit decimals is kept in 64 bits if its scale allows."""
     shapes = _shapes(arguments)
     if not isinstance(shapes, list):
-        if shapes == DOUBLE:
-            raise ExpressionError("a string may stand for a number or for an interval here; add a cast to say which")
         return _otherwise(shapes, len(arguments))
     digits, scale = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
     if scale > WIDEST_DECIMAL:
@@ -99,20 +81,10 @@ def _product_shape(arguments: Sequence[Node]) -> tuple[Sequence[pa.DataType | No
     return [decimal_type(*shape) for shape in shapes], decimal_type(digits, scale)
 
 
-def _remainder_shape(arguments: Sequence[Node]) -> tuple[Sequence[pa.DataType | None], pa.DataType]:
-    """For %: the common type, or DOUBLE if no decimal holds all digits."""
-    shapes = _shapes(arguments)
-    if not isinstance(shapes, list):
-        return _otherwise(shapes, len(arguments))
-    digits, scale = common_decimal(shapes)
-    result = DOUBLE if digits > WIDEST_DECIMAL else decimal_type(digits, scale)
-    return [result] * len(arguments), result
-
-
 @register(
     "+",
     "operator",
-    same(NUMERIC) + ";" + same(NUMERIC, 2) + ";" + _CALENDAR_SUMS,
+    same(NUMERIC) + ";" + same(NUMERIC, 2),
     aliases=("add",),
     decimals=_sum_shape,
 )
@@ -122,15 +94,13 @@ def _add(values: Sequence[Value], result: pa.DataType) -> Value:
     left, right = values
     if is_decimal(result):
         return decimals.add(left, right, result)
-    if is_numeric(result):
-        return _checked("add_checked", values, result, "addition")
-    return durations.add(left, right, result)
+    return _checked("add_checked", values, result, "addition")
 
 
 @register(
     "-",
     "operator",
-    same(NUMERIC) + ";" + same(NUMERIC, 2) + ";" + _CALENDAR_DIFFERENCES,
+    same(NUMERIC) + ";" + same(NUMERIC, 2),
     aliases=("subtract",),
     decimals=_sum_shape,
 )
@@ -140,14 +110,10 @@ def _subtract(values: Sequence[Value], result: pa.DataType) -> Value:
     left, right = values
     if is_decimal(result):
         return decimals.subtract(left, right, result)
-    if is_numeric(result) and is_numeric(left.type):
-        return _checked("subtract_checked", values, result, "subtraction")
-    return durations.subtract(left, right, result)
+    return _checked("subtract_checked", values, result, "subtraction")
 
 
 def _negate(value: Value, result: pa.DataType) -> Value:
-    if kind(result) == "INTERVAL":
-        return durations.negate(value)
     if pa.types.is_unsigned_integer(result):
         refuse(
             numbers(value) != 0,
@@ -163,9 +129,7 @@ def _negate(value: Value, result: pa.DataType) -> Value:
 @register(
     "*",
     "operator",
-    same(NUMERIC, 2)
-    + "; INTERVAL, DOUBLE -> INTERVAL; DOUBLE, INTERVAL -> INTERVAL; BIGINT, INTERVAL -> INTERVAL;"
-    + "INTERVAL, BIGINT -> INTERVAL",
+    same(NUMERIC, 2),
     aliases=("multiply",),
     decimals=_product_shape,
 )
@@ -173,127 +137,37 @@ def _multiply(values: Sequence[Value], result: pa.DataType) -> Value:
     left, right = values
     if is_decimal(result):
         return decimals.multiply(left, right, result)
-    if is_numeric(result):
-        return _checked("multiply_checked", values, result, "multiplication")
-    return durations.multiply(left, right)
+    return _checked("multiply_checked", values, result, "multiplication")
 
 
-@register("/", "operator", same(("FLOAT", "DOUBLE"), 2) + "; INTERVAL, DOUBLE -> INTERVAL")
-def _divide(values: Sequence[Value], result: pa.DataType) -> Value:
-    if kind(result) == "INTERVAL":
-        return durations.divide(*values)
+@register("/", "operator", same(("FLOAT", "DOUBLE"), 2))
+def _divide(values: Sequence[Value], _result: pa.DataType) -> Value:
     return pc.divide(*values)  # by zero: infinity or NaN, as IEEE 754 has it
 
 
 def _refuse_zero(values: Sequence[Value], operator: str) -> None:
-    divisor = values[1]
-    if is_decimal(divisor.type):
-        array = as_array(divisor, length_of(values))
-        bad = numbers(pc.equal(array, pa.scalar(Decimal(0), divisor.type)).fill_null(False))
-    else:
-        bad = broadcast(numbers(divisor) == 0, length_of(values))
+    bad = broadcast(numbers(values[1]) == 0, length_of(values))
     refuse(bad, all_valid(values), f"division by zero in {operator}; use NULLIF(divisor, 0) to get NULL instead")
 
 
 @register("//", "operator", same((*INTEGERS, "FLOAT", "DOUBLE"), 2), aliases=("divide",))
 def _divide_whole(values: Sequence[Value], result: pa.DataType) -> Value:
+    """Of integers of up to 64 bits and floats; DuckDB divides the others."""
     _refuse_zero(values, "//")
-    if is_float(result):
-        return pc.divide(*values)
-    if result == HUGEINT:
-        return per_distinct(values, _quotient, result)
-    return _checked("divide_checked", values, result, "division")
+    return pc.divide(*values) if is_float(result) else _checked("divide_checked", values, result, "division")
 
 
-def _quotient(dividend: Decimal, divisor: Decimal) -> Decimal:
-    return decimals.EXACT.divide_int(dividend, divisor)
-
-
-@register("%", "operator", same(NUMERIC, 2), aliases=("mod",), decimals=_remainder_shape)
+@register("%", "operator", same(NUMERIC, 2), aliases=("mod",))
 def _remainder(values: Sequence[Value], result: pa.DataType) -> Value:
-    if is_float(result):
-        left, right = (numbers(value) for value in values)
-        with np.errstate(invalid="ignore"):
-            return made(np.fmod(left, right), all_valid(values), result)
-    _refuse_zero(values, "%")
-    if is_decimal(result):
-        if not decimals.is_narrow(result):
-            return per_distinct(values, decimals.EXACT.remainder, result)
-        left, right = (decimals.unscaled(value) for value in values)
-        return decimals.scaled(_remainders(left, right), all_valid(values), result)
+    """Of the same."""
     left, right = (numbers(value) for value in values)
     valid = all_valid(values)
+    if is_float(result):
+        with np.errstate(invalid="ignore"):
+            return made(np.fmod(left, right), valid, result)
+    _refuse_zero(values, "%")
     if pa.types.is_signed_integer(result):
         lowest = np.iinfo(left.dtype).min
         bad = broadcast((left == lowest) & (right == -1), length_of(values))
         refuse(bad, valid, f"overflow in division of {sql_name(result)}; cast an operand to a wider type")
-    return made(_remainders(left, right), valid, result)
-
-
-def _remainders(left: Any, right: Any) -> Any:
-    """The remainder with the sign of the dividend; of null rows, whatever they hold, some number."""
-    return np.fmod(left, np.where(right == 0, right.dtype.type(1), right))
-
-
-@register("**", "operator", "DOUBLE, DOUBLE -> DOUBLE", aliases=("pow", "power", "^"), total=True)
-def _power(values: Sequence[Value], result: pa.DataType) -> Value:
-    left, right = (numbers(value) for value in values)
-    with np.errstate(all="ignore"):
-        return made(np.power(left, right), all_valid(values), result)
-
-
-def _bitwise(values: Sequence[Value], result: pa.DataType, name: str) -> Value:
-    if result != HUGEINT:
-        return pc.call_function(name, list(values))
-    operation = {"bit_wise_and": int.__and__, "bit_wise_or": int.__or__, "bit_wise_xor": int.__xor__}[name]
-    return per_distinct(values, lambda a, b: Decimal(operation(int(a), int(b))), result)
-
-
-@register("&", "operator", same(INTEGERS, 2), total=True)
-def _and(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _bitwise(values, result, "bit_wise_and")
-
-
-@register("|", "operator", same(INTEGERS, 2), total=True)
-def _or(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _bitwise(values, result, "bit_wise_or")
-
-
-@register("xor", "number", same(INTEGERS, 2), total=True)
-def _xor(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _bitwise(values, result, "bit_wise_xor")
-
-
-@register("~", "operator", same(INTEGERS), total=True)
-def _not(values: Sequence[Value], result: pa.DataType) -> Value:
-    if result == HUGEINT:
-        return per_distinct(values, lambda value: Decimal(~int(value)), result)
-    return pc.bit_wise_not(values[0])
-
-
-_SHIFTABLE = tuple(name for name in INTEGERS if name != "HUGEINT")
-
-
-@register("<<", "operator", same(_SHIFTABLE, 2))
-def _shift_left(values: Sequence[Value], result: pa.DataType) -> Value:
-    left, right = (broadcast(numbers(value), length_of(values)) for value in values)
-    valid = all_valid(values)
-    bits = result.bit_width
-    if pa.types.is_signed_integer(result):
-        refuse(left < 0, valid, "a negative number cannot be shifted left; multiply by a power of two instead")
-        refuse(right < 0, valid, "a shift by a negative number of bits is not defined; shift right instead")
-    refuse(
-        (right >= bits) & (left != 0), valid, f"a shift by {bits} bits or more is out of range for {sql_name(result)}"
-    )
-    steps = np.clip(right, 0, bits - 1)
-    room = np.iinfo(left.dtype).max >> steps
-    refuse(left > room, valid, f"overflow in << of {sql_name(result)}; cast the left operand to a wider type")
-    return made(np.left_shift(left, steps), valid, result)
-
-
-@register(">>", "operator", same(_SHIFTABLE, 2), total=True)
-def _shift_right(values: Sequence[Value], result: pa.DataType) -> Value:
-    left, right = (broadcast(numbers(value), length_of(values)) for value in values)
-    outside = (right < 0) | (right >= result.bit_width)
-    shifted = np.right_shift(left, np.where(outside, right.dtype.type(0), right))
-    return made(np.where(outside, left.dtype.type(0), shifted), all_valid(values), result)
+    return made(np.fmod(left, np.where(right == 0, right.dtype.type(1), right)), valid, result)

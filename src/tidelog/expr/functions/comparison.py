@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.functions.signatures import register
 from tidelog.expr.tree import Literal, Node, Value
-from tidelog.expr.values import durations
 from tidelog.expr.values.types import (
     BOOLEAN,
-    INTERVAL,
     NULL,
     VARCHAR,
     common_type,
@@ -92,8 +90,6 @@ def compare(operator: str, left: Value, right: Value) -> Value:
     if is_float(left.type):
         valid = all_valid([left, right])
         return made(compare_floats(operator, numbers(left), numbers(right)), valid, BOOLEAN)
-    if left.type == INTERVAL:
-        return _compare_intervals(operator, left, right)
     if left.type == NULL:
         return pa.nulls(length_of([left, right]), BOOLEAN)
     return pc.call_function(_KERNELS[operator], [left, right])
@@ -135,17 +131,8 @@ def compare_floats_with(operator: str, values: Any, constant: Any) -> Mask:
     return result
 
 
-def _compare_intervals(operator: str, left: Value, right: Value) -> pa.Array:
-    (months, rest), (other_months, other_rest) = durations.order_keys(left), durations.order_keys(right)
-    same = months == other_months
-    less = (months < other_months) | (same & (rest < other_rest))
-    equal = same & (rest == other_rest)
-    results = {"=": equal, "<>": ~equal, "<": less, "<=": less | equal, ">": ~(less | equal), ">=": ~less}
-    return made(broadcast(results[operator], length_of([left, right])), all_valid([left, right]), BOOLEAN)
-
-
 def _register_comparison(operator: str) -> None:
-    @register(operator, "operator", shape=_shape, total=True)
+    @register(operator, "operator", shape=_shape)
     def run(values: Sequence[Value], _result: pa.DataType) -> Value:
         return compare(operator, *values)
 
@@ -167,17 +154,17 @@ def _distinct(values: Sequence[Value]) -> Mask:
     return only_one | numbers(different.fill_null(False))
 
 
-@register("is distinct from", "operator", shape=_shape, strict=False, total=True)
+@register("is distinct from", "operator", shape=_shape, strict=False)
 def _is_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
     return made(_distinct(values), None, result)
 
 
-@register("is not distinct from", "operator", shape=_shape, strict=False, total=True)
+@register("is not distinct from", "operator", shape=_shape, strict=False)
 def _is_not_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
     return made(~_distinct(values), None, result)
 
 
-@register("between", "operator", shape=_shape, strict=False, total=True)
+@register("between", "operator", shape=_shape, strict=False)
 def _between(values: Sequence[Value], _result: pa.DataType) -> Value:
     value, low, high = values
     length = length_of(values)
@@ -188,7 +175,7 @@ def _between(values: Sequence[Value], _result: pa.DataType) -> Value:
     return pc.and_kleene(above, below)
 
 
-@register("in", "operator", shape=_shape, strict=False, total=True)
+@register("in", "operator", shape=_shape, strict=False)
 def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
     value, *members = values
     length = length_of(values)
@@ -197,7 +184,7 @@ def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
         return pa.nulls(length, BOOLEAN)
     constants = [member for member in members if is_scalar(member)]
     found: Value = None
-    if len(constants) > 2 and value.type != INTERVAL and not is_float(value.type):
+    if len(constants) > 2 and not is_float(value.type):
         present = [member for member in constants if member.is_valid]
         members = [member for member in members if not is_scalar(member)]
         # Not by way of Python's values: of nanoseconds it has none.
@@ -219,48 +206,13 @@ def _same_shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa
     return [type_] * len(arguments), type_
 
 
-def _extreme(values: Sequence[Value], result: pa.DataType, operator: str) -> Value:
-    """The greatest or least argument, leaving out NULL."""
-    length = length_of(values)
-    best = as_array(values[0], length)
-    for value in values[1:]:
-        other = as_array(value, length)
-        if result == NULL:
-            continue
-        take = pc.or_kleene(pc.is_null(best), compare(operator, other, best).fill_null(False))
-        take = pc.and_(take, pc.is_valid(other))
-        best = chosen(take, other, best)
-    return best
-
-
-def chosen(mask: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
-    """Rows of ``yes`` where the mask holds, of ``no`` elsewhere; for every type, intervals too."""
-    if yes.type == INTERVAL:
-        which = numbers(mask)
-        valid = np.where(
-            which, *(np.ones(len(which), np.bool_) if (v := valid_rows(a)) is None else v for a in (yes, no))
-        )
-        return made(np.where(which, numbers(yes), numbers(no)), valid, INTERVAL)
-    return pc.if_else(mask, yes, no)
-
-
-@register("greatest", "condition", shape=_same_shape, strict=False, total=True)
-def _greatest(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _extreme(values, result, ">")
-
-
-@register("least", "condition", shape=_same_shape, strict=False, total=True)
-def _least(values: Sequence[Value], result: pa.DataType) -> Value:
-    return _extreme(values, result, "<")
-
-
-@register("coalesce", "condition", shape=_same_shape, strict=False, total=True, aliases=("ifnull",))
+@register("coalesce", "condition", shape=_same_shape, strict=False, aliases=("ifnull",))
 def _coalesce(values: Sequence[Value], result: pa.DataType) -> Value:
-    """Only for arguments that cannot raise; :mod:`tidelog.expr.evaluate` evaluates the others row by row group."""
+    """Only for columns and constants: others are evaluated for the rows that need them alone."""
     length = length_of(values)
     best = as_array(values[0], length)
     for value in values[1:]:
         if best.null_count == 0 or result == NULL:
             break
-        best = chosen(pc.is_valid(best), best, as_array(value, length))
+        best = pc.if_else(pc.is_valid(best), best, as_array(value, length))
     return best

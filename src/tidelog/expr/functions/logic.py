@@ -19,7 +19,7 @@ def _shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.Data
     return [BOOLEAN] * len(arguments), BOOLEAN
 
 
-@register("and", "operator", shape=_shape, strict=False, total=True)
+@register("and", "operator", shape=_shape, strict=False)
 def _and(values: Sequence[Value], _result: pa.DataType) -> Value:
     found = values[0]
     for value in values[1:]:
@@ -27,7 +27,7 @@ def _and(values: Sequence[Value], _result: pa.DataType) -> Value:
     return found
 
 
-@register("or", "operator", shape=_shape, strict=False, total=True)
+@register("or", "operator", shape=_shape, strict=False)
 def _or(values: Sequence[Value], _result: pa.DataType) -> Value:
     found = values[0]
     for value in values[1:]:
@@ -35,7 +35,7 @@ def _or(values: Sequence[Value], _result: pa.DataType) -> Value:
     return found
 
 
-@register("not", "operator", shape=_shape, total=True)
+@register("not", "operator", shape=_shape)
 def _not(values: Sequence[Value], _result: pa.DataType) -> Value:
     return pc.invert(values[0])
 
@@ -44,20 +44,20 @@ def _any_shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.
     return [None] * len(arguments), BOOLEAN
 
 
-@register("is null", "operator", shape=_any_shape, strict=False, total=True)
+@register("is null", "operator", shape=_any_shape, strict=False)
 def _is_null(values: Sequence[Value], result: pa.DataType) -> Value:
     valid = valid_rows(values[0])
     return made(np.zeros(len(values[0]), np.bool_) if valid is None else ~valid, None, result)
 
 
-@register("is not null", "operator", shape=_any_shape, strict=False, total=True)
+@register("is not null", "operator", shape=_any_shape, strict=False)
 def _is_not_null(values: Sequence[Value], result: pa.DataType) -> Value:
     valid = valid_rows(values[0])
     return made(np.ones(len(values[0]), np.bool_) if valid is None else valid, None, result)
 
 
 def _register_truth_test(name: str, wanted: bool, negated: bool) -> None:
-    @register(name, "operator", shape=_shape, strict=False, total=True)
+    @register(name, "operator", shape=_shape, strict=False)
     def run(values: Sequence[Value], _result: pa.DataType) -> Value:
         value = as_array(values[0], length_of(values))
         found = pc.fill_null(value if wanted else pc.invert(value), False)

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.expr.database.literals import converted, read
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.tree import Literal, Members
-from tidelog.expr.values.casts import cast, is_castable
+from tidelog.expr.values.casts import cast, is_castable, is_native
 from tidelog.expr.values.types import BLOB, BOOLEAN, INTERVAL, NULL, VARCHAR, is_integer, sql_name
 from tidelog.expr.values.vectors import Mask, has_numbers, made, numbers, valid_rows
 
@@ -42,15 +43,15 @@ def representatives(literals: tuple[pa.Array, ...]) -> list[Literal]:
 def fitted(literals: tuple[pa.Array, ...], type_: pa.DataType) -> Members:
     """A list whose literals become values of a type. Raises :class:`ExpressionError`, without a place."""
     members = Members(type_, literals)
-    members._known.append(ConstantSet(members))
+    members.known.append(ConstantSet(members))
     return members
 
 
 def constants(members: Members) -> ConstantSet:
     """What is in a list."""
-    if not members._known:
-        members._known.append(ConstantSet(members))
-    return typed(ConstantSet, members._known[0])
+    if not members.known:
+        members.known.append(ConstantSet(members))
+    return typed(ConstantSet, members.known[0])
 
 
 class ConstantSet:
@@ -155,11 +156,6 @@ def _cast(part: pa.Array, type_: pa.DataType) -> pa.Array:
     """Literals of one type as values of another, as a comparison converts them."""
     if not is_castable(part.type, type_):
         raise ExpressionError(f"{sql_name(part.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}")
-    if part.type != VARCHAR:
-        return cast(part, type_)
-    try:
-        return cast(part, type_)
-    except ExpressionError:
-        failed = cast(part, type_, lenient=True).is_null()
-        wrong = part.filter(failed)[0].as_py()
-        raise ExpressionError(f"'{wrong}' cannot be read as {sql_name(type_)}") from None
+    if part.type == VARCHAR:
+        return read(part, type_)
+    return cast(part, type_) if is_native(part.type, type_) else converted(part, type_)

@@ -46,8 +46,8 @@ class Function:
 
     ``strict`` functions are NULL where an argument is. ``decimals`` says what becomes of DECIMAL arguments and
     results, which have parameters; without it, arguments stay and the result is of the first one's type. ``shape``
-    replaces signatures altogether. ``total`` functions never raise, whatever the values. Arguments whose places are in
-    ``constants`` must be constant: they are patterns and the like, to be understood once and not for each row.
+    replaces signatures altogether. Arguments whose places are in ``constants`` must be constant: they are patterns, to
+    be understood once and not for each row.
     """
 
     name: str
@@ -57,15 +57,14 @@ class Function:
     strict: bool = True
     decimals: Shape | None = None
     shape: Shape | None = None
-    total: bool = False
     constants: tuple[int, ...] = ()
 
 
-FUNCTIONS: dict[str, Function] = {}
-"""Every function and operator by name."""
+NATIVE: dict[str, Function] = {}
+"""Every function and operator that is computed here, by name."""
 
-ALIASES: dict[str, str] = {}
-"""Other names of functions, to the one in :data:`FUNCTIONS`."""
+NATIVE_ALIASES: dict[str, str] = {}
+"""Other names of these."""
 
 
 def signatures(text: str) -> tuple[Signature, ...]:
@@ -95,23 +94,17 @@ def register(
     strict: bool = True,
     decimals: Shape | None = None,
     shape: Shape | None = None,
-    total: bool = False,
     constants: tuple[int, ...] = (),
 ) -> Callable[[Run], Run]:
     """Register the decorated implementation under a name and its aliases."""
 
     def add(run: Run) -> Run:
-        FUNCTIONS[name] = Function(name, theme, signatures(text), run, strict, decimals, shape, total, constants)
+        NATIVE[name] = Function(name, theme, signatures(text), run, strict, decimals, shape, constants)
         for alias in aliases:
-            ALIASES[alias] = name
+            NATIVE_ALIASES[alias] = name
         return run
 
     return add
-
-
-def function_named(name: str) -> Function | None:
-    """The function of a name or alias, in lower case; None if there is none."""
-    return FUNCTIONS.get(ALIASES.get(name, name))
 
 
 def choose(function: Function, arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType]:

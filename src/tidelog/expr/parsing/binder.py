@@ -10,15 +10,29 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidelog.expr.database.binding import type_of
+from tidelog.expr.database.lengths import grows
+from tidelog.expr.database.literals import read
 from tidelog.expr.errors import ExpressionError, UnsupportedError, too_deep
-from tidelog.expr.functions.comparison import meeting_type
-from tidelog.expr.functions.library import ALIASES, FUNCTIONS, choose, function_named
-from tidelog.expr.functions.members import fitted, representatives
-from tidelog.expr.functions.signatures import Function
+from tidelog.expr.functions.library import ALIASES, CONSTANTS, FUNCTIONS, NATIVE, choose
+from tidelog.expr.functions.members import fitted as members_of
+from tidelog.expr.functions.members import representatives
 from tidelog.expr.parsing.lists import Literals
-from tidelog.expr.tree import Call, Case, Cast, Column, Literal, Members, Node
-from tidelog.expr.values.casts import cast, is_castable
-from tidelog.expr.values.types import BOOLEAN, INTERVAL, NULL, VARCHAR, sql_name, sql_type
+from tidelog.expr.text import ForDuckDB
+from tidelog.expr.tree import Call, Case, Cast, Column, External, Literal, Members, Node
+from tidelog.expr.values.casts import is_castable
+from tidelog.expr.values.types import (
+    INTERVAL,
+    NULL,
+    TIMESTAMPTZ,
+    TIMESTAMPTZ_NS,
+    VARCHAR,
+    common_type,
+    is_decimal,
+    is_numeric,
+    sql_name,
+    sql_type,
+)
 from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import Schema
 
@@ -117,49 +131,72 @@ class Binder:
     def call(self, name: str, arguments: Sequence[Node], node: exp.Expression) -> Node:
         """An operator or a function applied to arguments, converted to what it takes."""
         lowered = name.lower()
-        special = _SPECIAL.get(lowered)
-        if special is not None:
-            return special(self, list(arguments), node)
-        function = function_named(lowered)
-        if function is None:
+        lowered = ALIASES.get(lowered, lowered)
+        if lowered not in FUNCTIONS:
             if lowered in AGGREGATES:
                 raise self.error(f"{name} is an aggregate; expected an expression of a single row", node)
             name = name[:_LONGEST_NAME]
             raise self.error(f"there is no function {name!r}; {did_you_mean(name, _known_names())}", node)
-        for index in function.constants:
+        function = NATIVE.get(lowered)
+        for index in CONSTANTS.get(lowered, ()):
             if index < len(arguments) and not arguments[index].is_constant:
                 raise self.unsupported(f"argument {index + 1} of {lowered} that depends on columns", node)
-        casts, result = self._chosen(function, arguments, node)
+        if function is None or any(not each.is_constant for each in _picked(arguments, function.constants)):
+            return self._external(lowered, arguments, node)
+        if lowered in _ARITHMETIC and any(map(_is_loose_string, arguments)):
+            return self._external(lowered, arguments, node)  # it may stand for a number or for an interval
+        try:
+            casts, result = choose(function, arguments)
+        except UnsupportedError as error:
+            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
+        except ExpressionError as error:
+            if function.shape is not None:  # of what DuckDB would take, some is refused on purpose
+                raise self.error(str(error), node) from None
+            return self._external(lowered, arguments, node)
         fitted = [
             argument if type_ is None else self.fitted(argument, type_, node)
             for argument, type_ in zip(arguments, casts, strict=True)
         ]
-        return Call(result, function.name, tuple(fitted))
+        if not _is_here(lowered, fitted):
+            return self._external(lowered, arguments, node)
+        return Call(result, lowered, tuple(fitted))
 
-    def _chosen(
-        self, function: Function, arguments: Sequence[Node], node: exp.Expression
-    ) -> tuple[list[pa.DataType | None], pa.DataType]:
+    def _external(self, name: str, arguments: Sequence[Node], node: exp.Expression) -> Node:
+        """What DuckDB computes; it says of which type the result is."""
         try:
-            return choose(function, arguments)
-        except UnsupportedError as error:
-            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
+            return External(self._type_of(name, arguments), name, tuple(arguments))
         except ExpressionError as error:
+            zoned = [TIMESTAMPTZ if each.type == TIMESTAMPTZ_NS else None for each in arguments]
+            if any(zoned):  # which few functions take; the others take less exact ones
+                fitted = [
+                    each if type_ is None else self.fitted(each, type_, node)
+                    for each, type_ in zip(arguments, zoned, strict=True)
+                ]
+                return self._external(name, fitted, node)
+            if isinstance(error, UnsupportedError):
+                raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
             raise self.error(str(error), node) from None
+
+    def _type_of(self, name: str, arguments: Sequence[Node]) -> pa.DataType:
+        operands = tuple(
+            each if _says_more_than_its_type(each) else Column(each.type, name, place)
+            for place, each in enumerate(arguments)
+        )
+        return _type_of(External(NULL, name, operands))
 
     def contained(self, value: Node, literals: Literals, others: Sequence[Node], node: exp.Expression) -> Node:
         """Whether a value is among literals, any number of them, or equals one of other expressions."""
-        function = function_named("in")
-        assert function is not None
-        casts, result = self._chosen(function, [value, *others, *representatives(literals)], node)
-        type_ = casts[0]
-        assert type_ is not None
-        if type_ == INTERVAL and sum(map(len, literals)) <= _MOST_INTERVALS:
-            singly = Members(type_, literals).singly()
-            return Call(result, "in", tuple(self.fitted(each, type_, node) for each in (value, *singly, *others)))
         try:
-            members = fitted(literals, type_)
+            casts, result = choose(NATIVE["in"], [value, *others, *representatives(literals)])
+            type_ = casts[0]
+            assert type_ is not None
+            if type_ == INTERVAL and sum(map(len, literals)) <= _MOST_INTERVALS:
+                singly = Members(type_, literals).singly()
+                fitted = tuple(self.fitted(each, type_, node) for each in (value, *singly, *others))
+                return External(result, "in", fitted)
+            members = members_of(literals, type_)
         except ExpressionError as error:
-            raise self.error(str(error), node) from None
+            raise error if error.text else self.error(str(error), node) from None
         rest = [self.fitted(each, type_, node) for each in others]
         return Call(result, "in", (self.fitted(value, type_, node), members, *rest))
 
@@ -171,9 +208,9 @@ class Binder:
             raise self.error(
                 f"{sql_name(argument.type)} cannot become {sql_name(type_)}; expected {sql_name(type_)}", node
             )
-        if isinstance(argument, Literal) and argument.is_loose_string:
+        if isinstance(argument, Literal) and isinstance(argument.value, str):
             try:  # better now, with a place, than at every evaluation
-                cast(pa.array([argument.value], VARCHAR), type_)
+                read(pa.array([argument.value], VARCHAR), type_)
             except ExpressionError:
                 raise self.error(f"'{argument.value}' cannot be read as {sql_name(type_)}", node) from None
         return Cast(type_, argument, implicit=True)
@@ -185,50 +222,59 @@ class Binder:
         return Cast(type_, argument, lenient)
 
     def case(self, branches: Sequence[tuple[Node, Node]], otherwise: Node, node: exp.Expression) -> Node:
-        """CASE: conditions become booleans, values meet in one type."""
-        values = [otherwise, *(value for _, value in branches)]
+        """CASE: DuckDB says in which type its values meet."""
+        operands = [each for branch in branches for each in branch]
+        named = [
+            each if _says_more_than_its_type(each) else Column(each.type, "", place)
+            for place, each in enumerate([*operands, otherwise])
+        ]
+        shown = Case(NULL, tuple(zip(named[:-1:2], named[1:-1:2], strict=True)), named[-1])
         try:
-            type_ = meeting_type(values, "CASE")
+            type_ = _type_of(shown)
+        except UnsupportedError as error:
+            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
         except ExpressionError as error:
             raise self.error(str(error), node) from None
-        fitted = tuple(
-            (self.fitted(condition, BOOLEAN, node), self.fitted(value, type_, node)) for condition, value in branches
-        )
-        return Case(type_, fitted, self.fitted(otherwise, type_, node))
+        return Case(type_, tuple(branches), otherwise)
 
 
-def _nullif(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
-    if len(arguments) != 2:
-        raise binder.error(f"nullif takes two arguments, found {len(arguments)}", node)
-    first, second = arguments
-    return binder.case([(binder.call("=", [first, second], node), Literal(NULL, None))], first, node)
+_ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "%"])
 
 
-def _if(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
-    if len(arguments) not in (2, 3):
-        raise binder.error(f"if takes two or three arguments, found {len(arguments)}", node)
-    otherwise = arguments[2] if len(arguments) == 3 else Literal(NULL, None)
-    return binder.case([(arguments[0], arguments[1])], otherwise, node)
+def _picked(arguments: Sequence[Node], places: Sequence[int]) -> list[Node]:
+    return [arguments[place] for place in places if place < len(arguments)]
 
 
-def _date_add(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
-    if len(arguments) != 2:
-        raise binder.error(f"date_add takes a date and an interval, found {len(arguments)} arguments", node)
-    return binder.call("+", arguments, node)
+def _is_loose_string(node: Node) -> bool:
+    return isinstance(node, Literal) and node.is_loose_string
 
 
-def _fdiv(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
-    return binder.call("floor", [binder.call("/", arguments, node)], node)
+def _is_here(name: str, arguments: Sequence[Node]) -> bool:
+    """Whether an operator is computed here for arguments of the types it takes."""
+    if name == "coalesce":
+        return all(map(_is_plain, arguments))
+    if any(each.type == INTERVAL for each in arguments):
+        return name in ("is null", "is not null")
+    return name not in ("//", "%") or not any(is_decimal(each.type) for each in arguments)
 
 
-def _fmod(binder: Binder, arguments: list[Node], node: exp.Expression) -> Node:
-    whole = _fdiv(binder, arguments, node)
-    return binder.call("-", [arguments[0], binder.call("*", [arguments[1], whole], node)], node)
+def _is_plain(node: Node) -> bool:
+    """Whether a node is a column or a constant, perhaps under a conversion that cannot fail."""
+    if isinstance(node, Cast) and is_numeric(node.type):
+        wider = common_type(node.operand.type, node.type) == node.type
+        return isinstance(node.operand, Literal) or (wider and not node.lenient and _is_plain(node.operand))
+    return isinstance(node, Column | Literal)
 
 
-_SPECIAL = {"nullif": _nullif, "if": _if, "date_add": _date_add, "fdiv": _fdiv, "fmod": _fmod}
-"""Functions that are another form of something else."""
+def _says_more_than_its_type(node: Node) -> bool:
+    """Whether a type may depend on what an argument is: a literal, or a constant that is no long text."""
+    return node.is_constant and not grows(node)
+
+
+def _type_of(node: Node) -> pa.DataType:
+    columns = sorted({(f"c{each.position}", each.type) for each in node.walk() if isinstance(each, Column)}, key=str)
+    return type_of(ForDuckDB().text(node), tuple(columns))
 
 
 def _known_names() -> list[str]:
-    return [name for name in (*FUNCTIONS, *ALIASES, *_SPECIAL) if name[0].isalpha() and " " not in name]
+    return [name for name in (*FUNCTIONS, *ALIASES) if name[0].isalpha() and " " not in name]

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pyarrow as pa
 from sqlglot import exp
 
+from tidelog.expr.database.binding import UNITS
 from tidelog.expr.errors import ExpressionError
 from tidelog.expr.parsing.binder import Binder
 from tidelog.expr.parsing.lists import grouped, number_of
 from tidelog.expr.parsing.syntax import Expressions
 from tidelog.expr.tree import Literal, Node
-from tidelog.expr.values.interval_text import UNITS
 from tidelog.expr.values.types import (
     BOOLEAN,
     INTERVAL,

@@ -1,27 +1,22 @@
-"""Conversions between types, with DuckDB's rounding and DuckDB's failures.
+"""Conversions between numbers and between instants, with DuckDB's rounding and DuckDB's failures.
 
-Every conversion gives an array and the rows it failed for. CAST raises for them, TRY_CAST makes them NULL.
+Every conversion gives an array and the rows it failed for. DuckDB makes all other ones, and TRY_CAST.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.expr.errors import EvaluationError, ExpressionError
-from tidelog.expr.values import decimals, text_casts
+from tidelog.expr.errors import EvaluationError
+from tidelog.expr.values import decimals
 from tidelog.expr.values.types import (
     BOOLEAN,
     DATE,
-    DOUBLE,
     FLOAT,
-    HUGEINT,
-    INTERVAL,
     NULL,
     VARCHAR,
     is_decimal,
@@ -41,16 +36,24 @@ SECONDS_PER_DAY = 86_400
 
 def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether there is a cast between two types at all."""
+    if source in (target, NULL) or VARCHAR in (source, target):
+        return True
+    if BOOLEAN in (source, target):
+        return is_numeric(target if source == BOOLEAN else source)
+    return (is_numeric(source) and is_numeric(target)) or (is_instant(source) and is_instant(target))
+
+
+def is_native(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast is made here; DuckDB makes the others."""
     return source == target or _converter(source, target) is not None
 
 
-def cast(array: pa.Array, target: pa.DataType, *, lenient: bool = False) -> pa.Array:
-    """``array`` as ``target``. Raises :class:`EvaluationError` for the first failing row unless ``lenient``."""
+def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """``array`` as ``target``, of types whose cast is made here. Raises :class:`EvaluationError`."""
     if array.type == target:
         return array
     converter = _converter(array.type, target)
-    if converter is None:
-        raise ExpressionError(f"there is no cast from {sql_name(array.type)} to {sql_name(target)}")
+    assert converter is not None
     result, bad = converter(array, target)
     if bad is None:
         return result
@@ -58,35 +61,19 @@ def cast(array: pa.Array, target: pa.DataType, *, lenient: bool = False) -> pa.A
     failed = bad if valid is None else bad & valid
     if not failed.any():
         return result
-    if lenient:
-        return (
-            pc.if_else(pa.array(failed), pa.scalar(None, target), result)
-            if target != INTERVAL
-            else _without(result, failed)
-        )
-    value = array[int(np.argmax(failed))]
+    value = array[int(np.argmax(failed))].cast(VARCHAR).as_py()
     raise EvaluationError(
-        f"{text_casts.shown(value)} cannot be cast from {sql_name(array.type)} to {sql_name(target)}; "
-        "use TRY_CAST to get NULL instead"
+        f"{value} cannot be cast from {sql_name(array.type)} to {sql_name(target)}; use TRY_CAST to get NULL instead"
     )
-
-
-def _without(array: pa.Array, failed: Mask) -> pa.Array:
-    valid = valid_rows(array)
-    return made(numbers(array), ~failed if valid is None else valid & ~failed, array.type)
 
 
 def _converter(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, pa.DataType], Converted] | None:
     if source == NULL:
         return _from_null
-    if target == VARCHAR:
-        return text_casts.to_text
-    if source == VARCHAR:
-        return text_casts.from_text
     if target == BOOLEAN:
-        return _to_boolean if is_numeric(source) else None
+        return _to_boolean if is_numeric(source) and not is_decimal(source) else None
     if source == BOOLEAN:
-        return _from_boolean if is_numeric(target) else None
+        return _from_boolean if is_numeric(target) and not is_decimal(target) else None
     if is_numeric(source) and is_numeric(target):
         return _number_converter(source, target)
     if is_instant(source) and is_instant(target):
@@ -94,16 +81,19 @@ def _converter(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, 
     return None
 
 
-def _number_converter(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, pa.DataType], Converted]:
+def _number_converter(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, pa.DataType], Converted] | None:
     if is_decimal(source):
-        if is_float(target):
-            return _decimal_to_float
-        return _decimal_to_decimal if is_decimal(target) else _decimal_to_integer
+        is_wider = is_decimal(target) and target.scale >= source.scale
+        return _widened if is_wider and target.precision - target.scale >= source.precision - source.scale else None
     if is_decimal(target):
-        return _float_to_decimal if is_float(source) else _integer_to_decimal
+        return None if is_float(source) else _integer_to_decimal
     if is_float(source):
         return _float_to_float if is_float(target) else _float_to_integer
     return _integer_to_float if is_float(target) else _integer_to_integer
+
+
+def _widened(array: pa.Array, target: pa.DataType) -> Converted:
+    return pc.cast(array, target), None
 
 
 def _from_null(array: pa.Array, target: pa.DataType) -> Converted:
@@ -111,14 +101,10 @@ def _from_null(array: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _to_boolean(array: pa.Array, _target: pa.DataType) -> Converted:
-    if is_decimal(array.type):
-        return pc.not_equal(array, pa.scalar(Decimal(0), array.type)), None
     return made(numbers(array) != 0, valid_rows(array), BOOLEAN), None
 
 
 def _from_boolean(array: pa.Array, target: pa.DataType) -> Converted:
-    if is_decimal(target):
-        return _integer_to_decimal(pc.cast(array, pa.int8()), target)
     return pc.cast(array, target), None
 
 
@@ -170,45 +156,6 @@ def _integer_to_decimal(array: pa.Array, target: pa.DataType) -> Converted:
     return pc.cast(wide, target), bad
 
 
-def _float_to_decimal(array: pa.Array, target: pa.DataType) -> Converted:
-    values = numbers(array).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        exact = values * 10.0**target.scale
-        if target != HUGEINT:
-            exact = exact + 1e-9 * np.sign(values)  # as DuckDB does, so that 1.15 * 10 rounds up
-        good = np.abs(exact) < 10.0**target.precision
-    rounded = np.rint(np.where(good, exact, 0.0))
-    valid = valid_rows(array)
-    if decimals.is_narrow(target):
-        return decimals.scaled(rounded.astype(np.int64), valid, target), ~good
-    unscaled = pc.cast(made(rounded, valid, DOUBLE), pa.decimal128(38, 0))
-    relabelled = pa.Array.from_buffers(target, len(unscaled), unscaled.buffers(), offset=unscaled.offset)
-    return relabelled, ~good
-
-
-def _decimal_to_float(array: pa.Array, target: pa.DataType) -> Converted:
-    dtype = target.to_pandas_dtype()
-    scale = array.type.scale
-    if decimals.is_narrow(array.type):
-        values = decimals.unscaled(array)
-        exact = np.abs(values) <= (1 << 53 if target == DOUBLE else 1 << 24)
-        power = 10**scale
-        quick = values.astype(dtype) / dtype(power)
-        if scale and not exact.all():  # whole and fraction apart, as DuckDB does
-            whole = np.sign(values) * (np.abs(values) // power)
-            slow = whole.astype(dtype) + (values - whole * power).astype(dtype) / dtype(power)
-            quick = np.where(exact, quick, slow)
-        return made(quick, valid_rows(array), target), None
-    return text_casts.by_distinct(array, target, lambda value: _float_of(value, scale, target))
-
-
-def _float_of(value: Any, scale: int, target: pa.DataType) -> float:
-    unscaled = float(int(value.scaleb(scale, decimals.EXACT)))
-    if target == FLOAT:
-        return float(np.float32(unscaled) / np.float32(10.0**scale))
-    return unscaled / 10.0**scale
-
-
 def _half_away(values: Numbers, divisor: int) -> Numbers:
     """Integers divided and rounded to the nearest, halves away from zero."""
     if divisor == 1:
@@ -216,33 +163,6 @@ def _half_away(values: Numbers, divisor: int) -> Numbers:
     magnitude = np.abs(values)
     rounded: Numbers = np.sign(values) * (magnitude // divisor + (magnitude % divisor >= divisor - divisor // 2))
     return rounded
-
-
-def _decimal_to_decimal(array: pa.Array, target: pa.DataType) -> Converted:
-    source = array.type
-    room, own_room = target.precision - target.scale, source.precision - source.scale
-    if target.scale >= source.scale and room >= own_room:
-        return pc.cast(array, target), None
-    if decimals.is_narrow(source) and decimals.is_narrow(target):
-        values = decimals.unscaled(array)
-        if target.scale < source.scale:
-            values = _half_away(values, 10 ** (source.scale - target.scale))
-            bad = np.abs(values) >= 10**target.precision
-        else:
-            factor = 10 ** (target.scale - source.scale)
-            bad = np.abs(values) > (10**target.precision - 1) // factor
-            values = np.where(bad, 0, values) * factor
-        return decimals.scaled(values, valid_rows(array), target), bad
-    return text_casts.by_distinct(array, target, lambda value: text_casts.decimal_of(value, target))
-
-
-def _decimal_to_integer(array: pa.Array, target: pa.DataType) -> Converted:
-    limits = np.iinfo(target.to_pandas_dtype())
-    if decimals.is_narrow(array.type):
-        values = _half_away(decimals.unscaled(array), 10**array.type.scale)
-        bad = (values < limits.min) | (values > limits.max)
-        return made(values.astype(limits.dtype), valid_rows(array), target), bad
-    return text_casts.by_distinct(array, target, lambda value: text_casts.integer_of(value, target))
 
 
 def _instant_to_instant(array: pa.Array, target: pa.DataType) -> Converted:

@@ -5,16 +5,14 @@ A *value* here is an Arrow array, or an Arrow scalar that stands for the same va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidelog.expr.errors import EvaluationError
-from tidelog.expr.values.bounds import BATCH_BYTES, MOST_BYTES, TooMuch, check_size, check_total, scalar_size
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
@@ -39,10 +37,6 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 }
 
 
-_TEXTS = (pa.string(), pa.binary())
-"""Types whose values have any length."""
-
-
 def is_scalar(value: Any) -> bool:
     """Whether a value is the same in every row."""
     return isinstance(value, pa.Scalar)
@@ -59,8 +53,6 @@ def as_array(value: Any, length: int) -> pa.Array:
         return value
     if value.type == pa.month_day_nano_interval():  # pa.repeat does not know intervals
         return pa.array([value.as_py()] * length, value.type) if length else pa.array([], value.type)
-    if length > 1 and value.type in _TEXTS:
-        check_total(scalar_size(value) * length)
     return pa.repeat(value, length)
 
 
@@ -140,67 +132,3 @@ def refuse(bad: Mask, valid: Mask | None, reason: str | Callable[[int], str]) ->
     wrong = bad if valid is None else bad & valid
     if wrong.any():
         raise EvaluationError(reason if isinstance(reason, str) else reason(int(np.argmax(wrong))))
-
-
-def per_distinct(values: Sequence[Any], compute: Callable[..., Any], type_: pa.DataType) -> pa.Array:
-    """``compute`` of Python values for every distinct combination of arguments; NULL where one of them is.
-
-    For what no array kernel does. The cost is one call for each combination that occurs, not for each row. Raises
-    :class:`EvaluationError` for texts that are too long, see :mod:`tidelog.expr.values.bounds`.
-    """
-    length = length_of(values)
-    arrays = [value for value in values if not is_scalar(value)]
-    if len(arrays) == 1:
-        encoded = pc.dictionary_encode(arrays[0])
-        codes, rows = encoded.indices, [encoded.dictionary.to_pylist()]
-    else:
-        codes, rows = _combinations(arrays, length)
-    count = len(rows[0])
-    taken = iter(rows)
-    columns = [[value.as_py()] * count if is_scalar(value) else next(taken) for value in values]
-    if type_ in _TEXTS:
-        return _texts(zip(*columns, strict=True), compute, type_, codes)
-    results = [
-        None if any(part is None for part in row) else compute(*row) for row in zip(*columns, strict=True)
-    ]  # a loop over distinct values
-    return pc.take(pa.array(results, type_), codes)
-
-
-def _texts(
-    rows: Iterable[tuple[Any, ...]], compute: Callable[..., Any], type_: pa.DataType, codes: pa.Array
-) -> pa.Array:
-    """What is computed of distinct rows, for all rows with their codes; the memory that it takes is bounded."""
-    results: list[str | bytes | None] = []
-    sizes: list[int] = []
-    total = 0
-    for row in rows:  # a loop over distinct values
-        made = None if any(part is None for part in row) else compute(*row)
-        size = 0 if made is None else _bytes_of(made)
-        if size > MOST_BYTES:
-            check_size(size, max((_bytes_of(part) for part in row if isinstance(part, str | bytes)), default=0))
-        total += size
-        if total > BATCH_BYTES:
-            raise TooMuch(2 * total)
-        results.append(made)
-        sizes.append(size)
-    if total > MOST_BYTES or len(codes) * max(sizes, default=0) > BATCH_BYTES:
-        taken = pc.fill_null(codes, len(sizes)).to_numpy(zero_copy_only=False)
-        check_total(int(np.array([*sizes, 0])[taken].sum()))
-    return pc.take(pa.array(results, type_), codes)
-
-
-def _bytes_of(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())
-
-
-def _combinations(arrays: Sequence[pa.Array], length: int) -> tuple[pa.Array, list[list[Any]]]:
-    """For each row the number of its combination, and the combinations column by column."""
-    combined = np.zeros(length, np.int64)
-    for array in arrays:
-        encoded = pc.dictionary_encode(array)
-        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        _, combined = np.unique(combined * (len(encoded.dictionary) + 1) + codes, return_inverse=True)
-    firsts = np.zeros(combined.max(initial=-1) + 1, np.int64)
-    firsts[combined[::-1]] = np.arange(length - 1, -1, -1)
-    picked = pa.array(firsts)
-    return pa.array(combined), [pc.take(array, picked).to_pylist() for array in arrays]

@@ -11,9 +11,8 @@ import pytest
 
 from expr.oracle import BATCH, SCHEMA, difference
 from tidelog.expr import EvaluationError, ExpressionError, parse, parse_aggregate, predicate
-from tidelog.expr.functions.text import _levenshtein
-from tidelog.expr.values import bounds as module
-from tidelog.expr.values.bounds import MOST_BYTES
+from tidelog.expr.database import lengths
+from tidelog.expr.database.lengths import MOST_BYTES
 
 TEXTS = pa.schema([("p", pa.string()), ("n", pa.int64()), ("b", pa.binary())])
 
@@ -78,9 +77,7 @@ def test_texts_that_are_long_already_may_stay_so() -> None:
 
 def test_memory_for_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made in between is made of some rows at a time, and the results are the same."""
-    monkeypatch.setattr(module, "BATCH_BYTES", 1 << 20)
-    for name in ("values.vectors", "evaluate"):
-        monkeypatch.setattr(f"tidelog.expr.{name}.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(lengths, "BATCH_BYTES", 1 << 20)
     dice = random.Random(1)
     rows = batch([dice.choice(["a", "bc", "d", None, ""]) for _ in range(300)])
     texts = [
@@ -113,10 +110,8 @@ def test_memory_for_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_results_for_a_batch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("values.vectors", "evaluate"):
-        monkeypatch.setattr(f"tidelog.expr.{name}.BATCH_BYTES", 1 << 20)
-    monkeypatch.setattr(module, "BATCH_BYTES", 1 << 20)
-    monkeypatch.setattr("tidelog.expr.evaluate.RESULT_BYTES", 5 << 20)
+    monkeypatch.setattr(lengths, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(lengths, "RESULT_BYTES", 5 << 20)
     expression = parse("repeat(p, 10000)", TEXTS)
     assert expression.evaluate(batch(["a"] * 400)).to_pylist() == ["a" * 10000] * 400
     with pytest.raises(EvaluationError, match="fewer rows at a time"):
@@ -134,9 +129,10 @@ def _naive_levenshtein(left: bytes, right: bytes) -> int:
 
 def test_levenshtein() -> None:
     dice = random.Random(5)
-    for _ in range(300):
-        left, right = ("".join(dice.choice("abé") for _ in range(dice.randrange(80))) for _ in range(2))
-        assert _levenshtein(left, right) == _naive_levenshtein(left.encode(), right.encode())
+    schema = pa.schema([("l", pa.string()), ("r", pa.string())])
+    texts = [["".join(dice.choice("abé") for _ in range(dice.randrange(80))) for _ in range(300)] for _ in range(2)]
+    found = parse("levenshtein(l, r)", schema).evaluate(pa.record_batch(texts, schema=schema)).to_pylist()
+    assert found == [_naive_levenshtein(left.encode(), right.encode()) for left, right in zip(*texts, strict=True)]
     with pytest.raises(EvaluationError, match="levenshtein found texts of 10,000 and 20,000 bytes"):
         parse("levenshtein(repeat(p, 10000), repeat(p, 20000))", TEXTS).evaluate(batch(["a"]))
 

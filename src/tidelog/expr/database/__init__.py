@@ -1,0 +1,1 @@
+"""What DuckDB computes of expressions: a sealed connection for each thread, types, constants and whole batches."""
