@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SEALED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": "1",
+    "async_threads": "0",
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "autoload_known_extensions": "false",
