@@ -71,7 +71,8 @@ class FixedFrames(Frames):
     def slices(self, times: Ints) -> tuple[Ints, Ints]:
         """By arithmetic, once for each slice."""
         self._check(int(times[0]), int(times[-1]))
-        cuts, starts = np.empty(len(times) + 1, np.int64), np.empty(len(times), np.int64)
+        most = min(len(times), 2 * ((int(times[-1]) - int(times[0])) // self.slide + 2))
+        cuts, starts = np.empty(most + 1, np.int64), np.empty(most, np.int64)
         count = kernels.cut_slices(times, self.origin, self.slide, self.size % self.slide, cuts, starts)
         cuts[count] = len(times)
         return cuts[: count + 1], starts[:count]
