@@ -79,6 +79,22 @@ STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "rename_stream": ((NAME, "other"), {}),
     "replay": (([NAME], None, None, "x > 1"), {}),
     "sql": (("SELECT count(*) FROM s", None), {"tables": None, "as_of": None, "timezone": "UTC"}),
+    "subscribe": (
+        ("SELECT ts, x FROM s", None),
+        {
+            "start": None,
+            "name": "p",
+            "into": "t",
+            "callback": None,
+            "lateness": 5,
+            "idle_timeout": 0.1,
+            "on_late": None,
+            "when_behind": "wait",
+            "most_behind": 5,
+            "follow": False,
+        },
+    ),
+    "drop_subscription": (("p",), {}),
     "remove_orphans": (("1d",), {}),
     "maintain": ((10**6,), {}),
 }

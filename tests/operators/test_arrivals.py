@@ -103,3 +103,14 @@ def test_kept_and_late_are_all_rows() -> None:
         assert 0 < kept < 60
         found = Arriving().run(lambda: Reorder(of), [batch], [4], dice)  # checks the late ones
         assert sum(each.num_rows for each in found) == kept
+
+
+def test_the_last_input_to_fall_silent_tells_how_far_time_is() -> None:
+    """As if somebody had looked whenever one became idle, however seldom that was in fact."""
+    for looks in ([10.0], [0.5, 1.1, 2.1, 10.0]):
+        arrivals = Arrivals(Union([OF] * 3), 0, idle_timeout=1.0)
+        found = [*arrivals.push(0, at(4, 9), 0.3), *arrivals.push(1, at(2, 6), 1.0)]
+        for now in looks:
+            found += arrivals.tick(now)
+        assert arrivals.watermark == 6
+        assert times(found) == [2, 4]

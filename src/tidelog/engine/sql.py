@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tidelog.engine.altering import configuration
+from tidelog.engine.online.inputs import stream_shape
 from tidelog.engine.store import create_whole, manifests_of, refuse_read_only
 from tidelog.engine.stream import writer_of
 from tidelog.model import to_batches
@@ -19,6 +20,7 @@ from tidelog.model.arguments import text as checked_text
 from tidelog.model.errors import LockedError, StorageError
 from tidelog.model.schema import Schema
 from tidelog.sql.changing.changes import Changes
+from tidelog.sql.continuous import Continuous, read_continuous
 from tidelog.sql.database import Database
 from tidelog.sql.reading.sources import StreamAt, Streams
 from tidelog.sql.result import Result
@@ -55,6 +57,13 @@ class StoreSql:
             tables=tables,
             as_of=None if as_of is None else integer("as_of", as_of, 0),
             timezone=timezone,
+        )
+
+    def continuous(self, text: str, params: Any) -> Continuous:
+        """A text as a continuous query of the streams of the store."""
+        store = self._store
+        return read_continuous(
+            text, params, self._database("UTC"), store.streams(), lambda name: stream_shape(store.stream(name))
         )
 
     def _database(self, timezone: str) -> Database:

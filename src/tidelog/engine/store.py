@@ -24,7 +24,7 @@ from tidelog.engine.paths import directory, empty_directory
 from tidelog.engine.replay import replay
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.engine.writer import StreamWriter
-from tidelog.model.arguments import flag, found
+from tidelog.model.arguments import flag, found, text
 from tidelog.model.arguments import names as listed_names
 from tidelog.model.errors import (
     ClosedError,
@@ -47,11 +47,15 @@ from tidelog.store.manifest.options import StreamOptions, seconds
 from tidelog.store.salvage import SalvageReport
 from tidelog.store.salvage import salvage as salvage_store
 from tidelog.store.split.removal import ORPHAN_AGE, orphans, remove_orphans, sweep
+from tidelog.store.subscriptions import check_subscriptions, drop_subscription, subscription_names
 from tidelog.store.tail.state import read_split_names
 from tidelog.store.upkeep.maintenance import Maintained
 from tidelog.threads import at_once
 
 if TYPE_CHECKING:
+    from tidelog.engine.online.flow import OnLate
+    from tidelog.engine.online.subscribing import SubscriptionInfo, Subscriptions
+    from tidelog.engine.online.subscription import Callback, Subscription, WhenBehind
     from tidelog.engine.sql import StoreSql
     from tidelog.sql.result import Result
 
@@ -76,6 +80,7 @@ class Store:
         """What is to be told of rows that are not stored, when the store is closed."""
         self._closed = False
         self._sql: StoreSql | None = None
+        self._subscriptions: Subscriptions | None = None
         self._maintainer = Maintainer(self._writers) if maintenance == "auto" and not read_only else None
         self._process = os.getpid()
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
@@ -292,13 +297,95 @@ class Store:
         run at once. Of several statements the last one's result is returned. Raises
         :class:`tidelog.sql.errors.SqlError`.
         """
+        return self._opened_sql().run(text, params, tables, as_of, timezone)
+
+    def _opened_sql(self) -> StoreSql:
         self._check_open()
         with self._mutex:
             if self._sql is None:
                 from tidelog.engine.sql import StoreSql  # with DuckDB's part, which most do not need
 
                 self._sql = StoreSql(self)
-        return self._sql.run(text, params, tables, as_of, timezone)
+            return self._sql
+
+    def subscribe(
+        self,
+        sql: str,
+        params: Any = None,
+        *,
+        start: Any = None,
+        name: str | None = None,
+        into: str | None = None,
+        callback: Callback | None = None,
+        lateness: Any = None,
+        idle_timeout: float | None = None,
+        on_late: OnLate | None = None,
+        when_behind: WhenBehind = "wait",
+        most_behind: int | None = None,
+        follow: bool = True,
+    ) -> Subscription:
+        """The rows of a continuous query, those that are there and those that come; see docs/continuous.md.
+
+        Iterate over what is returned, ``async for``, or give a ``callback``, which is called with batches in another
+        thread. ``start`` is None or ``"earliest"`` for all rows, ``"latest"`` for those that come from now on, or a
+        time, before which rows that are there do not count. ``follow=False`` ends when all rows have been read.
+
+        With a ``name`` it goes on where it was when it is begun again, here or in another process, and ``start`` counts
+        for the first time only; ``into`` appends the rows to a stream, which is created if there is none, each exactly
+        once, and is the name unless there is one. Both read only rows that are durable; others see rows that this
+        process has appended at once, and those of other processes when they are flushed.
+
+        Rows are late if they are more than ``lateness`` behind the newest of their stream: that of the stream unless it
+        is given, and none for plain selections. They are counted, and given to ``on_late``. An input that is silent for
+        ``idle_timeout`` seconds holds back the others no longer.
+
+        Rows that are not taken fast enough wait in the stream; with ``when_behind="block"`` appends of this process
+        wait as soon as there are more than ``most_behind`` of them, with ``"drop"`` the oldest are passed over and
+        counted.
+
+        Raises :class:`tidelog.sql.errors.SqlError` for what is no continuous query, :class:`LockedError` if somebody
+        runs a subscription of that name, :class:`InputError` if it has another query.
+        """
+        if name is not None or into is not None:
+            self._check_writable()
+        query = self._opened_sql().continuous(text("sql", sql, "a text of SQL"), params)
+        return self._opened_subscriptions().subscribe(
+            query,
+            start=start,
+            name=name,
+            into=into,
+            lateness=lateness,
+            idle_timeout=idle_timeout,
+            callback=callback,
+            on_late=on_late,
+            when_behind=when_behind,
+            most_behind=most_behind,
+            follow=flag("follow", follow),
+        )
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """The subscriptions that have a name, whoever runs them, and how far they are behind."""
+        self._check_open()
+        return self._opened_subscriptions().infos()
+
+    def drop_subscription(self, name: str) -> None:
+        """Forget a subscription; the stream that its rows went to stays.
+
+        Raises :class:`NotFoundError` if there is none of that name, :class:`LockedError` while somebody runs it.
+        """
+        self._check_writable()
+        drop_subscription(self._medium, name)
+
+    def _opened_subscriptions(self) -> Subscriptions:
+        with self._mutex:
+            self._check_open()
+            if self._subscriptions is None:
+                from tidelog.engine.online.subscribing import Subscriptions  # with DuckDB's part
+
+                self._subscriptions = Subscriptions(self, self._medium)
+                if self._read_only:
+                    atexit.register(self._at_exit)  # their threads end before the interpreter does
+            return self._subscriptions
 
     def interrupt(self) -> None:
         """Stop what DuckDB computes for statements of :meth:`sql`, from another thread; those calls raise.
@@ -315,8 +402,12 @@ class Store:
         at_once(_flush, [writer for writer in self._writers() if writer.is_written])
 
     def stats(self) -> dict[str, Any]:
-        """What each stream consists of, by name."""
-        return {name: self.stream(name).stats() for name in self.streams()}
+        """What each stream consists of, by name; ``subscriptions`` has how many rows those with a name are behind."""
+        told = {name: self.stream(name).stats() | {"subscriptions": {}} for name in self.streams()}
+        for each in self.subscriptions() if subscription_names(self._medium) else ():
+            for name in set(each.streams) & told.keys():
+                told[name]["subscriptions"][each.name] = {"behind": each.behind, "running": each.is_running}
+        return told
 
     def check(self) -> list[Finding]:
         """Everything wrong with the store; an empty list means that all is well."""
@@ -325,7 +416,7 @@ class Store:
         if not findings:
             for name in self.streams():
                 findings += self.stream(name).check()
-        return findings
+        return findings + check_subscriptions(self._medium)
 
     def backup(
         self,
@@ -445,6 +536,8 @@ class Store:
         Raises :class:`NotStoredError`, once, if rows that a stream has accepted are not known to be stored; with notes
         about other streams. When this was interrupted, call it again: it goes on.
         """
+        if self._subscriptions is not None:
+            self._subscriptions.close()
         if self._maintainer is not None:
             self._maintainer.stop()
         with self._mutex:

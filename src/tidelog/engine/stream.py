@@ -61,6 +61,9 @@ class Stream(Queries):
             self._writer.append(data)
         else:
             self._writer.append(data, _checked(producer, number))
+        if self._writer.throttles:
+            for throttle in self._writer.throttles:
+                throttle.wait(self._writer)
 
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, so that it can go on from there; None if it has made none.

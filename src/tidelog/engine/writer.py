@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +77,13 @@ class Account:
         }
 
 
+class Throttle(Protocol):
+    """Holds those up who append to a stream."""
+
+    def wait(self, writer: StreamWriter) -> None:
+        """Return when the next may append."""
+
+
 class StreamWriter:
     """Appends to a stream and changes it, by the version of its schema that counts. May be used from several threads.
 
@@ -126,6 +133,10 @@ class StreamWriter:
         """About how many bytes values of these that have no fixed width take."""
         self._most_waiting = 0
         """How many of them wait for others: none if the tail is to be asked each time, whether it takes any."""
+        self._watchers: tuple[Callable[[], None], ...] = ()
+        """Are called, by whatever thread, when there are rows, or durable ones, that were not there before."""
+        self.throttles: tuple[Throttle, ...] = ()
+        """Hold those up who append."""
         self._process = os.getpid()
         self.untold_loss: Exception | None = None
         """What there is to tell of rows that were accepted and are not stored, once the stream is closed."""
@@ -351,9 +362,12 @@ class StreamWriter:
                             self._long_bytes += self._row_reader.long_bytes(row)
                             if self._long_bytes >= _GATHERED_BYTES:
                                 self._append_rows()
+                        if self._watchers:
+                            self._tell()
                         return
                 if self._is_committed:
                     tail.commit()
+                self._tell()
                 return
         batches: Iterable[pa.RecordBatch] = to_batches(data, context.layout.schema)
         if _may_change(data):
@@ -369,6 +383,7 @@ class StreamWriter:
                 tail.append(batches, numbered)
         if self._is_committed:
             tail.commit()  # without the lock: threads that come together share a sync
+        self._tell()
 
     def append_whole(self, data: pa.Table) -> None:
         """:meth:`append` and :meth:`flush` at once: durable on return, and a crash leaves all of the rows, or none.
@@ -381,6 +396,7 @@ class StreamWriter:
         batches: Iterable[pa.RecordBatch] = list(to_batches(data, context.layout.schema))
         if self._is_gated:
             self._append_gated(batches, None, context, whole=True)
+            self._tell()
             return
         with self._mutex:
             tail = self._opened()
@@ -388,6 +404,7 @@ class StreamWriter:
                 batches = self._brought(batches, context)
             self._append_rows()
             tail.append_whole(list(batches))
+        self._tell()
 
     def _append_gated(
         self,
@@ -479,11 +496,48 @@ class StreamWriter:
                 finally:
                     if tail.taken != before:  # as in _append_rows
                         self._rows, self._long_bytes = [], 0
+                self._tell()
                 return
             self._append_rows()
             if self._gate is not None:
                 self._gate.flush()  # first: rows set aside are acknowledged with those of the same append
             tail.flush()
+        self._tell()
+
+    # -- telling others -------------------------------------------------------------------------------------------
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have a function, which must not wait for anything, called when there are rows that were not there before.
+
+        It is called for what this process appends and flushes, and not for what others do.
+        """
+        with self._mutex:
+            self._watchers = (*self._watchers, watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Call it no more."""
+        with self._mutex:
+            self._watchers = tuple(each for each in self._watchers if each != watcher)
+
+    def _tell(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+    def throttle(self, throttle: Throttle) -> None:
+        """Have those who append wait for something."""
+        with self._mutex:
+            self.throttles = (*self.throttles, throttle)
+
+    def unthrottle(self, throttle: Throttle) -> None:
+        """Hold up nobody any more for that."""
+        with self._mutex:
+            self.throttles = tuple(each for each in self.throttles if each is not throttle)
+
+    @property
+    def next_number(self) -> int:
+        """The sequence number that the next row of the tail is given; 0 if this process does not append."""
+        tail = self._tail
+        return 0 if tail is None else tail.next_number
 
     # -- taking rows that are too late for another stream ---------------------------------------------------------
 
@@ -496,7 +550,9 @@ class StreamWriter:
             tail = self._opened()
             self._append_rows()
             tail.append_share(list(to_batches(data, self.schema)), sent_by, number, share)
-            return len(tail.shares)
+            count = len(tail.shares)
+        self._tell()
+        return count
 
     def taken_shares(self) -> Shares:
         """What is here, durably, of appends to the stream that this one takes late rows of. Takes the tail lock."""

@@ -93,18 +93,25 @@ class Arrivals:
 
     def tick(self, now: float = 0.0) -> Batches:
         """Look at the time: give what comes out because inputs have been silent for too long."""
-        marks = []
-        for port, newest in enumerate(self._newest):
-            is_idle = self._idle_timeout is not None and now - self._heard[port] >= self._idle_timeout
-            if self._is_closed[port]:
-                continue
-            if newest is not None and not is_idle:
-                marks.append(max(newest - self._lateness[port], INT64_MIN))
-            elif not is_idle:
-                return []
-        if not marks:  # all are closed, or idle: nothing says how far time is
-            return self._to(FOREVER) if all(self._is_closed) else []
-        return self._to(min(marks))
+        if all(self._is_closed):
+            return self._to(FOREVER)
+        mark = self._mark(now)
+        return [] if mark is None else self._to(mark)
+
+    def _mark(self, now: float) -> int | None:
+        """The watermark that inputs make, as if somebody had looked at the time whenever one became idle."""
+        ports = sorted((heard, port) for port, heard in enumerate(self._heard) if not self._is_closed[port])
+        found = []
+        for place, (heard, _) in enumerate(ports):
+            if place and (self._idle_timeout is None or now - ports[place - 1][0] < self._idle_timeout):
+                break  # the one before is not idle, and holds those behind it back
+            if place and heard == ports[place - 1][0]:
+                continue  # it became idle together with that one
+            newest = [(self._newest[port], self._lateness[port]) for _, port in ports[place:]]
+            marks = [max(top - lateness, INT64_MIN) for top, lateness in newest if top is not None]
+            if len(marks) == len(newest):
+                found.append(min(marks))
+        return max(found, default=None)
 
     def close(self, port: int, now: float = 0.0) -> Batches:
         """An input will have no rows any more; give what comes out by that."""

@@ -49,7 +49,11 @@ class Parser:
         tree = json.loads(self._parsed(text) if len(text) <= _LONGEST_KNOWN else self._parsed.__wrapped__(text))
         if tree["error"]:
             position = tree.get("position")
-            message = tree["error_message"]
+            # It quotes the text, which may have what would do something to a terminal.
+            message = "".join(
+                each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}"
+                for each in tree["error_message"]
+            )
             if message.startswith("Only SELECT") and text.lstrip("( \n\t").upper().startswith("PIVOT"):
                 message = "found PIVOT without the values of its columns; expected them, as in ON site IN ('a', 'b')"
             elif message.startswith("Only SELECT"):

@@ -347,6 +347,11 @@ class Tail:
             self._numbers.begin_block(rows)
             self._log.begin_block()
 
+    @property
+    def next_number(self) -> int:
+        """The sequence number that the next row is given."""
+        return self._numbers.next
+
     def last_number(self, producer: str) -> int | None:
         """The number of a producer's last append, flushed or not; None if it has made none."""
         with self._mutex:

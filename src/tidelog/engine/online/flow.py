@@ -1,0 +1,86 @@
+"""A continuous query at work: rows of its inputs through its plan, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from tidelog.engine.online.inputs import Input, Position
+from tidelog.operators.arrivals import Arrivals
+from tidelog.operators.base import Batches
+from tidelog.operators.state import State
+from tidelog.sql.continuous import Continuous
+
+MOST_ROWS: Final = 1 << 16
+"""Rows of a step: enough that what a step costs by itself does not matter."""
+
+OnLate: TypeAlias = Callable[[str, pa.RecordBatch], None]
+"""Is told the stream of late rows, and the rows."""
+
+
+class Flow:
+    """Takes rows from inputs and gives what comes out. For one thread."""
+
+    def __init__(
+        self,
+        query: Continuous,
+        inputs: Sequence[Input],
+        lateness: Sequence[int],
+        idle_timeout: float | None = None,
+        most_behind: int | None = None,
+        on_late: OnLate | None = None,
+    ) -> None:
+        """With ``most_behind``, inputs that are behind by more rows pass the oldest of them over."""
+        self.query = query
+        self.inputs = list(inputs)
+        self._most_behind = most_behind
+        self._on_late = on_late
+        self.arrivals = Arrivals(query.make(), lateness, idle_timeout=idle_timeout, now=time.monotonic())
+        self._newest: list[int | None] = [None] * len(self.inputs)
+
+    def step(self) -> Batches | None:
+        """Take rows of the input that is furthest behind in time and has some; None if none has any."""
+        order = sorted(range(len(self.inputs)), key=lambda port: (self._newest[port] is not None, self._newest[port]))
+        for port in order:
+            rows = self.inputs[port].take(MOST_ROWS, self._most_behind)
+            if rows is None:
+                continue
+            newest, top = self._newest[port], int(self.arrivals.operator.inputs[port].times(rows).max())
+            self._newest[port] = top if newest is None else max(top, newest)
+            return self._given(self.arrivals.push(port, rows, time.monotonic()))
+        return None
+
+    def tick(self) -> Batches:
+        """What comes out because inputs have been silent for too long."""
+        return self._given(self.arrivals.tick(time.monotonic()))
+
+    def finish(self) -> Batches:
+        """What waits, when there will be no rows any more."""
+        return self._given(self.arrivals.finish())
+
+    def _given(self, batches: Batches) -> Batches:
+        for port, rows in self.arrivals.take_late():
+            if self._on_late is not None:
+                self._on_late(self.inputs[port].name, rows)
+        return [self.query.presented(batch) for batch in batches if batch.num_rows]
+
+    def snapshot(self) -> tuple[dict[str, Any], State]:
+        """How far the inputs are, and what the plan knows."""
+        return {"inputs": [each.position.to_json() for each in self.inputs], "newest": self._newest}, (
+            self.arrivals.snapshot()
+        )
+
+    def restore(self, values: dict[str, Any], state: State) -> None:
+        """Go on from a snapshot."""
+        for each, position in zip(self.inputs, values["inputs"], strict=True):
+            each.resume(Position.of(position))
+        self._newest = list(values["newest"])
+        self.arrivals.restore(state)
+
+    def close(self) -> None:
+        """Keep no file open."""
+        for each in self.inputs:
+            each.close()

@@ -1,0 +1,428 @@
+"""A subscription: a continuous query at work in a thread of its own, and what becomes of its rows."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import pyarrow as pa
+
+from tidelog.engine.online.flow import Flow
+from tidelog.engine.online.handover import Bell, Outbox
+from tidelog.engine.online.inputs import Input
+from tidelog.engine.stream import Stream
+from tidelog.engine.writer import StreamWriter
+from tidelog.model.errors import ClosedError, InputError
+from tidelog.operators.base import Batches
+from tidelog.operators.state import State
+from tidelog.store.subscriptions import Kept, SubscriptionLog
+from tidelog.threads import Task, start
+
+WhenBehind: TypeAlias = Literal["wait", "block", "drop"]
+WHEN_BEHIND: Final = ("wait", "block", "drop")
+
+POLL: Final = 0.05
+"""Seconds between two looks for rows that other processes have appended; those of this one are told at once."""
+
+_KEPT_EVERY: Final = 1.0
+"""Seconds after which it is kept how far a subscription is whose steps give nothing."""
+_MOST_WAITING: Final = 8
+"""Batches that wait for whoever takes them."""
+_PATIENCE: Final = 0.05
+
+Callback: TypeAlias = Callable[[pa.RecordBatch], object]
+
+_log = logging.getLogger("tidelog.subscriptions")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A batch on its way to who takes it."""
+
+    rows: pa.RecordBatch
+    ends_step: bool
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What makes a subscription go on where it was: what is kept of it, and the stream that its rows go to."""
+
+    log: SubscriptionLog
+    about: dict[str, Any]
+    """What is told of the subscription besides how far it is."""
+    into: Stream | None
+    producer: str
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """Holds up those who append to a stream that a subscription is too far behind with."""
+
+    subscription: Subscription
+    input: Input
+    most: int
+
+    def wait(self, writer: StreamWriter) -> None:
+        """Return when the subscription is near enough, or over."""
+        self.subscription.hold_up(writer, self.input, self.most)
+
+
+class Subscription:
+    """The rows of a continuous query as they come; made by ``Store.subscribe``. Close it, or use it in a with block.
+
+    Iterate over it, or ``async for``: batches of rows. It ends when it, or its store, is closed. With a callback, or
+    ``into`` a stream, it works by itself; :meth:`wait` waits for its end.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        keeping: Keeping | None,
+        callback: Callback | None,
+        *,
+        follow: bool,
+        block_at: int | None,
+        on_end: Callable[[Subscription], None],
+    ) -> None:
+        """Use ``Store.subscribe``."""
+        self._flow = flow
+        self._keeping = keeping
+        self._callback = callback
+        self._follow = follow
+        self._on_end = on_end
+        self._is_taken = callback is None and (keeping is None or keeping.into is None)
+        """Whether somebody takes the rows."""
+        self._bell = Bell()
+        self._room = Bell()
+        self._outbox: Outbox[_Item] = Outbox(_MOST_WAITING)
+        self._acks: SimpleQueue[None] = SimpleQueue()
+        self._owes_ack = False
+        self._acked = self._kept = 0
+        self._kept_news = Bell()
+        self._consumer: int | None = None
+        self._is_over = False
+        self._failure: BaseException | None = None
+        self._is_told = False
+        self._number = 0
+        self._kept_at = time.monotonic()
+        self._is_dirty = False
+        self.rows_given = 0
+        """How many rows have come out since it was begun here."""
+        self._watched = list({id(each.writer): each.writer for each in flow.inputs}.values())
+        self._throttles = [] if block_at is None else [Throttle(self, each, block_at) for each in flow.inputs]
+        self._thread: Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start to work. Where one with a name begins is kept first: it begins there even if it crashes at once."""
+        if self._keeping is not None and self._keeping.log.kept is None:
+            self._keep()
+        for writer in self._watched:
+            writer.watch(self._bell.ring)
+        for throttle in self._throttles:
+            throttle.input.writer.throttle(throttle)
+        self._thread = start(self._run)
+
+    # -- looking at it --------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str | None:
+        """By which it goes on after a crash, if it has one."""
+        return None if self._keeping is None else str(self._keeping.about["name"])
+
+    @property
+    def query(self) -> str:
+        """The text of the query."""
+        return self._flow.query.text
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows that come out."""
+        output = self._flow.arrivals.operator.output.schema
+        return pa.schema([output.field(name) for name in self._flow.query.columns])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it may still give rows."""
+        return self._thread is not None and not self._thread.is_done
+
+    def stats(self) -> dict[str, Any]:
+        """How many rows came, were late, were passed over, and have come out, as plain values.
+
+        ``rows`` are all that were read, ``late`` those of them that were dropped because they came too late,
+        ``dropped`` those that were not read because there were too many; ``given`` is counted since it was begun here.
+        """
+        arrivals = self._flow.arrivals
+        return {
+            "rows": sum(arrivals.rows),
+            "late": sum(arrivals.late_rows),
+            "dropped": sum(each.position.dropped for each in self._flow.inputs),
+            "given": self.rows_given,
+            "running": self.is_running,
+        }
+
+    # -- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._give_again()
+            while not self._is_over:
+                batches = self._flow.step()
+                if batches is None:
+                    if not self._follow:
+                        break
+                    batches = self._flow.tick()
+                    if not batches:
+                        self._keep_if_dirty()
+                        self._bell.wait(POLL)
+                        continue
+                self._room.ring()
+                if not self._deliver(batches):
+                    break
+            if not self._follow and not self._is_over and self._keeping is None:
+                self._deliver(self._flow.finish())
+            self._keep_if_dirty()
+        except BaseException as error:
+            self._failure = error
+            if not self._is_taken:
+                _log.warning("a subscription has ended: %s: %s", type(error).__name__, error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        for writer in self._watched:
+            writer.unwatch(self._bell.ring)
+        for throttle in self._throttles:
+            throttle.input.writer.unthrottle(throttle)
+        with suppress(Exception):
+            self._flow.close()
+        if self._keeping is not None:
+            self._keeping.log.close()
+        self._is_over = True
+        self._on_end(self)
+        self._room.ring()
+        self._kept_news.ring()
+        self._outbox.end()
+
+    def _give_again(self) -> None:
+        """Append what the last step has given, which may not have come so far."""
+        keeping = self._keeping
+        if keeping is None or keeping.log.kept is None:
+            return
+        kept = keeping.log.kept
+        self._number = kept.values["number"]
+        if keeping.into is not None and len(kept.output):  # type: ignore[arg-type]  # bytes, when it was read
+            with pa.ipc.open_stream(pa.py_buffer(kept.output)) as reader:
+                self._append(keeping, reader.read_all())
+
+    def _deliver(self, batches: Batches) -> bool:
+        """Hand rows over, and keep that they were; False if nobody takes them any more."""
+        self.rows_given += sum(batch.num_rows for batch in batches)
+        keeping = self._keeping
+        if keeping is None:
+            return self._hand_over(batches)
+        if not batches:
+            self._is_dirty = True
+            if time.monotonic() - self._kept_at >= _KEPT_EVERY:
+                self._keep_if_dirty()
+            return True
+        if keeping.into is None:
+            if not self._hand_over(batches):
+                return False
+            self._keep()
+            self._kept += 1
+            self._kept_news.ring()
+            return True
+        table = pa.Table.from_batches(batches)
+        self._keep(table)
+        self._append(keeping, table)
+        return True
+
+    def _hand_over(self, batches: Batches) -> bool:
+        if self._callback is not None:
+            for batch in batches:
+                self._callback(batch)
+            return True
+        for place, batch in enumerate(batches, 1):
+            if not self._outbox.put(_Item(batch, place == len(batches) and self._keeping is not None)):
+                return False
+        return self._keeping is None or not batches or self._is_acknowledged()
+
+    def _is_acknowledged(self) -> bool:
+        """Wait until whoever takes the rows of a step is done with them; False if that never comes."""
+        while not self._is_over:
+            with suppress(Empty):
+                self._acks.get(timeout=_PATIENCE)
+                return True
+        with suppress(Empty):
+            self._acks.get_nowait()
+            return True
+        return False
+
+    def _append(self, keeping: Keeping, table: pa.Table) -> None:
+        assert keeping.into is not None
+        keeping.into.append(table, producer=keeping.producer, number=self._number)
+        keeping.into.flush()
+
+    def _keep_if_dirty(self) -> None:
+        if self._is_dirty:
+            self._keep()
+
+    def _keep(self, output: pa.Table | None = None) -> None:
+        """Keep how far it is, what it knows, and what it gives: in one step."""
+        assert self._keeping is not None
+        if output is not None:
+            self._number += 1
+        values, state = self._flow.snapshot()
+        about = {**self._keeping.about, **values, "number": self._number, "core": state.core}
+        content = b"" if output is None else _packed(output)
+        self._keeping.log.commit(Kept(about, state.chunks, content))
+        self._kept_at = time.monotonic()
+        self._is_dirty = False
+
+    def hold_up(self, writer: StreamWriter, input: Input, most: int) -> None:
+        """Wait, for one who has appended, until no more than so many rows of an input wait; not in who takes rows."""
+        thread = self._thread
+        if thread is None or thread.is_mine or self._consumer == _thread.get_ident():
+            return
+        is_flushed = self._keeping is None
+        while not self._is_over and writer.next_number - input.reached > most:
+            if not is_flushed:
+                writer.flush()  # others are not read
+                is_flushed = True
+            self._bell.ring()
+            self._room.wait(_PATIENCE)
+
+    # -- taking rows ----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        self._ask()
+        return self._given(self._outbox.get())
+
+    def next(self, seconds: float) -> pa.RecordBatch | None:
+        """The next rows, or None if there are none for so many seconds. Raises :class:`StopIteration` at the end."""
+        self._ask()
+        try:
+            return self._given(self._outbox.get(seconds))
+        except Empty:
+            return None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        self._ask()
+        try:
+            return self._given(await self._outbox.get_async())
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    def _ask(self) -> None:
+        self._check_taken()
+        self._consumer = _thread.get_ident()
+        self._acknowledge()
+
+    def _check_taken(self) -> None:
+        if not self._is_taken:
+            raise InputError(
+                "the rows of this subscription go to a stream, or to a callback, so there are none to be taken; use "
+                "wait()"
+            )
+
+    def _acknowledge(self) -> None:
+        if self._owes_ack:
+            self._owes_ack = False
+            self._acked += 1
+            self._acks.put(None)
+
+    def _given(self, item: _Item | None) -> pa.RecordBatch:
+        if item is None:
+            self._raise_failure()
+            raise StopIteration
+        self._owes_ack = item.ends_step
+        return item.rows
+
+    def commit(self) -> None:
+        """Say that the rows taken so far are done with, and return when that survives any crash.
+
+        Of a subscription with a name, asking for the next rows says so too. Rows are told by steps, which may be
+        several batches: those of one whose last batch was not taken yet come again after a crash.
+        """
+        self._check_taken()
+        if self._keeping is None:
+            raise InputError("found a subscription without a name, of which nothing is kept; give it one to commit")
+        self._acknowledge()
+        while self._kept < self._acked:
+            if not self.is_running and self._kept < self._acked:
+                self._raise_failure()
+                raise ClosedError("the subscription has ended before the rows were committed; they come again")
+            self._kept_news.wait(_PATIENCE)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return when it has ended, or so many seconds are over: whether it has. Raises what it has failed with."""
+        assert self._thread is not None
+        is_over = self._thread.wait(seconds)
+        if is_over:
+            self._raise_failure()
+        return is_over
+
+    async def wait_async(self) -> None:
+        """:meth:`wait`, for an event loop."""
+        while self.is_running:
+            await asyncio.sleep(_PATIENCE)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            self._is_told = True
+            raise self._failure
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End it, after the step it is at; what it has given by then is kept. Raises what it has failed with, once."""
+        self.stop()
+        if self._failure is not None and not self._is_told:
+            self._raise_failure()
+
+    def stop(self) -> None:
+        """:meth:`close`, without what it has failed with; that is logged."""
+        self._is_over = True
+        self._outbox.close()
+        self._bell.ring()
+        thread = self._thread
+        if thread is not None and not thread.is_mine:
+            thread.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.stop()
+
+
+def _packed(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def kept_state(kept: Kept) -> State:
+    """What a plan knew when something was kept."""
+    return State(kept.values["core"], {name: pa.py_buffer(content) for name, content in kept.chunks.items()})
