@@ -14,7 +14,8 @@ from tidelog.sql.reading.dataset import Relation
 def explain(query: Query, *, analyze: bool = False) -> str:
     """What a statement does with its streams, by estimate; with ``analyze`` it is run, and told what it took."""
     if not analyze:
-        lines = [line for name, relation in query.relations.items() for line in _expected(name, relation)]
+        lines = [f"{each.title}: replay of the rows in order" for each in query.operations.values()]
+        lines += [line for name, relation in query.relations.items() for line in _expected(name, relation)]
         with query.opened() as running:
             plan = running.relation.explain()
         return "\n".join([*lines, plan.rstrip()])

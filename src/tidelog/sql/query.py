@@ -20,6 +20,9 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
 from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
 from tidelog.sql.clauses.gap_filling import fill_gaps
+from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.windows import FUNCTIONS as WINDOW_FUNCTIONS
+from tidelog.sql.clauses.windows import Context, put_windows, readable
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks
@@ -144,6 +147,8 @@ class Query:
         """Mentions of streams by the names that stand in their place."""
         self.tables: dict[str, Any] = {}
         """Tables that are mentioned, and answers from the index, likewise."""
+        self.operations: dict[str, Operation] = {}
+        """Event clauses by the names that stand in their place."""
         try:
             self._read(params)
         except RecursionError:
@@ -152,7 +157,7 @@ class Query:
     def _read(self, params: Any) -> None:
         database = self.database
         with database.mutex:
-            tree = self.tree = database.parser.parse(self.text)
+            tree = self.tree = database.parser.parse(readable(self.text))
             self._has_seq = any(map(_names_sequence, nodes(tree)))
             self._keep_names(tree)
             self._put_values(tree, params)
@@ -162,6 +167,7 @@ class Query:
             put_moments(tree, self._sources.now, self._columns(tree), database.parser)
             rename_variables(tree)
             fill_gaps(tree, database.aggregates | self._functions.own, database.parser, self._error)
+            self._put_windows(tree)
             self._plan(tree)
             self.printed = database.parser.print(tree)
 
@@ -203,7 +209,7 @@ class Query:
     def _check_function(self, node: Node) -> None:
         name = node["function_name"].lower()
         allowed = self.database.functions
-        if name in allowed or name in GAP_FUNCTIONS or name in self._functions.own:
+        if name in allowed or name in (*GAP_FUNCTIONS, *WINDOW_FUNCTIONS) or name in self._functions.own:
             return
         error = self._error(
             f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
@@ -410,6 +416,21 @@ class Query:
             node,
         )
 
+    def _put_windows(self, tree: Node) -> None:
+        database = self.database
+        context = Context(
+            database.parser,
+            self._error,
+            self._functions,
+            self.relations,
+            self._sources.timezone,
+            self.cursor,
+            self._plan,
+        )
+        with self.told():
+            for name, operation in put_windows(tree, context):
+                self.operations[name] = operation
+
     def _error(self, message: str, node: Node) -> SqlError:
         return SqlError(message, text=self.text, position=place(node, self.text))
 
@@ -435,6 +456,9 @@ class Query:
                 cursor.register(name, relation.dataset())
             for name, table in self.tables.items():
                 cursor.register(name, table)
+            for name, operation in self.operations.items():
+                operation.failure = None
+                cursor.register(name, operation.dataset())
         except BaseException:
             cursor.close()
             raise
@@ -450,9 +474,10 @@ class Query:
         except (duckdb.Error, pa.ArrowException, RuntimeError, OSError) as error:  # the last one from readers of Arrow
             if isinstance(error, TidelogError):
                 raise
-            for relation in self.relations.values():
-                if relation.failure is not None:
-                    raise relation.failure from None
+            failures = [each.failure for each in self.relations.values()]
+            failures += [each.failure for each in self.operations.values()]
+            for failure in filter(None, failures):
+                raise failure from None
             raise self._of_engine(error) from None
 
     def _of_engine(self, error: BaseException) -> SqlError:
@@ -460,7 +485,7 @@ class Query:
 
     def _place_of(self, message: str) -> int | None:
         with self.database.mutex:
-            node = concerned(self.database.parser.parse(self.text), message)
+            node = concerned(self.database.parser.parse(readable(self.text)), message)
         return None if node is None else place(node, self.text)
 
 

@@ -119,6 +119,8 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
         tables = {name: schema.empty_table() for name, schema in asked.columns.items()}
         sources = Sources(streams, tables, asked.as_of, asked.now, asked.timezone)
         query = Query(text, asked.params, sources, shared(asked.timezone))
+        for operation in query.operations.values():
+            raise SqlError(f"found {operation.title}, which Spark does not run; expected time_bucket, or store.sql")
         _refuse_order(query)
         schemas = {name: each.schema for name, each in (*query.relations.items(), *query.tables.items())}
         bound = bind(query, asked.timezone, schemas)

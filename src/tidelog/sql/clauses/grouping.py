@@ -44,7 +44,7 @@ class Grouping:
             raise misplaced(next(each for each in own_nodes(select) if own(each) or calls(each, *functions)), refuse)
         (self.call,) = found
         if len(select["group_sets"]) > 1:
-            raise refuse(f"found several sets of groups beside {self.name}; expected one", self.call)
+            raise refuse("found several sets of groups; expected one", self.call)
         self.keys = [each for each in groups if each is not self.call]
         """What rows are grouped by besides."""
         self.values: list[Node] = []
@@ -129,7 +129,7 @@ class Grouping:
         if item.get("class") == "COLUMN_REF":
             return str(item["column_names"][-1])
         if item.get("class") == "STAR":
-            raise self.refuse(f"found * beside {self.name}; name the columns instead", item)
+            raise self.refuse("found * in a selection with groups; name the columns instead", item)
         return self.parser.print_expression(item)
 
     def _column(self, node: Node) -> str | None:

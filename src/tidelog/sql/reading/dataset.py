@@ -27,6 +27,9 @@ PLACE_FIELD: Final = pa.field("#place", pa.int64(), nullable=False)
 class Relation:
     """One mention of a stream in a statement: what of it may be read, and what was."""
 
+    is_one = True
+    """Whether its rows are those of one stream, in their order."""
+
     def __init__(self, stream: StreamAt, schema: pa.Schema) -> None:
         self.stream = stream
         self.schema = schema
@@ -53,7 +56,11 @@ class Relation:
 
     def dataset(self) -> ds.Dataset:
         """The relation, as DuckDB takes it."""
-        return _Dataset(self.schema, self._scanner)
+        return ScannedDataset(self.schema, self._scanner)
+
+    def rows(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
+        """The rows that satisfy a condition, with some stored columns."""
+        return self._watched(self._read(self.stream, names, [] if where is None else [where]))
 
     def _scanner(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> ds.Scanner:
         wanted = self.schema.names if columns is None else list(columns)
@@ -111,6 +118,8 @@ def _numbered(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterat
 class ManyStreams(Relation):
     """Streams of the same columns, one after the other, with the name of its stream beside each row."""
 
+    is_one = False
+
     def __init__(self, streams: Sequence[StreamAt], schema: pa.Schema) -> None:
         super().__init__(streams[0], schema.append(STREAM_FIELD))
         self.streams = streams
@@ -148,7 +157,7 @@ def _holds(conditions: Sequence[str], name: str) -> bool:
     return bool(predicate(" AND ".join(conditions), schema).mask(one)[0])
 
 
-class _Dataset(ds.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
+class ScannedDataset(ds.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
     """What DuckDB takes for a dataset of Arrow, which it may ask for columns and filters.
 
     A class of its own cannot be made, but one that derives from a dataset in memory, here an empty one, can.
