@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from tidelog.aggregates import totals
 from tidelog.aggregates.base import Column, Cuts, Incremental, States
 from tidelog.aggregates.runs import largest, smallest, spread, sums
+from tidelog.expr.aggregates import kernels
 from tidelog.expr.errors import EvaluationError
 from tidelog.expr.values import decimals
 from tidelog.expr.values.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, NULL, WIDEST_DECIMAL, is_decimal, is_float
@@ -50,6 +51,13 @@ class BuiltIn(Incremental):
         """Pairs of states merged, the rows of the second ones behind those of the first."""
         pairs = np.stack([states, others], axis=1).reshape(-1)
         return self.merge(pairs, np.arange(len(states) + 1, dtype=np.int64) * 2)
+
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """Running merges of runs of states, those of no rows passed over; None if there is no kernel for these.
+
+        See :meth:`tidelog.aggregates.contract.Fold.scan`.
+        """
+        return None
 
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The values of states as a column, :attr:`nothing` where none is known; None if that is done one by one."""
@@ -93,6 +101,10 @@ class Count(BuiltIn):
         """The sums of lengths."""
         found: States = states + others
         return found
+
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """Running counts."""
+        return running_counts(np.ascontiguousarray(states), cuts, backward)
 
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The counts."""
@@ -170,6 +182,22 @@ class Sum(BuiltIn):
             found["error"] = np.where(np.isfinite(total), states["error"] + others["error"] + lost, 0.0)
         return found
 
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """Running sums."""
+        if self._is_wide:
+            return None
+        found = np.empty(len(states), self.state)
+        names = self.state.names
+        assert names is not None
+        one, two = (np.ascontiguousarray(states[name]) for name in names)
+        first, second = np.empty_like(one), np.empty_like(two)
+        if self._is_float:
+            kernels.scan_floats(rows, one, two, cuts, backward, first, second)
+        else:
+            kernels.scan_words(one, two, cuts, backward, first, second)
+        found[names[0]], found[names[1]] = first, second
+        return found
+
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The sums. Raises :class:`EvaluationError` if one has more than 38 digits."""
         if self._is_wide:
@@ -234,6 +262,11 @@ class Average(BuiltIn):
     def plus(self, states: States, others: States) -> States:
         """The lengths and sums of pairs."""
         return self._beside(states["rows"] + others["rows"], self._sum.plus(states["sum"], others["sum"]))
+
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """Running lengths and sums."""
+        totals = self._sum.scan(rows, states["sum"], cuts, backward)
+        return None if totals is None else self._beside(running_counts(rows, cuts, backward), totals)
 
     def _beside(self, rows: States, totals: States) -> States:
         states = np.empty(len(rows), self.state)
@@ -308,6 +341,17 @@ class Minimum(BuiltIn):
             return super().plus(states, others)
         found: States = (np.maximum if self.largest else np.fmin)(states, others)
         return found
+
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """Running extremes, of 64 bits, which hold all others but large integers without a sign."""
+        kind = self.state.kind
+        if not self._has_numbers or self.state == np.uint64 or kind not in "iuf":
+            return None
+        wide = states.astype(np.float64 if kind == "f" else np.int64)
+        out = np.empty_like(wide)
+        scan = kernels.scan_float_extremes if kind == "f" else kernels.scan_integer_extremes
+        scan(rows, wide, cuts, backward, self.largest, out)
+        return out.astype(self.state, copy=False)
 
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The extremes."""
@@ -426,6 +470,13 @@ BUILT_IN: dict[str, Callable[[Sequence[pa.DataType]], BuiltIn]] = {
 
 ALIASES: dict[str, str] = {"mean": "avg", "variance": "var_samp", "stddev": "stddev_samp"}
 """Other names of aggregate functions."""
+
+
+def running_counts(rows: Cuts, cuts: Cuts, backward: bool) -> Cuts:
+    """Running sums of numbers of rows."""
+    out = np.empty(len(rows), np.int64)
+    kernels.scan_counts(rows, cuts, backward, out)
+    return out
 
 
 def plain(scalar: pa.Scalar) -> Any:

@@ -13,7 +13,7 @@ from tidelog.aggregates import Binding
 from tidelog.aggregates.base import Cuts, States
 from tidelog.aggregates.contract import Fold, Value
 from tidelog.aggregates.runs import compressed, filled, sums
-from tidelog.expr.aggregates.builtin import BuiltIn
+from tidelog.expr.aggregates.builtin import BuiltIn, running_counts
 from tidelog.expr.conditions.predicate import Masker, masker
 from tidelog.expr.evaluate import evaluated
 from tidelog.expr.expression import Expression
@@ -142,6 +142,16 @@ class AggregateCall(Call):
         merged["state"] = np.where(states["rows"] != 0, states["state"], others["state"])
         if both.any():
             merged["state"][both] = self._aggregate.plus(states["state"][both], others["state"][both])
+        return merged
+
+    def scan(self, states: States, cuts: Cuts, *, backward: bool = False) -> States:
+        """Running merges: by a kernel where there is one."""
+        rows = np.ascontiguousarray(states["rows"])
+        found = self._aggregate.scan(rows, states["state"], cuts, backward)
+        if found is None:
+            return super().scan(states, cuts, backward=backward)
+        merged = np.empty(len(states), self._states)
+        merged["rows"], merged["state"] = running_counts(rows, cuts, backward), found
         return merged
 
     def lower_column(self, states: States) -> pa.Array:

@@ -102,9 +102,11 @@ class Aggregates:
         # Rows are counted even where no column of theirs is looked at.
         return batch.select(self._columns or [self.shape.time])
 
-    def batch(self, words: Ints, starts: Ints, ends: Ints, states: Sequence[States], order: Ints) -> pa.RecordBatch:
+    def batch(
+        self, words: Ints, starts: Ints, ends: Ints, states: Sequence[States], order: Ints | slice
+    ) -> pa.RecordBatch:
         """The rows of windows in an order: those of which ``words`` are the first slices, for instance."""
-        columns = self.keys.values(words[KEY, order])
+        columns = self.keys.values(words[KEY, order]) if self.keys.columns else []
         for times in (starts, ends):
             column = integer_column(times[order])
             columns.append(column if self.shape.time_type == pa.int64() else column.view(self.shape.time_type))

@@ -76,7 +76,7 @@ class CountWindows(Operator):
         if found is None:
             return []
         self._store.drop(frames, self._next)
-        order = np.argsort(found.last[LAST_ROW], kind="stable")
+        order = np.argsort(found.last[LAST_ROW], kind="stable") if own.keys.columns else slice(None)
         return [own.batch(found.first, found.first[FIRST_TIME], found.last[LAST_TIME], found.states, order)]
 
     def advance(self, watermark: int) -> Batches:

@@ -44,6 +44,17 @@ def cut_slices(times: Any, origin: Any, slide: Any, offset: Any, cuts: Any, star
     return count
 
 
+@kernel(void(array_in(i64), array_in(i64), array_out(i64)))
+def count_below(places: Any, bounds: Any, counts: Any) -> None:
+    """How many places, which rise, are below each bound; bounds rise too."""
+    place = 0
+    for i in range(len(bounds)):
+        bound = bounds[i]
+        while place < len(places) and places[place] < bound:
+            place += 1
+        counts[i] = place
+
+
 @kernel(i64(array_in(i64), array_in(i64), array_out(i64), array_out(i64), array_out(i64)))
 def group_ranges(firsts: Any, lasts: Any, begins: Any, points: Any, ends: Any) -> Any:
     """Group ranges, whose bounds rise, so that all of a group have a point in common, which is inside or their end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from tidelog.operators.base import Ints
 from tidelog.operators.state import State, packed, unpacked
 from tidelog.operators.window import kernels
 from tidelog.operators.window.frames import Frames
-from tidelog.operators.window.sliding import Sliding, merge_ranges
+from tidelog.operators.window.sliding import Sliding, chosen, merge_ranges
 
 WORDS = ("place", "key", "first_row", "last_row", "first_time", "last_time")
 """What is known of a slice beside its states: where it begins, its key, and the numbers and times of its rows."""
@@ -118,7 +119,8 @@ class SliceStore:
         self._blocks: list[_Block] = []
         self._next = 0
         self._sliding = Sliding(folds)
-        self._words = _Growing()
+        self._bounds = [0]
+        """Without keys: how many slices stand before each block, and before the next one."""
 
     @property
     def rows(self) -> int:
@@ -145,7 +147,7 @@ class SliceStore:
         self._blocks.append(block)
         if not self._has_keys:
             self._sliding.append(block.slices.states)
-            self._words.append(block.slices.words)
+            self._bounds.append(self._bounds[-1] + len(block.slices))
 
     def windows(self, frames: Frames, low: Ints, high: Ints) -> Found | None:
         """The windows of each key from number ``low`` to ``high`` (exclusive) that have slices; None if there are none.
@@ -157,27 +159,56 @@ class SliceStore:
         return self._keyed(frames, low, high) if self._has_keys else self._plain(frames, int(low[0]), int(high[0]))
 
     def _plain(self, frames: Frames, low: int, high: int) -> Found | None:
-        words = self._words.all()
-        places = np.ascontiguousarray(words[PLACE])
-        bounds = frames.numbers(places[[0, -1]])
+        first, last = self._blocks[0].slices.words[PLACE, 0], self._blocks[-1].slices.words[PLACE, -1]
+        bounds = frames.numbers(np.array([first, last]))
         low, high = max(low, int(bounds[0][0])), min(high, int(bounds[1][1]) + 1)
         if low >= high:
             return None
-        if high - low <= 4 * len(places) + 64:
+        if high - low <= 4 * self.rows + 64:
             numbers = np.arange(low, high, dtype=np.int64)
-            begins = np.searchsorted(places, frames.starts(numbers))
-            ends = np.searchsorted(places, frames.ends(numbers))
+            begins, ends = self._counts_below(frames.starts(numbers)), self._counts_below(frames.ends(numbers))
             known = begins < ends
             if not known.all():
                 numbers, begins, ends = numbers[known], begins[known], ends[known]
         else:  # most have no slices
+            places = self._words(self._bounds[0], self._bounds[-1])[PLACE]
             keys = np.zeros(len(places), np.int64)
             numbers, begins, ends = _found(frames, keys, places, np.array([low]), np.array([high]))
+            begins, ends = begins + self._bounds[0], ends + self._bounds[0]
         if not len(numbers):
             return None
-        base = self._words.base
-        states = self._sliding.merged(begins + base, ends + base)
-        return Found(numbers, words[:, begins], words[:, ends - 1], states)
+        states = self._sliding.merged(begins, ends)
+        return Found(numbers, self._words_at(begins), self._words_at(ends - 1), states)
+
+    def _counts_below(self, bounds: Ints) -> Ints:
+        """How many slices have places below bounds, which rise. Only those between the bounds are looked at."""
+        first, last = (self._count_below(int(bound)) for bound in bounds[[0, -1]])
+        places = np.ascontiguousarray(self._words(first, last)[PLACE])
+        if 8 * len(bounds) < len(places):
+            return np.searchsorted(places, bounds) + first
+        counts = np.empty(len(bounds), np.int64)
+        kernels.count_below(places, bounds, counts)
+        return counts + first
+
+    def _count_below(self, bound: int) -> int:
+        block = bisect_left(self._blocks, bound, key=lambda each: int(each.slices.words[PLACE, 0])) - 1
+        if block < 0:
+            return self._bounds[0]
+        return self._bounds[block] + int(np.searchsorted(self._blocks[block].slices.words[PLACE], bound))
+
+    def _words(self, first: int, last: int) -> Ints:
+        """The words of slices from one number to another."""
+        if first == last:
+            return np.empty((len(WORDS), 0), np.int64)
+        low, high = bisect_right(self._bounds, first) - 1, bisect_left(self._bounds, last)
+        parts = [block.slices.words for block in self._blocks[low:high]]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return whole[:, first - self._bounds[low] : last - self._bounds[low]]
+
+    def _words_at(self, numbers: Ints) -> Ints:
+        """The words of some slices, whose numbers rise."""
+        first = int(numbers[0])
+        return chosen(self._words(first, int(numbers[-1]) + 1).T, numbers - first).T
 
     def _keyed(self, frames: Frames, low: Ints, high: Ints) -> Found | None:
         every = Slices.joined([block.slices for block in self._blocks])
@@ -193,15 +224,15 @@ class SliceStore:
         """Forget slices that are in no window of their key from number ``low`` on."""
         gone = 0
         for block in self._blocks:
-            words = block.slices.words
+            words = block.slices.words if self._has_keys else block.slices.words[:, -1:]
             if (frames.numbers(words[PLACE])[1] >= low[words[KEY]]).any():
                 break
             gone += 1
         if not gone:
             return
         if not self._has_keys:
-            self._words.drop(sum(len(block.slices) for block in self._blocks[:gone]))
-            self._sliding.drop(self._words.base)
+            del self._bounds[:gone]
+            self._sliding.drop(self._bounds[0])
         del self._blocks[:gone]
 
     def snapshot(self) -> State:
@@ -227,31 +258,3 @@ def _found(frames: Frames, keys: Ints, places: Ints, low: Ints, high: Ints) -> t
     numbers, begins, ends = (np.empty(count, np.int64) for _ in range(3))
     kernels.find_windows(keys, firsts, lasts, low, high, numbers, begins, ends)
     return numbers, begins, ends
-
-
-class _Growing:
-    """Words of slices in one array that grows behind and shrinks in front, each of them copied a few times at most."""
-
-    def __init__(self) -> None:
-        self._room: Ints = np.empty((len(WORDS), 256), np.int64)
-        self._begin = self._end = 0
-        self.base = 0
-        """How many have been dropped."""
-
-    def all(self) -> Ints:
-        """The words of all slices."""
-        return self._room[:, self._begin : self._end]
-
-    def append(self, words: Ints) -> None:
-        count = words.shape[1]
-        if self._end + count > self._room.shape[1]:
-            kept = self.all()
-            room = np.empty((len(WORDS), max(2 * (kept.shape[1] + count), 256)), np.int64)
-            room[:, : kept.shape[1]] = kept
-            self._room, self._begin, self._end = room, 0, kept.shape[1]
-        self._room[:, self._end : self._end + count] = words
-        self._end += count
-
-    def drop(self, count: int) -> None:
-        self._begin += count
-        self.base += count

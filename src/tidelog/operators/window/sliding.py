@@ -88,7 +88,8 @@ class Sliding:
             back = point.back[place]
             if has_more:
                 back = fold.scan(np.concatenate([back, fresh[place]]), cuts)
-            found.append(fold.plus(point.front[place][firsts - point.begin], back[np.maximum(lasts - reached, 0)]))
+            front = chosen(point.front[place], firsts - point.begin)
+            found.append(fold.plus(front, chosen(back, lasts - reached)))
             point.back[place] = back[-1:]
         point.end = end
         return found
@@ -103,19 +104,18 @@ class Sliding:
         states = self._states(low, high)
         in_front = _bounds(begins - low, points - low)
         behind = _bounds(points - low, ends - low)
-        has_back = lasts > points[group]
+        without = np.flatnonzero(lasts == points[group])  # the first of each group, and maybe some more
         found = []
         last = _Point(int(points[-1]), int(begins[-1]), [], high, [])
         for fold, own in zip(self._folds, states, strict=True):
             front = _scanned(fold, own, in_front, backward=True)
-            made = front[firsts - low]
+            made = chosen(front, firsts - low)
             back = own
-            if has_back.any():
+            if len(without) < len(firsts):
                 back = _scanned(fold, own, behind, backward=False)
-                if has_back.all():
-                    made = fold.plus(made, back[lasts - 1 - low])
-                else:
-                    made[has_back] = fold.plus(made[has_back], back[lasts[has_back] - 1 - low])
+                alone = made[without]
+                made = fold.plus(made, chosen(back, lasts - 1 - low))
+                made[without] = alone
             found.append(made)
             last.front.append(front[last.begin - low : last.at - low].copy())
             last.back.append(back[high - low - 1 : high - low].copy() if high > last.at else fold.start())
@@ -138,6 +138,14 @@ def merge_ranges(folds: Sequence[Fold], states: list[States], firsts: Ints, last
     sliding = Sliding(folds)
     sliding.append(states)
     return sliding.merged(firsts, lasts)
+
+
+def chosen(states: States, places: Ints) -> States:
+    """The states at some places, which rise; not copied if they are one behind the other."""
+    if len(places) > 1 and (np.diff(places) == 1).all():
+        return states[places[0] : places[-1] + 1]
+    found: States = states[places]
+    return found
 
 
 def _bounds(begins: Ints, ends: Ints) -> Ints:

@@ -146,8 +146,8 @@ class TimeWindows(Operator):
         elif found is None:
             return []
         else:
-            order = np.lexsort((found.first[FIRST_ROW], found.numbers))
             starts, ends = frames.starts(found.numbers), frames.ends(found.numbers)
+            order = slice(None) if keys == 1 else np.lexsort((found.first[FIRST_ROW], found.numbers))
             order = self._kept(starts, order)
             batch = self._aggregates.batch(found.first, starts, ends, found.states, order)
         self._store.drop(frames, bounds)
@@ -158,7 +158,8 @@ class TimeWindows(Operator):
         if not self._complete_only:
             return order
         assert self._first_time is not None
-        return order[starts[order] >= self._first_time]
+        places = np.arange(len(starts))[order]
+        return places[starts[places] >= self._first_time]
 
     def _with_empty(self, frames: Frames, low: int, high: int, found: Any) -> pa.RecordBatch:
         """All windows from ``low`` to ``high``; those that have not been found have no rows."""
@@ -172,7 +173,7 @@ class TimeWindows(Operator):
             if found is not None:
                 every[found.numbers - low] = found.states[place]
             states.append(every)
-        return self._aggregates.batch(words, starts, ends, states, self._kept(starts, np.arange(len(numbers))))
+        return self._aggregates.batch(words, starts, ends, states, self._kept(starts, slice(None)))
 
     def next_deadline(self) -> int | None:
         """The end of the first window that has rows and has not come out."""
