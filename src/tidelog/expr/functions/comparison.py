@@ -9,19 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.expr.errors import ExpressionError
-from tidelog.expr.functions.signatures import register
-from tidelog.expr.tree import Literal, Node, Value
-from tidelog.expr.values.types import (
-    BOOLEAN,
-    NULL,
-    VARCHAR,
-    common_type,
-    integer_fits,
-    is_float,
-    is_integer,
-    sql_name,
-)
+from tidelog.expr.functions.registry import meeting_type, register
+from tidelog.expr.tree import Column, Literal, Node, Value
+from tidelog.expr.values.types import BOOLEAN, INTERVAL, NULL, is_float, is_numeric
 from tidelog.expr.values.vectors import (
     Mask,
     all_valid,
@@ -52,37 +42,9 @@ NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """The comparison that holds, for operands that are not NULL, where this one does not."""
 
 
-def meeting_type(arguments: Sequence[Node], what: str) -> pa.DataType:
-    """The type in which the arguments of a comparison, CASE or the like meet.
-
-    Loose literals adapt: strings to whatever the others are, integers to a type they fit. Raises
-    :class:`ExpressionError`, without a place, if there is none.
-    """
-    strings = [a for a in arguments if isinstance(a, Literal) and a.is_loose_string]
-    integers = [a for a in arguments if isinstance(a, Literal) and a.is_loose_integer]
-    met: pa.DataType = NULL
-    for argument in arguments:
-        if not (isinstance(argument, Literal) and (argument.is_loose_string or argument.is_loose_integer)):
-            met = _both(met, argument.type, what)
-    for literal in integers:
-        if not (is_integer(met) and integer_fits(int(literal.value), met)):  # type: ignore[arg-type]
-            met = _both(met, literal.type, what)
-    return VARCHAR if met == NULL and strings else met
-
-
-def _both(left: pa.DataType, right: pa.DataType, what: str) -> pa.DataType:
-    found = common_type(left, right)
-    if found is None:
-        raise ExpressionError(
-            f"{sql_name(left)} and {sql_name(right)} do not meet in {what}; add a cast, e.g. "
-            f"CAST(... AS {sql_name(left)})"
-        )
-    return found
-
-
-def _shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType]:
+def _shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType] | None:
     type_ = meeting_type(arguments, "a comparison")
-    return [type_] * len(arguments), BOOLEAN
+    return None if type_ == INTERVAL else ([type_] * len(arguments), BOOLEAN)
 
 
 def compare(operator: str, left: Value, right: Value) -> Value:
@@ -132,7 +94,7 @@ def compare_floats_with(operator: str, values: Any, constant: Any) -> Mask:
 
 
 def _register_comparison(operator: str) -> None:
-    @register(operator, "operator", shape=_shape)
+    @register(operator, "operator", _shape)
     def run(values: Sequence[Value], _result: pa.DataType) -> Value:
         return compare(operator, *values)
 
@@ -154,17 +116,17 @@ def _distinct(values: Sequence[Value]) -> Mask:
     return only_one | numbers(different.fill_null(False))
 
 
-@register("is distinct from", "operator", shape=_shape, strict=False)
+@register("is distinct from", "operator", _shape, strict=False)
 def _is_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
     return made(_distinct(values), None, result)
 
 
-@register("is not distinct from", "operator", shape=_shape, strict=False)
+@register("is not distinct from", "operator", _shape, strict=False)
 def _is_not_distinct(values: Sequence[Value], result: pa.DataType) -> Value:
     return made(~_distinct(values), None, result)
 
 
-@register("between", "operator", shape=_shape, strict=False)
+@register("between", "operator", _shape, strict=False)
 def _between(values: Sequence[Value], _result: pa.DataType) -> Value:
     value, low, high = values
     length = length_of(values)
@@ -175,7 +137,7 @@ def _between(values: Sequence[Value], _result: pa.DataType) -> Value:
     return pc.and_kleene(above, below)
 
 
-@register("in", "operator", shape=_shape, strict=False)
+@register("in", "operator", _shape, strict=False)
 def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
     value, *members = values
     length = length_of(values)
@@ -199,14 +161,17 @@ def _in(values: Sequence[Value], _result: pa.DataType) -> Value:
     return found
 
 
-def _same_shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType]:
-    if not arguments:
-        raise ExpressionError("found no arguments, expected at least one")
+def _of_columns(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.DataType] | None:
+    """Columns and constants, which cannot raise: of others only some rows are evaluated, and DuckDB does that."""
+    if not arguments or not all(isinstance(argument, Column | Literal) for argument in arguments):
+        return None
     type_ = meeting_type(arguments, "one list of arguments")
-    return [type_] * len(arguments), type_
+    is_number = all(is_numeric(argument.type) or argument.type == NULL for argument in arguments)
+    is_same = all(argument.type in (type_, NULL) for argument in arguments)
+    return ([type_] * len(arguments), type_) if type_ != INTERVAL and (is_number or is_same) else None
 
 
-@register("coalesce", "condition", shape=_same_shape, strict=False, aliases=("ifnull",))
+@register("coalesce", "condition", _of_columns, strict=False, aliases=("ifnull",))
 def _coalesce(values: Sequence[Value], result: pa.DataType) -> Value:
     """Only for columns and constants: others are evaluated for the rows that need them alone."""
     length = length_of(values)

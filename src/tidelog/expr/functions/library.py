@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.expr.functions import arithmetic, comparison, logic, patterns, texts
-from tidelog.expr.functions.signatures import NATIVE, NATIVE_ALIASES, Function, choose
+from tidelog.expr.functions.registry import NATIVE, NATIVE_ALIASES, Function
 
-__all__ = ["ALIASES", "CONSTANTS", "FUNCTIONS", "NATIVE", "STRICT", "Function", "choose"]
+__all__ = ["ALIASES", "CONSTANTS", "FUNCTIONS", "NATIVE", "STRICT", "Function"]
 
 _MODULES = (arithmetic, comparison, logic, patterns, texts)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.expr.functions.signatures import register
+from tidelog.expr.functions.registry import register
 from tidelog.expr.tree import Node, Value
 from tidelog.expr.values.types import BOOLEAN
 from tidelog.expr.values.vectors import as_array, length_of, made, valid_rows
@@ -19,7 +19,7 @@ def _shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.Data
     return [BOOLEAN] * len(arguments), BOOLEAN
 
 
-@register("and", "operator", shape=_shape, strict=False)
+@register("and", "operator", _shape, strict=False)
 def _and(values: Sequence[Value], _result: pa.DataType) -> Value:
     found = values[0]
     for value in values[1:]:
@@ -27,7 +27,7 @@ def _and(values: Sequence[Value], _result: pa.DataType) -> Value:
     return found
 
 
-@register("or", "operator", shape=_shape, strict=False)
+@register("or", "operator", _shape, strict=False)
 def _or(values: Sequence[Value], _result: pa.DataType) -> Value:
     found = values[0]
     for value in values[1:]:
@@ -35,7 +35,7 @@ def _or(values: Sequence[Value], _result: pa.DataType) -> Value:
     return found
 
 
-@register("not", "operator", shape=_shape)
+@register("not", "operator", _shape)
 def _not(values: Sequence[Value], _result: pa.DataType) -> Value:
     return pc.invert(values[0])
 
@@ -44,20 +44,20 @@ def _any_shape(arguments: Sequence[Node]) -> tuple[list[pa.DataType | None], pa.
     return [None] * len(arguments), BOOLEAN
 
 
-@register("is null", "operator", shape=_any_shape, strict=False)
+@register("is null", "operator", _any_shape, strict=False)
 def _is_null(values: Sequence[Value], result: pa.DataType) -> Value:
     valid = valid_rows(values[0])
     return made(np.zeros(len(values[0]), np.bool_) if valid is None else ~valid, None, result)
 
 
-@register("is not null", "operator", shape=_any_shape, strict=False)
+@register("is not null", "operator", _any_shape, strict=False)
 def _is_not_null(values: Sequence[Value], result: pa.DataType) -> Value:
     valid = valid_rows(values[0])
     return made(np.ones(len(values[0]), np.bool_) if valid is None else valid, None, result)
 
 
 def _register_truth_test(name: str, wanted: bool, negated: bool) -> None:
-    @register(name, "operator", shape=_shape, strict=False)
+    @register(name, "operator", _shape, strict=False)
     def run(values: Sequence[Value], _result: pa.DataType) -> Value:
         value = as_array(values[0], length_of(values))
         found = pc.fill_null(value if wanted else pc.invert(value), False)

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.expr.errors import EvaluationError
-from tidelog.expr.functions.signatures import register
+from tidelog.expr.functions.registry import of_texts, register
 from tidelog.expr.tree import Value
+from tidelog.expr.values.types import BOOLEAN
 from tidelog.expr.values.vectors import as_array, length_of
 
 _ANY_RUN, _ANY_ONE = object(), object()
@@ -71,9 +72,7 @@ def _quoted(text: str) -> str:
 
 
 def _register_like(name: str, *, lowered: bool) -> None:
-    text = "VARCHAR, VARCHAR -> BOOLEAN; VARCHAR, VARCHAR, VARCHAR -> BOOLEAN"
-
-    @register(name, "operator", text, constants=(1, 2))
+    @register(name, "operator", of_texts((2, 3), BOOLEAN), constants=(1, 2))
     def run(values: Sequence[Value], _result: pa.DataType) -> Value:
         value, pattern, *escape = values
         value = as_array(value, length_of(values))

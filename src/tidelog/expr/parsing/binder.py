@@ -14,22 +14,21 @@ from tidelog.expr.database.binding import type_of
 from tidelog.expr.database.lengths import grows
 from tidelog.expr.database.literals import read
 from tidelog.expr.errors import ExpressionError, UnsupportedError, too_deep
-from tidelog.expr.functions.library import ALIASES, CONSTANTS, FUNCTIONS, NATIVE, choose
+from tidelog.expr.functions.library import ALIASES, CONSTANTS, FUNCTIONS, NATIVE
 from tidelog.expr.functions.members import fitted as members_of
 from tidelog.expr.functions.members import representatives
+from tidelog.expr.functions.registry import meeting_type
 from tidelog.expr.parsing.lists import Literals
 from tidelog.expr.text import ForDuckDB
 from tidelog.expr.tree import Call, Case, Cast, Column, External, Literal, Members, Node
 from tidelog.expr.values.casts import is_castable
 from tidelog.expr.values.types import (
+    BOOLEAN,
     INTERVAL,
     NULL,
     TIMESTAMPTZ,
     TIMESTAMPTZ_NS,
     VARCHAR,
-    common_type,
-    is_decimal,
-    is_numeric,
     sql_name,
     sql_type,
 )
@@ -143,22 +142,17 @@ class Binder:
                 raise self.unsupported(f"argument {index + 1} of {lowered} that depends on columns", node)
         if function is None or any(not each.is_constant for each in _picked(arguments, function.constants)):
             return self._external(lowered, arguments, node)
-        if lowered in _ARITHMETIC and any(map(_is_loose_string, arguments)):
-            return self._external(lowered, arguments, node)  # it may stand for a number or for an interval
         try:
-            casts, result = choose(function, arguments)
-        except UnsupportedError as error:
-            raise UnsupportedError(str(error), text=self.text, position=self._place(node)) from None
-        except ExpressionError as error:
-            if function.shape is not None:  # of what DuckDB would take, some is refused on purpose
-                raise self.error(str(error), node) from None
+            shape = function.shape(arguments)
+        except ExpressionError as error:  # of what DuckDB would take, some is refused on purpose
+            raise self.error(str(error), node) from None
+        if shape is None:
             return self._external(lowered, arguments, node)
+        casts, result = shape
         fitted = [
             argument if type_ is None else self.fitted(argument, type_, node)
             for argument, type_ in zip(arguments, casts, strict=True)
         ]
-        if not _is_here(lowered, fitted):
-            return self._external(lowered, arguments, node)
         return Call(result, lowered, tuple(fitted))
 
     def _external(self, name: str, arguments: Sequence[Node], node: exp.Expression) -> Node:
@@ -187,18 +181,14 @@ class Binder:
     def contained(self, value: Node, literals: Literals, others: Sequence[Node], node: exp.Expression) -> Node:
         """Whether a value is among literals, any number of them, or equals one of other expressions."""
         try:
-            casts, result = choose(NATIVE["in"], [value, *others, *representatives(literals)])
-            type_ = casts[0]
-            assert type_ is not None
+            type_ = meeting_type([value, *others, *representatives(literals)], "a comparison")
             if type_ == INTERVAL and sum(map(len, literals)) <= _MOST_INTERVALS:
-                singly = Members(type_, literals).singly()
-                fitted = tuple(self.fitted(each, type_, node) for each in (value, *singly, *others))
-                return External(result, "in", fitted)
+                return self._external("in", [value, *Members(type_, literals).singly(), *others], node)
             members = members_of(literals, type_)
         except ExpressionError as error:
             raise error if error.text else self.error(str(error), node) from None
         rest = [self.fitted(each, type_, node) for each in others]
-        return Call(result, "in", (self.fitted(value, type_, node), members, *rest))
+        return Call(BOOLEAN, "in", (self.fitted(value, type_, node), members, *rest))
 
     def fitted(self, argument: Node, type_: pa.DataType, node: exp.Expression | None) -> Node:
         """An argument converted to a type, without anybody having asked for it."""
@@ -238,32 +228,8 @@ class Binder:
         return Case(type_, tuple(branches), otherwise)
 
 
-_ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "%"])
-
-
 def _picked(arguments: Sequence[Node], places: Sequence[int]) -> list[Node]:
     return [arguments[place] for place in places if place < len(arguments)]
-
-
-def _is_loose_string(node: Node) -> bool:
-    return isinstance(node, Literal) and node.is_loose_string
-
-
-def _is_here(name: str, arguments: Sequence[Node]) -> bool:
-    """Whether an operator is computed here for arguments of the types it takes."""
-    if name == "coalesce":
-        return all(map(_is_plain, arguments))
-    if any(each.type == INTERVAL for each in arguments):
-        return name in ("is null", "is not null")
-    return name not in ("//", "%") or not any(is_decimal(each.type) for each in arguments)
-
-
-def _is_plain(node: Node) -> bool:
-    """Whether a node is a column or a constant, perhaps under a conversion that cannot fail."""
-    if isinstance(node, Cast) and is_numeric(node.type):
-        wider = common_type(node.operand.type, node.type) == node.type
-        return isinstance(node.operand, Literal) or (wider and not node.lenient and _is_plain(node.operand))
-    return isinstance(node, Column | Literal)
 
 
 def _says_more_than_its_type(node: Node) -> bool:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from tidelog.expr.database.binding import UNITS
 from tidelog.expr.errors import ExpressionError
+from tidelog.expr.functions.library import FUNCTIONS
 from tidelog.expr.parsing.binder import Binder
 from tidelog.expr.parsing.lists import grouped, number_of
 from tidelog.expr.parsing.syntax import Expressions
@@ -278,6 +279,8 @@ def _extract(binder: Binder, node: exp.Expression) -> Node:
 
 
 def _anonymous(binder: Binder, node: exp.Expression) -> Node:
+    if FUNCTIONS.get(str(node.this).lower()) == "operator":
+        raise binder.error(f"there is no function {str(node.this)!r}; it is an operator", node)
     return binder.call(str(node.this), [translate(binder, argument) for argument in node.expressions], node)
 
 
