@@ -17,6 +17,7 @@ from tidelog.cli.commands import copies, events, pipeline, streams, upkeep
 from tidelog.cli.commands.ingest import ingest
 from tidelog.cli.commands.shell import shell
 from tidelog.cli.commands.sql import sql
+from tidelog.cli.commands.subscribe import subscribe
 from tidelog.cli.failures import reported
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     ingest,
     sql,
     shell,
+    subscribe,
     events.scan,
     events.aggregate,
     events.export,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -51,8 +52,15 @@ def scan(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with events that come, in order of arrival, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Print the events of a time range in order of time."""
+    if follow:
+        _refuse_with_follow({"--end": end, "--as-of": as_of, "--newest-first": newest_first or None, "--out": out})
+        _follow(store, stream, start, names_of(columns), where, limit, seq, output)
+        return
     from tidelog.cli.writing.formats import BINARY, output_for
 
     named = None if out is None else output_for(out)
@@ -79,6 +87,42 @@ def scan(
     if limit is None and table.num_rows > shown:
         which = "newest" if newest_first else "first"
         say(f"the {which} {count(shown)} rows; --limit or another --output shows more", err=True)
+
+
+def _refuse_with_follow(options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise typer.BadParameter("events that come have no end, and go to standard output", param_hint=option)
+
+
+def _follow(
+    store: Path,
+    stream: str,
+    start: str | None,
+    columns: list[str] | None,
+    where: str | None,
+    limit: int | None,
+    seq: bool,
+    output: Output | None,
+) -> None:
+    """Print events as they come."""
+    from tidelog.cli.following import checked_form
+    from tidelog.cli.following import follow as follow_rows
+
+    chosen = checked_form(output)
+    with tidelog.open(store, read_only=True) as opened:
+        schema = opened.stream(stream).schema
+        names = schema.names if columns is None else columns
+        names = [*names, "_seq"] if seq and "_seq" not in names else names
+        # Their time belongs to rows, whether it is printed or not.
+        selected = ", ".join(map(_quoted, dict.fromkeys((*names, schema.time))))
+        text = f"SELECT {selected} FROM {_quoted(stream)}" + ("" if where is None else f" WHERE ({where})")
+        begin = start if start in ("earliest", "latest") else point_in_time(start, schema.clock)
+        follow_rows(opened.subscribe(text, start=begin), chosen, columns=names, limit=limit)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def aggregate(

@@ -42,13 +42,13 @@ def sql(
     ] = None,
 ) -> None:
     """Run SQL over the streams of a store, in DuckDB's dialect."""
-    asked = _statements(text, file)
+    asked = statements(text, file)
     chosen = form or (None if output is None else _named(output)) or Form.TABLE
     if chosen in (Form.ARROW, Form.PARQUET) and output is None and sys.stdout.isatty():
         raise typer.BadParameter(
             f"{chosen} is no text; name a file with --output, or send standard output elsewhere", param_hint="--format"
         )
-    params = dict(map(_parameter, parameters or [])) or None
+    params = dict(map(parameter, parameters or [])) or None
     from tidelog.sql.statements import changes_something
 
     with existing(store, read_only=not changes_something(asked)) as opened:
@@ -62,7 +62,8 @@ def sql(
         interruptible(lambda: opened, run, is_told=is_quiet(chosen, output))()
 
 
-def _statements(text: str | None, file: Path | None) -> str:
+def statements(text: str | None, file: Path | None) -> str:
+    """The text of statements: given, in a file, or on standard input."""
     if file is not None:
         if text is not None:
             raise typer.BadParameter("found a statement and --file; give one of them", param_hint="--file")
@@ -74,7 +75,8 @@ def _statements(text: str | None, file: Path | None) -> str:
     return text
 
 
-def _parameter(text: str) -> tuple[str, str]:
+def parameter(text: str) -> tuple[str, str]:
+    """Name and value of a parameter."""
     name, found, value = text.partition("=")
     if not (found and name):
         raise typer.BadParameter(f"found {text!r}; expected NAME=VALUE", param_hint="--param")

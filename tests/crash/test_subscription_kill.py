@@ -1,0 +1,115 @@
+"""Processes that run subscriptions are killed: what they write into a stream is there once, and is all there."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.streams import subscription_process
+from support.streams.subscription_process import BATCHES, INTO, NAMES, OPTIONS, SCHEMA, append, expected, subscribe
+from tidelog.engine.store import Store
+
+_SECONDS = 60.0
+
+
+def _made(directory: Path) -> Store:
+    store = Store.open(directory, maintenance="manual")
+    for name in NAMES:
+        store.create_stream(name, SCHEMA, "ts", **OPTIONS)
+    return store
+
+
+def _process(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", subscription_process.__file__, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def _check(directory: Path) -> None:
+    with Store.open(directory, maintenance="manual") as store:
+        assert subscribe(store, follow=False).wait(_SECONDS)  # the last one may have been killed in the last step
+        found = store.stream(INTO).scan().read_all()
+        assert list(zip(found["ts"].to_pylist(), found["y"].to_pylist(), strict=True)) == expected()
+        (info,) = store.subscriptions()
+        assert (info.behind, info.is_running) == (0, False)
+        assert info.rows == sum(
+            len(subscription_process.rows_of(name, batch)) for name in NAMES for batch in range(BATCHES)
+        )
+        assert info.late > 0
+        assert store.check() == []
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_undisturbed(tmp_path: Path) -> None:
+    with _made(tmp_path) as store:
+        subscription = subscribe(store)
+        for batch in range(BATCHES):
+            append(store, batch)
+        store.flush()
+        _until(lambda: not any(info.behind for info in store.subscriptions()))
+        subscription.close()
+    _check(tmp_path)
+
+
+def _killed_with_the_writer(directory: Path, kills: int, dice: random.Random) -> None:
+    _made(directory).close()
+    killed = 0
+    while True:
+        with _process(directory, dice.randrange(1 << 30), 0.05) as process:
+            try:
+                assert process.wait(0.9 + dice.random() * 1.8 if killed < kills else _SECONDS) == 0
+                break
+            except subprocess.TimeoutExpired:
+                killed += 1
+            finally:
+                process.kill()
+    _check(directory)
+
+
+def _killed_alone(directory: Path, kills: int, dice: random.Random) -> None:
+    """The process that runs the subscription is killed while another one, this one, appends."""
+    with _made(directory) as store:
+        batch = 0
+        for killed in range(kills + 1):
+            with _process(directory) as process:
+                try:
+                    assert process.stdout is not None
+                    assert process.stdout.readline() == "running\n"
+                    stop = time.monotonic() + dice.random() * 0.6
+                    while batch < BATCHES and (killed == kills or time.monotonic() < stop):
+                        append(store, batch)
+                        store.flush()
+                        batch += 1
+                        time.sleep(0.01 * dice.random())
+                    if killed == kills:
+                        _until(lambda: not any(info.behind for info in store.subscriptions()))
+                finally:
+                    process.kill()
+    _check(directory)
+
+
+def test_killed_with_the_process_that_appends(tmp_path: Path) -> None:
+    _killed_with_the_writer(tmp_path, 2, random.Random(3))
+
+
+def test_killed_while_another_process_appends(tmp_path: Path) -> None:
+    _killed_alone(tmp_path, 2, random.Random(4))
+
+
+@pytest.mark.soak
+def test_soak_killed_again_and_again(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    for round_ in range(8):
+        _killed_with_the_writer(tmp_path / f"with {round_}", 4, dice)
+        _killed_alone(tmp_path / f"alone {round_}", 4, dice)
