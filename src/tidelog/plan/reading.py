@@ -23,6 +23,9 @@ _LONGEST_KNOWN: Final = 1 << 14
 """Characters of a condition that is kept with what it means."""
 
 
+EVER: Final = Intervals((ALL_TIME,))
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """So many rows of one end of a stream."""
@@ -39,6 +42,7 @@ class Reading:
     where: str | None
     times: Intervals
     end: End | None
+    hint: str | None = None
     counters: ReadCounters = field(default_factory=ReadCounters)
     rows: int = 0
     """Rows that came out."""
@@ -50,20 +54,28 @@ def read(
     columns: Sequence[str],
     where: str | None,
     end: End | None = None,
+    *,
+    within: Intervals = EVER,
+    hint: str | None = None,
 ) -> tuple[Reading, Iterator[pa.RecordBatch]]:
-    """Begin to read the rows of a snapshot that satisfy a condition, with some stored columns."""
+    """Begin to read the rows of a snapshot that satisfy a condition, with some stored columns.
+
+    Rows with times that are not ``within``, or that do not satisfy ``hint``, need not come.
+    """
     stored = snapshot.layout.stored
     condition = None if where is None else _condition(where, stored)
     if condition is not None and condition.is_always:
         condition = None
     ranges = times_of(snapshot, condition)
-    reading = Reading(columns, where, ranges, end)
     exact = None if condition is None else condition.exact_range
-    if exact is not None and exact.column == snapshot.layout.schema.time and ranges != Intervals((ALL_TIME,)):
+    if exact is not None and exact.column == snapshot.layout.schema.time and ranges != EVER:
         condition = None  # the ranges say all of it
+    hinted = None if hint is None or end is not None else _condition(hint, stored)
+    ranges = ranges & within & times_of(snapshot, hinted)
+    reading = Reading(columns, where, ranges, end, hint)
     readable(snapshot, ranges, numbers)
     if end is None:
-        batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters)
+        batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters, hinted)
     else:
         counters, newest_first = reading.counters, end.newest_first
         batches = scan_end(
@@ -89,16 +101,15 @@ def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 def times_of(snapshot: Snapshot, condition: Predicate | None) -> Intervals:
     """The times that a condition confines rows to."""
-    everything = Intervals((ALL_TIME,))
     if condition is None:
-        return everything
+        return EVER
     ranges = column_ranges(condition.expression)
     time = snapshot.layout.schema.time
     if any(each.is_empty for each in ranges.values()):
         return Intervals()
     found = ranges.get(time)
     times = None if found is None else instants(found, snapshot.layout.stored.field(time).type)
-    return everything if times is None else times
+    return EVER if times is None else times
 
 
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

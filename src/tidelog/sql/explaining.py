@@ -15,7 +15,8 @@ def explain(query: Query, *, analyze: bool = False) -> str:
     """What a statement does with its streams, by estimate; with ``analyze`` it is run, and told what it took."""
     if not analyze:
         lines = [f"{each.title}: replay of the rows in order" for each in query.operations.values()]
-        lines += [line for name, relation in query.relations.items() for line in _expected(name, relation)]
+        with query.database.mutex:  # texts are printed for it
+            lines += [line for name, relation in query.relations.items() for line in _expected(name, relation)]
         with query.opened() as running:
             plan = running.relation.explain()
         return "\n".join([*lines, plan.rstrip()])
@@ -35,11 +36,13 @@ def _expected(name: str, relation: Relation) -> Iterator[str]:
     yield f"{_shown(name)}: from {relation.way}"
     if not relation.is_indexed:
         stream = relation.stream
-        found = bounds(stream.snapshot, stream.options, relation.confined)
+        within = relation.within.bounds.intersect(relation.confined())
+        found = bounds(stream.snapshot, stream.options, within)
         rows = 0 if found is None else found[2]
-        yield f"  times {_interval(relation, relation.confined)}: at most {rows:,} events" + _blocks(relation, rows)
-        if relation.where is not None:
-            yield f"  reads only what may satisfy {relation.where}"
+        yield f"  times {_interval(relation, within)}: at most {rows:,} events" + _blocks(relation, rows)
+        for condition in (relation.where, relation.hint):
+            if condition is not None:
+                yield f"  reads only what may satisfy {condition}"
     for reason in relation.reasons:
         yield f"  {reason}"
 
@@ -56,6 +59,8 @@ def _seen(name: str, relation: Relation) -> Iterator[str]:
         yield f"  times {_interval(relation, reading.times.bounds)}"
         if reading.where is not None:
             yield f"  where {reading.where}"
+        if reading.hint is not None:
+            yield f"  left out what cannot satisfy {reading.hint}"
     for reason in relation.reasons:
         yield f"  {reason}"
 

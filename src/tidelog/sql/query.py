@@ -28,7 +28,7 @@ from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks
 from tidelog.sql.planning.calls import Functions, aggregates_of
 from tidelog.sql.planning.ends import read_one_end
-from tidelog.sql.planning.floats import narrow_floats
+from tidelog.sql.planning.hints import Hints
 from tidelog.sql.planning.indexed import answer
 from tidelog.sql.planning.places import go_by_places
 from tidelog.sql.reading.dataset import ManyStreams, Relation
@@ -391,14 +391,14 @@ class Query:
                     continue
                 block = found.rest
                 relation.way += "; from the events: " + ", ".join(map(block.text, block.select["select_list"]))
-            relation.confined = block.confined()
-            narrow_floats(block)
+            relation.confined = block.confined
             go_by_places(block, functions)
             try:
                 end = read_one_end(block, functions)
                 relation.way = f"the {'last' if end.newest_first else 'first'} {end.rows:,} events"
             except NotSo as reason:
                 relation.reasons.append(f"not one end alone, because {reason}")
+        Hints(tree, self.relations, self._tables, self.database.parser, self._sources.timezone, functions).give()
         left = next(filter(functions.is_own, nodes(tree)), None)
         if left is not None:
             raise self._own_error(left, "it stands in no selection of one stream")

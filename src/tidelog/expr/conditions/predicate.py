@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.expr.conditions.atoms import monotone, point_of
-from tidelog.expr.conditions.condition import NEVER, ColumnRange, Condition, Goal, condition
+from tidelog.expr.conditions.condition import ALWAYS, NEVER, ColumnRange, Condition, Goal, condition
 from tidelog.expr.conditions.pruning import Summaries, may_hold
 from tidelog.expr.conditions.ranges import column_ranges, exact_range
 from tidelog.expr.errors import ExpressionError
@@ -62,6 +62,11 @@ class Predicate:
     def is_always(self) -> bool:
         """Whether the predicate is known to be true for every row, whatever its values."""
         return self._uncertain == NEVER
+
+    @property
+    def prunes(self) -> bool:
+        """Whether there are values of columns that tell that it is not true, so that :meth:`may_match` may be false."""
+        return self._possible != ALWAYS
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of ``batch`` satisfy the predicate. Raises :class:`EvaluationError` as evaluation does.

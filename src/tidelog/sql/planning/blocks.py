@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,7 +17,10 @@ from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import instants
 from tidelog.sql.reading.dataset import ManyStreams, Relation
-from tidelog.sql.text.tree import Node, Parser, nodes
+from tidelog.sql.text.tree import Node, Parser, become, nodes
+
+_MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp with time zone"})
+"""Types of constants that are times, for which it may matter in which zone."""
 
 
 class NotSo(Exception):
@@ -61,19 +66,66 @@ class Block:
             column = self.column(each)
             if column is not None:
                 each["column_names"] = [column]
-        return self.parser.print_expression(own)
+        return _LIKE.sub(_like, self.parser.print_expression(own))
 
     def condition(self, node: Node) -> Predicate:
         """A condition of the statement as one of ours. Raises :class:`NotSo` if ours cannot say it."""
-        text = self.text(node)
-        try:
-            found = _known_predicate(text, self.relation.stream.snapshot.layout.stored)
-        except ExpressionError:
-            raise NotSo(f"the condition {text} is computed by DuckDB") from None
-        # Times of columns without a zone become times of the session's zone next to such with one.
-        if self.timezone != "UTC" and any(_has_zone(each.type) for each in found.expression.node.walk()):
+        if self.timezone == "UTC":
+            return self._predicate(node)
+        # Times of columns without a zone become times of the session's zone next to such with one, and so do constants.
+        holder = {"condition": copy.deepcopy(node)}
+        compared = [each for each in nodes(holder) if self._put_moments(each)]
+        found = self._predicate(holder["condition"])
+        for each in compared:
+            become(each, self.parser.expression("TRUE"))
+        if any(_has_zone(each.type) for each in self._predicate(holder["condition"]).expression.node.walk()):
             raise NotSo("a condition on times of a zone is computed by DuckDB unless the session's zone is UTC")
         return found
+
+    def _predicate(self, node: Node) -> Predicate:
+        text = self.text(node)
+        try:
+            return _known_predicate(text, self.relation.stream.snapshot.layout.stored)
+        except ExpressionError:
+            raise NotSo(f"the condition {text} is computed by DuckDB") from None
+
+    def _put_moments(self, node: Node) -> bool:
+        """Have a comparison of a column of times of a zone with constants say which moments these are.
+
+        Returns whether it is such a comparison.
+        """
+        if node.get("class") not in ("COMPARISON", "BETWEEN"):
+            return False
+        sides = [each for name in ("left", "right", "input", "lower", "upper") if (each := node.get(name)) is not None]
+        columns = [name for each in sides if (name := self.column(each)) is not None]
+        constants = [each for each in sides if self.column(each) is None]
+        if len(columns) != 1 or not _counts_micros(self.relation.schema.field(columns[0]).type):
+            return False
+        moments = [self._moment(each) for each in constants]
+        if any(each is None for each in moments):
+            return False
+        for each, text in zip(constants, moments, strict=True):
+            become(each, self.parser.expression(str(text)))
+        return True
+
+    def _moment(self, node: Node) -> str | None:
+        """A constant of the session's zone as a moment of its own."""
+        if node.get("class") == "CAST":
+            if (
+                str(node["type_expr"].get("type_name", "")).lower() not in _MOMENTS
+                or node["child"].get("class") != "CONSTANT"
+            ):
+                return None
+        elif node.get("class") != "CONSTANT" or node["literal"].get("kind") != "STRING":
+            return None
+        micros = self.parser.instant(self.text(node))
+        if micros is None:
+            return None
+        try:
+            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
+        except OverflowError:
+            return None
+        return f"TIMESTAMPTZ '{moment.isoformat(' ')}+00'"
 
     def confined(self) -> Interval:
         """Times outside of which no row satisfies the condition, as far as ours can tell."""
@@ -108,6 +160,14 @@ class Block:
         return times.bounds
 
 
+_LIKE = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")| (!?)~~ """)
+"""How DuckDB prints LIKE, or something in which it is no such thing."""
+
+
+def _like(found: re.Match[str]) -> str:
+    return found[1] or (" NOT LIKE " if found[2] else " LIKE ")
+
+
 @lru_cache(256)
 def _known_predicate(text: str, stored: pa.Schema) -> Predicate:
     return predicate(text, stored)
@@ -136,6 +196,11 @@ def blocks(tree: Any, relations: dict[str, Relation], parser: Parser, timezone: 
             relation = relations.get(node["from_table"]["table_name"])
             if relation is not None and not isinstance(relation, ManyStreams):
                 yield Block(node, relation, parser, timezone)
+
+
+def _counts_micros(kind: pa.DataType) -> bool:
+    """Whether a type is one of times of a zone that DuckDB knows as its own."""
+    return _has_zone(kind) and kind.unit != "ns"
 
 
 def _has_zone(kind: pa.DataType) -> bool:

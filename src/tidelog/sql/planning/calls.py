@@ -13,6 +13,7 @@ from tidelog.model.times.clock import Clock
 from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.plan.answers import AtEnd, is_kept
 from tidelog.sql.planning.blocks import Block, NotSo, quoted
+from tidelog.sql.planning.monotone import interval_of
 from tidelog.sql.text.tree import Node, nodes
 
 _OF_ENTRIES: Final = frozenset({"count", "sum", "avg", "min", "max"})
@@ -120,7 +121,7 @@ def call_of(block: Block, node: Node, functions: Functions) -> Call:
     if end is None and (node["order_bys"]["orders"] or name not in _OF_ENTRIES | _KEPT | {"count_star"}):
         raise NotSo(f"{block.text(node)} takes the events")
     try:
-        within = block.interval(node["filter"])
+        within = interval_of(block, node["filter"])
     except NotSo as reason:
         raise NotSo(f"{block.text(node)} takes the events: {reason}") from None
     if name == "count_star" or (name == "count" and not node["arguments"]):

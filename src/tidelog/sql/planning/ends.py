@@ -34,8 +34,7 @@ def read_one_end(block: Block, functions: Functions) -> End:
     newest_first = False if order is None else _is_descending(block, order)
     where = select["where_clause"]
     if where is not None:
-        text = str(block.condition(where))
-        block.relation.where = text if block.relation.where is None else f"({block.relation.where}) AND ({text})"
+        block.relation.where = str(block.condition(where))
     block.relation.end = End(rows, newest_first)
     return block.relation.end
 

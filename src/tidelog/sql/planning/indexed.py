@@ -25,7 +25,8 @@ from tidelog.sql.planning.blocks import Block, NotSo, quoted
 from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import Call, Functions, aggregates_of, call_of, parts
-from tidelog.sql.text.tree import Node, nodes, put, same
+from tidelog.sql.planning.monotone import interval_of
+from tidelog.sql.text.tree import Node, become, nodes, same
 from tidelog.store.read.aggregation import Question
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _condition(block: Block, *, computes: bool) -> tuple[Interval, Predicate | N
     """The times that count, and what else has to hold where it is our own code that computes."""
     where = block.select["where_clause"]
     try:
-        return block.interval(where), None
+        return interval_of(block, where), None
     except NotSo:
         if not computes:
             raise
@@ -289,8 +290,7 @@ def _described(
 
     own = [pa.field(call.text, _own_type(block, call, values[call.key])) for call in calls if call.own]
     tree = block.parser.parse("SELECT 1")
-    select = tree["statements"][0]["node"] = copy.deepcopy(block.select)
-    select["modifiers"] = []
+    select = tree["statements"][0]["node"] = {**block.select, "modifiers": []}
     text = block.parser.print(tree)
     probes = tuple(f'(SELECT {quoted(call.text)} FROM "#own")' if call.own else call.probe for call in calls)
     key = text, probes, block.relation.schema, *own
@@ -343,16 +343,15 @@ def _rewrite(
         item["alias"] = item["alias"] or name
     wanted = [copy.deepcopy(group) for group in groups]
     rest = _rest(block, wanted, others) if others else None
-    bucket = parser.expression(quoted(_BUCKET))
     for at, kind, node in calls:  # Arrow knows fewer types than DuckDB
-        put(node, parser.expression(f'CAST(first("#{at}") AS {kind})'))
+        become(node, parser.expression(f'CAST(first("#{at}") AS {kind})'))
     for at, node in enumerate(others):
-        put(node, parser.expression(f'first("#other {at}")'))
+        become(node, parser.expression(f'first("#other {at}")'))
     if groups:
         for node in list(nodes(parts(block))):
             if "class" in node and any(same(node, group) for group in wanted):
-                put(node, bucket)
-        select["group_expressions"] = [copy.deepcopy(bucket)]
+                become(node, parser.expression(quoted(_BUCKET)))
+        select["group_expressions"] = [parser.expression(quoted(_BUCKET))]
         select["group_sets"] = [[0]]
         select["aggregate_handling"] = "STANDARD_HANDLING"
     select["where_clause"] = None

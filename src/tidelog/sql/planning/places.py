@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidelog.sql.planning.blocks import Block, quoted
 from tidelog.sql.planning.calls import Functions, aggregates_of, by_time
 from tidelog.sql.reading.dataset import PLACE_FIELD
-from tidelog.sql.text.tree import Node, nodes, put
+from tidelog.sql.text.tree import Node, become, nodes
 
 _BY_PLACE: Final = {
     (False, True): "arg_min",
@@ -39,7 +39,7 @@ def go_by_places(block: Block, functions: Functions) -> None:
         call = block.parser.expression(f"{_BY_PLACE[end]}(NULL, {place})")
         call["arguments"][0] = node["arguments"][0]
         call["filter"] = node["filter"]
-        put(node, call)
+        become(node, call)
 
 
 def _shows_all_columns(block: Block) -> bool:

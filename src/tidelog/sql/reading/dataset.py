@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from tidelog.expr import predicate
 from tidelog.model.arrays import integer_column
 from tidelog.model.times.interval import Interval
-from tidelog.plan.reading import End, Reading, read
+from tidelog.plan.reading import EVER, End, Reading, read
 from tidelog.sql.reading.filters import Condition, conditions_of
 from tidelog.sql.reading.sources import StreamAt
 
@@ -35,9 +35,13 @@ class Relation:
         self.schema = schema
         self.where: str | None = None
         """A condition that the statement has as well, so that applying it here changes nothing."""
+        self.hint: str | None = None
+        """Another one, which rows that are read need not satisfy."""
+        self.within = EVER
+        """Times outside of which no row is wanted."""
         self.end: End | None = None
         """The rows of one end are enough."""
-        self.confined = Interval()
+        self.confined: Callable[[], Interval] = Interval
         """The times that the statement asks for, by its text."""
         self.is_indexed = False
         """Whether no events are read when the statement is run."""
@@ -48,6 +52,19 @@ class Relation:
         self.readings: list[Reading] = []
         self.failure: BaseException | None = None
         """What reading has raised: DuckDB tells its text alone."""
+
+    @property
+    def streams(self) -> Sequence[StreamAt]:
+        """What is read, one after the other."""
+        return (self.stream,)
+
+    def add_condition(self, text: str) -> None:
+        """Have only rows that satisfy a condition of the statement."""
+        self.where = text if self.where is None else f"({self.where}) AND ({text})"
+
+    def add_hint(self, text: str) -> None:
+        """Read only what may have rows that satisfy a condition of the statement."""
+        self.hint = text if self.hint is None else f"({self.hint}) AND ({text})"
 
     def number_rows(self) -> None:
         """Have a column more, with the place of each row."""
@@ -91,7 +108,9 @@ class Relation:
     def _read(self, stream: StreamAt, names: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         texts = [f"({each})" for each in (*conditions, self.where) if each is not None]
         where = " AND ".join(texts) or None
-        reading, batches = read(stream.snapshot, stream.numbers, names, where, self.end)
+        reading, batches = read(
+            stream.snapshot, stream.numbers, names, where, self.end, within=self.within, hint=self.hint
+        )
         self.readings.append(reading)
         return batches
 
@@ -124,6 +143,11 @@ class ManyStreams(Relation):
         super().__init__(streams[0], schema.append(STREAM_FIELD))
         self.streams = streams
         self.reasons = ["not from the index, because several streams are read"]
+
+    @property
+    def streams(self) -> Sequence[StreamAt]:
+        """All of them."""
+        return self._streams
 
     def _begin(
         self, names: Sequence[str], conditions: Sequence[Condition]

@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from tidelog.sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -82,6 +86,34 @@ class Parser:
         node: Node = self.parse(f"SELECT {text}")["statements"][0]["node"]["select_list"][0]
         return node
 
+    def truths(self, condition: str, rows: pa.Table) -> npt.NDArray[np.bool_] | None:
+        """For which of some rows a condition is true; None if it cannot be computed."""
+        import duckdb
+
+        cursor = self._connection.cursor()
+        try:
+            cursor.register("#rows", rows.append_column("#n", pa.array(np.arange(rows.num_rows))))
+            found = cursor.sql(f'SELECT coalesce({condition}, FALSE) AS t FROM "#rows" ORDER BY "#n"').to_arrow_table()
+        except duckdb.Error:
+            return None
+        finally:
+            cursor.close()
+        truths: npt.NDArray[np.bool_] = found["t"].to_numpy()
+        return truths
+
+    def instant(self, text: str) -> int | None:
+        """The moment that a constant means as a time of the session's zone, in microseconds; None if it is none."""
+        import duckdb
+
+        cursor = self._connection.cursor()
+        try:
+            found = cursor.sql(f"SELECT epoch_us(CAST({text} AS TIMESTAMPTZ))").fetchall()[0][0]
+        except duckdb.Error:
+            return None
+        finally:
+            cursor.close()
+        return None if found is None else int(found)
+
 
 def nodes(tree: Any) -> Iterator[Node]:
     """All nodes of a tree that are of some class or type, each before those inside of it."""
@@ -120,9 +152,14 @@ def _is_argument(call: Node, variable: str) -> bool:
 
 def put(node: Node, other: Node) -> None:
     """Put a node in the place of another, under its name."""
+    become(node, copy.deepcopy(other))
+
+
+def become(node: Node, other: Node) -> None:
+    """Put a node that stands nowhere else in the place of another, under its name."""
     alias = node.get("alias", "")
     node.clear()
-    node.update(copy.deepcopy(other))
+    node.update(other)
     node["alias"] = alias
 
 

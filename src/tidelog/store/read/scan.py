@@ -27,10 +27,12 @@ def scan(
     where: Predicate | None = None,
     numbers: SeqSet | None = None,
     counters: ReadCounters | None = None,
+    hint: Predicate | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows with times in a set of ranges that satisfy ``where``, in the order of (time, ``_seq``), lazily.
 
-    ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Batches
+    ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Rows that
+    do not satisfy ``hint`` may be left out: leaves without any that does are not read. Batches
     without rows are left out. Leaves between the ranges are not read, and no leaf is read twice, however many ranges
     have rows of it. Raises :class:`GrainError` where only coarse events are left.
     """
@@ -38,7 +40,8 @@ def scan(
     ranges, parts = readable(snapshot, ranges, numbers)
     layout, within = snapshot.layout, ranges.bounds
     time = layout.schema.time
-    wanted = Wanted(time, ranges, where, numbers, tuple(snapshot.deletions(within.start, within.end)))
+    deletions = tuple(snapshot.deletions(within.start, within.end))
+    wanted = Wanted(time, ranges, where, numbers, deletions, hint)
     names = list(columns)
     is_merged = _overlap(parts)
     if is_merged:
@@ -82,7 +85,7 @@ def _read(
     own = wanted.of(part)
     choice, within = own.choice(part, stored), own.ranges.bounds
     if choice is None:
-        return part.scan(within.start, within.end, names, None, counters)
+        return part.scan(within.start, within.end, names, own.test(part), counters)
     return part.select(within.start, within.end, names, choice, counters)
 
 

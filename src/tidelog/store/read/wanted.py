@@ -45,6 +45,8 @@ class Wanted:
     where: Predicate | None = None
     numbers: SeqSet | None = None
     deletions: tuple[Deletion, ...] = ()
+    hint: Predicate | None = None
+    """What rows that do not satisfy it need not be read for; those that are read need not satisfy it."""
 
     def of(self, part: Part) -> Wanted:
         """What of it matters for a part: where it has the part's rows in any case, it says nothing of them."""
@@ -54,7 +56,7 @@ class Wanted:
         low, high = part.numbers
         numbers = None if self.numbers is None or self.numbers.covers(low, high) else self.numbers
         deletions = tuple(deletion for deletion in self.deletions if may_delete(deletion, part))
-        return Wanted(self.time, ranges, self.where, numbers, deletions)
+        return Wanted(self.time, ranges, self.where, numbers, deletions, self.hint)
 
     def choice(self, part: Part, stored: pa.Schema) -> RowChoice | None:
         """The rows of a part that count among those within the bounds of the ranges; None for all of them.
@@ -65,7 +67,7 @@ class Wanted:
         if is_one and self.where is None and self.numbers is None and not self.deletions:
             return None
         ranges = None if is_one else _Ranges(self.ranges)
-        test = pruning(part.layout, self.where, self.numbers, part.base, self.ranges)
+        test = _both(pruning(part.layout, self.where, self.numbers, part.base, self.ranges), self.test(part))
         by_time = ranges is not None or bool(self.deletions)
         names = [*(() if self.where is None else self.where.columns)]
         names += [SEQUENCE_COLUMN] if self.numbers is not None or self.deletions else []
@@ -80,6 +82,10 @@ class Wanted:
             return self._mask(batch, ranges)
 
         return RowChoice(list(dict.fromkeys(names)), keeps, test, values)
+
+    def test(self, part: Part) -> Test | None:
+        """What tells by the entries of a part whether the hint may hold for rows below."""
+        return None if self.hint is None else _may_match(part.layout, self.hint, part.base)
 
     def _mask(self, batch: pa.RecordBatch, ranges: _Ranges | None) -> Mask:
         """The rows of a batch that count."""
@@ -140,14 +146,19 @@ def pruning(
         tests.append(with_numbers(layout, numbers, base))
     if ranges is not None and len(ranges.spans) > 1:
         tests.append(_reached_by(layout, _Ranges(ranges)))
-    if len(tests) < 2:
-        return tests[0] if tests else None
+    result = None
+    for each in tests:
+        result = _both(result, each)
+    return result
+
+
+def _both(one: Test | None, other: Test | None) -> Test | None:
+    """What holds if two tests do."""
+    if one is None or other is None:
+        return other if one is None else one
 
     def test(entries: Entries) -> Mask:
-        result = tests[0](entries)
-        for each in tests[1:]:
-            result = result & each(entries)
-        return result
+        return one(entries) & other(entries)
 
     return test
 
