@@ -346,3 +346,12 @@ def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
 
     text = "import sys, tidelog; tidelog.sql; print([m for m in ('duckdb', 'pyarrow.dataset') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", text], text=True).strip() == "[]"
+
+
+def test_conditions_on_times_of_a_zone_that_a_scan_reads(tmp_path: Path) -> None:
+    """What reads a stream runs in threads of DuckDB's, and may ask another DuckDB what a constant means."""
+    times = pa.array(np.arange(1000) * 10**9, pa.timestamp("us", "UTC"))
+    with tidelog.open(tmp_path) as other:
+        other.create_stream("z", time="ts", data=pa.table({"ts": times, "n": np.arange(1000)})).flush()
+        for _ in range(20):
+            assert len(other.sql("SELECT n FROM z WHERE ts >= '1970-01-02'").fetchall()) == 913

@@ -398,7 +398,7 @@ class Query:
                 relation.way = f"the {'last' if end.newest_first else 'first'} {end.rows:,} events"
             except NotSo as reason:
                 relation.reasons.append(f"not one end alone, because {reason}")
-        Hints(tree, self.relations, self._tables, self.database.parser, self._sources.timezone, functions).give()
+        Hints(tree, self.relations, self.tables, self.database.parser, self._sources.timezone, functions).give()
         left = next(filter(functions.is_own, nodes(tree)), None)
         if left is not None:
             raise self._own_error(left, "it stands in no selection of one stream")

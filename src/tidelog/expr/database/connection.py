@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import weakref
 from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -133,22 +132,24 @@ class _Process:
     def __init__(self) -> None:
         self.mutex = threading.Lock()
         self.root: duckdb.DuckDBPyConnection | None = None
-        self.threads = threading.local()
-        self.connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self.connections: dict[int, Connection] = {}
+        """By threads; nothing is kept in a thread itself. Those of another DuckDB, which reads a stream, are threads of
+        Python only while it calls, and what they had would be closed when a call ends, which DuckDB does not bear.
+        """
 
 
 _process = _Process()
-_of_parents: list[_Process] = []
+_of_parents = threading.local()
+"""What a child has from its parent: let go of when its only thread ends, which is in time for DuckDB."""
 
 
 def connection() -> Connection:
     """The connection of this thread."""
-    found: Connection | None = getattr(_process.threads, "connection", None)
+    own = threading.get_ident()
+    found = _process.connections.get(own)
     if found is None:
         with _process.mutex:
-            found = Connection(_opened().cursor())
-            _process.connections.add(found)
-        _process.threads.connection = found
+            found = _process.connections[own] = Connection(_opened().cursor())
     return found
 
 
@@ -168,8 +169,9 @@ def _opened() -> duckdb.DuckDBPyConnection:
 def _close() -> None:
     """At the end of the process: DuckDB complains of what is left then."""
     with _process.mutex:
-        for each in list(_process.connections):
+        for each in _process.connections.values():
             each.close()
+        _process.connections.clear()
         if _process.root is not None:
             _process.root.close()
             _process.root = None
@@ -178,7 +180,7 @@ def _close() -> None:
 def _begin_anew() -> None:
     global _process
     if _process.root is not None:
-        _of_parents.append(_process)
+        _of_parents.kept = [*getattr(_of_parents, "kept", ()), _process]
     _process = _Process()
 
 

@@ -32,6 +32,8 @@ class Relation:
 
     def __init__(self, stream: StreamAt, schema: pa.Schema) -> None:
         self.stream = stream
+        self.streams: Sequence[StreamAt] = (stream,)
+        """What is read, one after the other."""
         self.schema = schema
         self.where: str | None = None
         """A condition that the statement has as well, so that applying it here changes nothing."""
@@ -52,11 +54,6 @@ class Relation:
         self.readings: list[Reading] = []
         self.failure: BaseException | None = None
         """What reading has raised: DuckDB tells its text alone."""
-
-    @property
-    def streams(self) -> Sequence[StreamAt]:
-        """What is read, one after the other."""
-        return (self.stream,)
 
     def add_condition(self, text: str) -> None:
         """Have only rows that satisfy a condition of the statement."""
@@ -143,11 +140,6 @@ class ManyStreams(Relation):
         super().__init__(streams[0], schema.append(STREAM_FIELD))
         self.streams = streams
         self.reasons = ["not from the index, because several streams are read"]
-
-    @property
-    def streams(self) -> Sequence[StreamAt]:
-        """All of them."""
-        return self._streams
 
     def _begin(
         self, names: Sequence[str], conditions: Sequence[Condition]
