@@ -193,14 +193,14 @@ class _Windows:
         where = source["where_clause"]
         texts = [block.text(each).replace("count_star()", "count(*)") for each in grouping.values]
         try:
-            condition = None if where is None else (block.condition(where), block.text(where))[1]
+            condition = None if where is None else str(block.condition(where))
             calls = [parse_aggregate(each, stored, relation.stream.time) for each in texts]
         except (NotSo, ExpressionError):
             return None
         by = [each for each in keys if each is not None]
         columns = dict.fromkeys([relation.stream.time, *by, *(name for call in calls for name in call.columns)])
         names = [name for name in columns if name != SEQUENCE_COLUMN or name in stored.names]
-        relation.confined = block.confined()
+        relation.confined = block.confined
         relation.way = f"the events, for {self._title}"
         shape = Shape(pa.schema([stored.field(name) for name in names]), relation.stream.time)
         return _Source(shape, dict(zip(self._values, texts, strict=True)), by, partial(relation.rows, names, condition))
