@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -98,6 +98,19 @@ class Keys:
                 value = tuple(map(_hashable, row)) if len(row) > 1 else _hashable(row[0])
                 self._numbers[value] = len(self._numbers)
             self._add(rows, content)
+
+
+def check_keys(left: Shape, right: Shape, by: Mapping[str, str]) -> None:
+    """Raise :class:`SchemaError` unless the keys of a join are columns of the same types."""
+    Keys(left, list(by))
+    Keys(right, list(by.values()))
+    for one, other in by.items():
+        types = left.schema.field(one).type, right.schema.field(other).type
+        if types[0] != types[1]:
+            raise SchemaError(
+                f"the keys {one!r} and {other!r} have the types {types[0]} and {types[1]}; expected the same one: cast "
+                "either before the join"
+            )
 
 
 def _comparable(column: pa.Array) -> pa.Array:

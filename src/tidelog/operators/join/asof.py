@@ -17,7 +17,7 @@ from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.backlog import Backlog
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape, count_before
 from tidelog.operators.join import kernels
-from tidelog.operators.keys import Keys
+from tidelog.operators.keys import Keys, check_keys
 from tidelog.operators.state import State, together
 
 LEFT: Final = 0
@@ -70,7 +70,7 @@ class AsOfJoin(Operator):
         if tolerance is not None and not 0 <= tolerance <= INT64_MAX:
             raise TimeError(f"found a tolerance of {tolerance}; expected at least zero ticks")
         self._by = dict(by or {})
-        self._check_keys(left, right)
+        check_keys(left, right, self._by)
         self._direction, self._strict, self._tolerance, self._outer = direction, strict, tolerance, outer
         self._right_columns = [name for name in right.schema.names if name != SEQUENCE_COLUMN]
         fields = list(left.schema)
@@ -87,16 +87,6 @@ class AsOfJoin(Operator):
         ahead = 0 if direction is Direction.BACKWARD else tolerance
         super().__init__([left, right], Shape(pa.schema(fields), left.time), Needs(True, keys, behind, ahead))
         self._rows = (Backlog(left), Backlog(right))
-
-    def _check_keys(self, left: Shape, right: Shape) -> None:
-        Keys(left, list(self._by)), Keys(right, list(self._by.values()))
-        for one, other in self._by.items():
-            types = left.schema.field(one).type, right.schema.field(other).type
-            if types[0] != types[1]:
-                raise SchemaError(
-                    f"the keys {one!r} and {other!r} have the types {types[0]} and {types[1]}; expected the same one: "
-                    "cast either before the join"
-                )
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait for the watermark."""

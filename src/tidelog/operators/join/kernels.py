@@ -56,3 +56,26 @@ def last_of_keys(keys: Any, count: Any, newest: Any, found: Any) -> Any:
             found[kept] = row
             kept += 1
     return kept
+
+
+@kernel(void(i64, i64, _ROWS, _ROWS, _ROWS, array_out(i64), array_out(i64)))
+def expand_ranges(begin: Any, end: Any, firsts: Any, ends: Any, counts: Any, rows: Any, members: Any) -> None:
+    """Of the members of all ranges, one range behind the other, those from ``begin`` to ``end``.
+
+    Range ``i`` has ``counts[i]`` members from ``firsts[i]`` on; ``ends`` are the sums of counts up to each. Gives for
+    each member the number of its range.
+    """
+    low = 0
+    high = len(ends)
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] <= begin:
+            low = middle + 1
+        else:
+            high = middle
+    row = low
+    for at in range(begin, end):
+        while ends[row] <= at:
+            row += 1
+        rows[at - begin] = row
+        members[at - begin] = firsts[row] + (at - (ends[row] - counts[row]))
