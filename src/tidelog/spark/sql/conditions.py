@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidelog.expr import predicate
 from tidelog.expr.errors import ExpressionError
-from tidelog.spark.sql.constants import condition_constant, value_of
+from tidelog.spark.sql.expressions.constants import condition_constant, value_of
 from tidelog.spark.sql.types import Unwritable, type_of
 from tidelog.sql.text.tree import Node
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tidelog.spark.sql.casts import failure
 from tidelog.spark.sql.columns import children
-from tidelog.spark.sql.expressions import Column
+from tidelog.spark.sql.expressions.casts import failure
+from tidelog.spark.sql.expressions.writer import Column
 from tidelog.spark.sql.parts import Parts, Rows
 from tidelog.spark.sql.types import Type
 from tidelog.sql.text.tree import Node

@@ -12,6 +12,7 @@ from typing import Any
 
 from tidelog.spark.sql.binding import Bound
 from tidelog.spark.sql.columns import children, is_scan, kind, positions, used
+from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.joins import Joins
 from tidelog.spark.sql.parts import Rows
 from tidelog.spark.sql.types import Type, quoted, type_of
@@ -26,14 +27,14 @@ class Source:
     columns: Mapping[int, str]
 
 
-def statement(bound: Bound, zone: str, sources: Callable[[Node], Source]) -> str:
+def statement(bound: Bound, zone: str, sources: Callable[[Node], Source], tools: Tools) -> str:
     """A bound statement in Spark SQL. Raises :class:`SqlError` at what cannot be written."""
-    return _Translation(bound, zone, sources).whole()
+    return _Translation(bound, zone, sources, tools).whole()
 
 
 class _Translation(Joins):
-    def __init__(self, bound: Bound, zone: str, sources: Callable[[Node], Source]) -> None:
-        super().__init__(bound, zone)
+    def __init__(self, bound: Bound, zone: str, sources: Callable[[Node], Source], tools: Tools) -> None:
+        super().__init__(bound, zone, tools)
         self._sources = sources
         self._known: dict[int, Rows] = {}
         """Queries with a name, by their number."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidelog.spark.sql.binding import Bound
-from tidelog.spark.sql.expressions import Column, Writer
+from tidelog.spark.sql.expressions.tools import Tools
+from tidelog.spark.sql.expressions.writer import Column, Writer
 from tidelog.spark.sql.types import Type
 from tidelog.sql.text.tree import Node
 
@@ -29,9 +30,9 @@ class Rows:
 class Parts(ABC):
     """What all operators are written with."""
 
-    def __init__(self, bound: Bound, zone: str) -> None:
+    def __init__(self, bound: Bound, zone: str, tools: Tools) -> None:
         self._bound = bound
-        self._write = Writer(bound, zone)
+        self._write = Writer(bound, zone, tools)
         self._names = itertools.count()
         self._tables = itertools.count()
         self._named: list[str] = []

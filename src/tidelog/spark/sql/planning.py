@@ -17,10 +17,10 @@ import pyarrow as pa
 from tidelog.engine.store import Store, manifests_of
 from tidelog.expr import predicate
 from tidelog.plan.reading import read, times_of
-from tidelog.spark.sql.aggregates import ORDERED
 from tidelog.spark.sql.binding import Bound, bind
 from tidelog.spark.sql.columns import conditions, mark_used, positions, scans, table, used
 from tidelog.spark.sql.conditions import texts_of
+from tidelog.spark.sql.expressions.aggregates import ORDERED
 from tidelog.sql.database import shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query, Sources, refuse_monstrous

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.model.arguments import found, integer
@@ -16,6 +18,7 @@ from tidelog.spark.datasource.source import PARTITION_ROWS
 from tidelog.spark.jobs.tasks import beside_the_store
 from tidelog.spark.runtime.session import is_remote
 from tidelog.spark.sql.columns import positions, table
+from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.operators import Source, statement
 from tidelog.spark.sql.planning import Asked, Planned, plan_statement
 from tidelog.spark.sql.reading import (
@@ -41,6 +44,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 """What a statement is analyzed under; expressions keep it."""
+
+_SHORTEST: Final = 19
+"""The Java from which on texts of floats have no digits that are not needed."""
 
 
 def sql(
@@ -92,7 +98,11 @@ def sql(
         known = planned.readings[number].columns if number in planned.readings else positions(scan)
         return Source(f"_{own}_", {place: name_of(place) for place in known})
 
-    written = statement(planned.bound, zone, source).replace("{", "{{").replace("}", "}}")
+    written = (
+        statement(planned.bound, zone, source, Tools(partial(_has_shortest_texts, session)))
+        .replace("{", "{{")
+        .replace("}", "}}")
+    )
     for own in used:
         written = written.replace(f" FROM _{own}_", f" FROM {{{own}}}")
     with _settled(session), _told(text):
@@ -125,6 +135,18 @@ def _frame(
         return frame_of_table(session, name, planned.answers[name])
     given = planned.given[name]
     return frame_of_frame(frames[given]) if given in frames else frame_of_table(session, given, arrows[given])
+
+
+_JAVAS: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""The versions of Java that sessions run on."""
+
+
+def _has_shortest_texts(session: SparkSession) -> bool:
+    if session not in _JAVAS:
+        ask = "SELECT java_method('java.lang.System', 'getProperty', 'java.specification.version') AS version"
+        (row,) = session.sql(ask).collect()
+        _JAVAS[session] = int(str(row["version"]).split(".")[0])
+    return _JAVAS[session] >= _SHORTEST
 
 
 @contextmanager

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.spark.sql.aggregates import Aggregate, Order, aggregate
 from tidelog.spark.sql.binding import Bound
-from tidelog.spark.sql.casts import cast
-from tidelog.spark.sql.constants import spark_constant, value_of
-from tidelog.spark.sql.functions import FUNCTIONS, Argument, Call
+from tidelog.spark.sql.expressions import moments, numbers, texts
+from tidelog.spark.sql.expressions.aggregates import Aggregate, Order, aggregate
+from tidelog.spark.sql.expressions.calls import Argument, Call
+from tidelog.spark.sql.expressions.casts import cast
+from tidelog.spark.sql.expressions.constants import spark_constant, value_of
+from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.types import Type, Unwritable, type_of
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tree import Node
+
+FUNCTIONS: Final = {**numbers.FUNCTIONS, **texts.FUNCTIONS, **moments.FUNCTIONS}
+"""Functions that are written for Spark; others are refused."""
 
 _COMPARISONS: Final = {
     "COMPARE_EQUAL": "=",
@@ -25,9 +29,6 @@ _COMPARISONS: Final = {
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
 _BOOLEAN: Final = Type("BOOLEAN")
-_SHORT: Final = 100
-"""Characters of an expression that is written again rather than computed before."""
-
 _RANKS: Final = {
     "WINDOW_ROW_NUMBER": "row_number()",
     "WINDOW_RANK": "rank()",
@@ -61,10 +62,10 @@ Columns = Sequence[Column]
 class Writer:
     """Writes the expressions of one statement."""
 
-    def __init__(self, bound: Bound, zone: str) -> None:
+    def __init__(self, bound: Bound, zone: str, tools: Tools) -> None:
         self._bound = bound
         self._zone = zone
-        self._numbers = itertools.count()
+        self._tools = tools
 
     def refuse(self, what: str, node: Node) -> SqlError:
         """The error for something that is not written for Spark."""
@@ -164,7 +165,7 @@ class Writer:
         (inner,) = node["children"]
         is_try = bool(node.get("function_data", {}).get("try_cast"))
         text = self.write(inner, columns)
-        return cast(text, self.type(inner), self.type(node), self._zone, is_try=is_try, let=self.let)
+        return cast(text, self.type(inner), self.type(node), self._zone, is_try=is_try, tools=self._tools)
 
     def _called(self, node: Node, columns: Columns) -> str:
         name = str(node["qname"]["path"][-1])
@@ -172,7 +173,7 @@ class Writer:
         if written is None:
             raise Unwritable(f"the function {name}")
         arguments = [self.argument(each, columns) for each in node.get("children", [])]
-        return written(Call(name, arguments, self.type(node), self._zone, self.let))
+        return written(Call(name, arguments, self.type(node), self._zone, self._tools))
 
     def argument(self, node: Node, columns: Columns) -> Argument:
         """What a function is called with."""
@@ -181,13 +182,6 @@ class Writer:
         if is_constant and self.type(node).id == "INTERVAL" and value is not None:
             return Argument("an interval", self.type(node), True, value)  # whoever takes it asks for its value
         return Argument(self.write(node, columns), self.type(node), is_constant, value)
-
-    def let(self, text: str, body: Callable[[str], str]) -> str:
-        """A body with an expression in it: as it is if it is short, and else computed before."""
-        if len(text) <= _SHORT:
-            return body(text)
-        name = f"v{next(self._numbers)}"
-        return f"element_at(transform(array({text}), {name} -> {body(name)}), 1)"
 
     # -- aggregates and windows ---------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.spark.sql.constants import text_constant
-from tidelog.spark.sql.functions import Argument
+from tidelog.spark.sql.expressions.calls import Argument
+from tidelog.spark.sql.expressions.constants import text_constant
 from tidelog.spark.sql.types import FLOATS, INTEGERS, PLAIN_TIMES, UNSIGNED, WHOLE, ZONED, Type, Unwritable
 
 _SPREADS: Final = {
@@ -18,11 +18,8 @@ _SPREADS: Final = {
     "var_samp": "var_samp",
     "var_pop": "var_pop",
 }
-_ORDERED: Final = frozenset(
-    {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg"}
-)
-"""Aggregates whose result depends on the order of rows, unless it is said."""
-ORDERED: Final = _ORDERED - {"any_value", "arbitrary"}
+ORDERED: Final = frozenset({"first", "last", "list", "array_agg", "string_agg", "group_concat", "listagg"})
+"""Aggregates whose result depends on the order of rows."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +128,6 @@ def _extreme(call: Aggregate) -> str:
     if len(call.arguments) != 1 or one.type.id in ("LIST", "STRUCT"):
         raise call.refuse()
     return call.call(f"{call.name}({one.text})")
-
-
-def _count_if(call: Aggregate) -> str:
-    return f"CAST({call.of('count_if', call.arguments[0].text)} AS {call.type.spark})"
 
 
 def _same(call: Aggregate) -> str:
@@ -255,8 +248,8 @@ AGGREGATES: Final[dict[str, Callable[[Aggregate], str]]] = {
     "mean": _avg,
     "min": _extreme,
     "max": _extreme,
-    "count_if": _count_if,
-    "countif": _count_if,
+    "count_if": _sum,
+    "countif": _sum,
     "bool_or": _same,
     "bool_and": _same,
     "bit_and": _bits,

@@ -11,7 +11,7 @@ import re
 import zoneinfo
 from typing import Any, Final
 
-from tidelog.spark.sql.constants import seconds, text_constant
+from tidelog.spark.sql.expressions.constants import seconds, text_constant
 from tidelog.spark.sql.types import Unwritable
 
 UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "UCT"})
@@ -131,7 +131,10 @@ def truncated(unit: str, text: str, zone: str | None) -> str:
     unit = unit_of(unit)
     clocks = text if zone is None else local(text, zone)
     if unit in _UNITS:
-        found = of_micros(rounded_down(micros(clocks), _UNITS[unit]))
+        count = micros(clocks)
+        found = of_micros(rounded_down(count, _UNITS[unit]))
+        if zone is not None and unit != "hour":  # where clocks were put back, DuckDB stays in the hour it was in
+            return of_micros(f"({micros(text, zoned=True)} - pmod({count}, {_UNITS[unit]}L))", zoned=True)
     else:
         found = f"CAST(date_trunc('{unit}', CAST({clocks} AS TIMESTAMP)) AS TIMESTAMP_NTZ)"
     return found if zone is None else instant(found, zone)
