@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidelog.operators.arrivals import Arrivals
 from tidelog.operators.base import FOREVER, Batches, Ints, Operator, Shape
+from tidelog.operators.live import Live
 from tidelog.operators.state import State
 
 Make: TypeAlias = Callable[[], Operator]
@@ -73,7 +74,7 @@ class Cut(Runtime):
         waiting = []
         for shape, batch, allowed in zip(operator.inputs, rows, lateness, strict=True):
             kept = in_order(shape, _kept(shape, batch, allowed))
-            waiting.append([kept.slice(first, last - first) for first, last in _pieces(kept.num_rows, dice)])
+            waiting.append(_cut(kept, dice))
         reached: list[int] = [-FOREVER if parts else FOREVER for parts in waiting]
         found: Batches = []
         check = _Progress(operator.output)
@@ -105,9 +106,7 @@ class Arriving(Runtime):
     def run(self, make: Make, rows: Sequence[pa.RecordBatch], lateness: Sequence[int], dice: Dice) -> Batches:
         """Push rows as they arrive, inputs in turns."""
         arrivals, disk = Arrivals(make(), lateness), Disk()
-        waiting = [
-            [batch.slice(first, last - first) for first, last in _pieces(batch.num_rows, dice)] for batch in rows
-        ]
+        waiting = [_cut(batch, dice) for batch in rows]
         found: Batches = []
         late = [0] * len(rows)
         for port, parts in enumerate(waiting):
@@ -131,7 +130,45 @@ class Arriving(Runtime):
         return found
 
 
-EMBEDDED: Final[tuple[Runtime, ...]] = (Cut(), Arriving())
+@final
+class Online(Runtime):
+    """As they arrive, through short queues, by another thread; now and then it is stopped, and another one goes on."""
+
+    name = "online"
+
+    def run(self, make: Make, rows: Sequence[pa.RecordBatch], lateness: Sequence[int], dice: Dice) -> Batches:
+        """Put rows in, inputs in turns."""
+        disk = Disk()
+        found: Batches = []
+        late: list[int] = []
+        waiting = [_cut(batch, dice) for batch in rows]
+
+        def started(state: State | None) -> Live:
+            arrivals = Arrivals(make(), lateness)
+            if state is not None:
+                disk.restored(state, arrivals.restore)
+            return Live(arrivals, found.append, lambda _, batch: late.append(batch.num_rows), capacity=8)
+
+        live = started(None)
+        for port, parts in enumerate(waiting):
+            if not parts:
+                live.close(port)
+        while any(waiting):
+            port = int(dice.choice([port for port, parts in enumerate(waiting) if parts]))
+            assert live.put(port, waiting[port].pop(0))
+            if dice.random() < _RESTART:
+                state = live.snapshot()
+                live.stop()
+                live = started(state)
+        live.finish()
+        shapes = make().inputs
+        kept = sum(sum(in_time(*each)) for each in zip(shapes, rows, lateness, strict=True))
+        every = sum(batch.num_rows for batch in rows)
+        assert sum(late) + kept == every, f"of {every} rows {kept} are in time, and {sum(late)} were late"
+        return found
+
+
+EMBEDDED: Final[tuple[Runtime, ...]] = (Cut(), Arriving(), Online())
 """The runtimes of this package; all are compared with :class:`Replayed`."""
 
 
@@ -247,13 +284,12 @@ def rows_of(shape: Shape, batches: Batches) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def _pieces(rows: int, dice: Dice) -> list[tuple[int, int]]:
-    """Some stretches that are so many rows together, a few of them empty; none for no rows."""
-    if not rows:
+def _cut(batch: pa.RecordBatch, dice: Dice) -> Batches:
+    """Rows in some batches, a few of them empty; none for no rows."""
+    if not batch.num_rows:
         return []
-    inner: Ints = np.sort(dice.integers(0, rows + 1, int(dice.integers(0, _MOST_CUTS))))
-    bounds = [0, *inner.tolist(), rows]
-    return list(pairwise(bounds))
+    inner: Ints = np.sort(dice.integers(0, batch.num_rows + 1, int(dice.integers(0, _MOST_CUTS))))
+    return [batch.slice(first, last - first) for first, last in pairwise([0, *inner.tolist(), batch.num_rows])]
 
 
 def _sorted(rows: list[Row]) -> list[Row]:

@@ -62,9 +62,10 @@ def test_every_clock(time: pa.DataType) -> None:
     for seq in (True, False):
         of = shape(time, seq=seq)
         batch = rows(of, dice, 30)
-        make = lambda of=of: TimeWindows(of, FixedFrames(8, 3), AGGREGATES, ["k"])  # noqa: E731
-        found = OperatorConformance(make).check([batch], dice)
-        same(found, time_windows(ordered(of, batch), fixed(8, 3, 0), ["k"]))
+        few = {name: AGGREGATES[name] for name in ("rows", "known", "total")}
+        make = partial(TimeWindows, of, FixedFrames(8, 3), few, ["k"])
+        found = OperatorConformance(make).check([batch], dice, rounds=1)
+        same(found, [row[:6] for row in time_windows(ordered(of, batch), fixed(8, 3, 0), ["k"])])
         assert make().output.schema.field("window_end").type == time
 
 
