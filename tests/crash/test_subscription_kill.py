@@ -110,6 +110,6 @@ def test_killed_while_another_process_appends(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_soak_killed_again_and_again(tmp_path: Path) -> None:
     dice = random.Random(5)
-    for round_ in range(8):
+    for round_ in range(4):
         _killed_with_the_writer(tmp_path / f"with {round_}", 4, dice)
         _killed_alone(tmp_path / f"alone {round_}", 4, dice)

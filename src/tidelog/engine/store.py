@@ -431,7 +431,8 @@ class Store:
 
         The copy is a store itself: open it, or :func:`tidelog.restore` it elsewhere. Each stream is copied as it is at
         one moment, all of them before anything is copied; what this process has appended is flushed first. Producers,
-        streaming readers and writers can go on from the copy as from the original. ``link=True`` shares the files of
+        streaming readers and writers can go on from the copy as from the original, and so can subscriptions whose
+        streams are all copied. ``link=True`` shares the files of
         closed splits, which never change, instead of copying them (on one file system). ``verify=False`` leaves out
         reading the copy back. ``progress`` is told stream, bytes copied and bytes in all.
 
@@ -460,7 +461,8 @@ class Store:
             self.flush()
         names = self.streams() if wanted is None else list(dict.fromkeys(wanted))
         entries = [self._catalogue.find(name) for name in names]
-        return back_up(self._catalogue, target, entries, link=link, verify=verify, progress=progress)
+        quiet = None if self._subscriptions is None else self._subscriptions.quiet()
+        return back_up(self._catalogue, target, entries, link=link, verify=verify, progress=progress, quiet=quiet)
 
     def salvage(self, path: Path | str) -> SalvageReport:
         """Take what is whole into a new store, see :func:`tidelog.salvage`; what is in memory is not flushed before."""

@@ -33,9 +33,7 @@ from tidelog.sql.text.literals import literal, parameters
 from tidelog.sql.text.moments import moment
 from tidelog.sql.text.tree import Node, Parser, nodes, place, put
 
-_ALLOWED: Final = (
-    "a continuous query is SELECT ... FROM stream [WHERE ...], or UNION ALL of such; see docs/continuous.md"
-)
+_ALLOWED: Final = "a continuous query is SELECT ... FROM stream [WHERE ...], or UNION ALL of such"
 _CLAUSES: Final = {
     "group_expressions": "GROUP BY",
     "group_sets": "GROUP BY",

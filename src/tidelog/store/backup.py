@@ -12,6 +12,7 @@ last (:mod:`tidelog.store.marker`): what is not complete cannot be opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -30,6 +31,13 @@ from tidelog.store.marker import begin_copy, end_copy
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.snapshots import Snapshots
 from tidelog.store.split.context import StreamContext
+from tidelog.store.subscriptions import (
+    Kept,
+    check_subscriptions,
+    read_subscription,
+    subscription_names,
+    write_subscription,
+)
 from tidelog.store.tail.shares import Shares
 
 _ATTEMPTS: Final = 100
@@ -80,8 +88,12 @@ def back_up(
     link: bool = False,
     verify: bool = True,
     progress: Progress | None = None,
+    quiet: AbstractContextManager[None] | None = None,
 ) -> BackupReport:
     """Copy streams to an empty medium, as they were flushed; all are looked at before the first file is copied.
+
+    Subscriptions all of whose streams are copied come with them, as of the same moment, which is looked for again if
+    they go on meanwhile; those of this process do not inside of ``quiet``.
 
     A stream whose files leave meanwhile, because its grace period is short, is looked at again: then it is newer. With
     ``link`` closed splits become second names of the files of the source, which takes no time and no space; both media
@@ -96,7 +108,8 @@ def back_up(
     begin_copy(target)
     copies = [_StreamCopy(catalogue.manifests(entry), entry, target, link) for entry in entries]
     pairs = _pairs(copies)
-    _pin(copies, pairs)
+    with nullcontext() if quiet is None else quiet:
+        subscriptions = _pinned(copies, pairs, catalogue.medium)
     asides = {id(aside) for _, aside in pairs}
     done = 0
     for copy in sorted(copies, key=lambda copy: id(copy) in asides):
@@ -104,6 +117,8 @@ def back_up(
             done += copied
             if progress is not None:
                 progress(copy.entry.name, done, max(done, sum(each.bytes for each in copies)))
+    for name, kept in subscriptions.items():
+        write_subscription(target, name, kept)
     written = Catalogue.create_copy(target, entries, clock=catalogue.clock)
     if verify:
         findings = check_all(written)
@@ -122,7 +137,39 @@ def check_all(catalogue: Catalogue) -> list[Finding]:
         for entry in catalogue.streams():
             manifests = catalogue.manifests(entry)
             findings += check_files(StreamContext.of(manifests), manifests)
-    return findings
+    return findings + check_subscriptions(catalogue.medium)
+
+
+def _pinned(
+    copies: Sequence[_StreamCopy], pairs: Sequence[tuple[_StreamCopy, _StreamCopy]], medium: Medium
+) -> dict[str, Kept]:
+    """Take the snapshots that are copied, and return what is kept of subscriptions at that moment.
+
+    What a subscription has read was durable before, so it is in snapshots that are taken later. What it has given since
+    would be in one of the stream that takes it, and then be given once more: so nothing may have been.
+    """
+    for _ in range(_ATTEMPTS):
+        before = _subscriptions(copies, medium)
+        _pin(copies, pairs)
+        after = _subscriptions(copies, medium)
+        if all(name in after and after[name].number == kept.number for name, kept in before.items()):
+            return before
+    raise StorageError(
+        f"subscriptions went on {_ATTEMPTS} times while they were looked at; back up when less is written, or some "
+        "streams alone"
+    )
+
+
+def _subscriptions(copies: Sequence[_StreamCopy], medium: Medium) -> dict[str, Kept]:
+    """Those all of whose streams are copied."""
+    ids, names = {copy.entry.id for copy in copies}, {copy.entry.name for copy in copies}
+    found = {}
+    for name in subscription_names(medium):
+        with suppress(NotFoundError):  # dropped meanwhile
+            kept = read_subscription(medium, name)
+            if kept.streams <= ids and (kept.into is None or kept.into in names):
+                found[name] = kept
+    return found
 
 
 def _pairs(copies: Sequence[_StreamCopy]) -> list[tuple[_StreamCopy, _StreamCopy]]:

@@ -35,6 +35,7 @@ from tidelog.store.read.parts.memory import MemoryPart
 from tidelog.store.rows.stored import Ints, seqs, shifted, sorted_rows
 from tidelog.store.split.context import StreamContext
 from tidelog.store.split.open_split import closed_tree
+from tidelog.store.subscriptions import SUBSCRIPTIONS, read_subscription, subscription_names, write_subscription
 from tidelog.store.tail.journal import (
     Entry,
     Head,
@@ -124,6 +125,7 @@ def salvage(source: Medium, target: Medium, *, clock: Callable[[], float] = time
             kept.append(entry)
         if stream.is_there or stream.losses:
             done.append(stream)
+    unread = list(_take_subscriptions(source, target))
     written = Catalogue.create_copy(target, kept, clock=clock)
     for entry in kept:
         manifests = written.manifests(entry)
@@ -131,7 +133,18 @@ def salvage(source: Medium, target: Medium, *, clock: Callable[[], float] = time
         if findings:
             raise StorageError(f"what was salvaged of {entry.name!r} is not whole: {findings[0]}; check the disk")
     end_copy(target, clock())
-    return SalvageReport(tuple(done), tuple(Loss("catalogue", each) for each in wrong))
+    return SalvageReport(tuple(done), (*(Loss("catalogue", each) for each in wrong), *unread))
+
+
+def _take_subscriptions(source: Medium, target: Medium) -> Iterator[Loss]:
+    """Take what is whole of subscriptions; gives what is not."""
+    for name in subscription_names(source):
+        try:
+            write_subscription(target, name, read_subscription(source, name))
+        except NotFoundError:  # begun, and nothing was kept
+            continue
+        except CorruptionError as error:
+            yield Loss(SUBSCRIPTIONS, f"subscription {name!r} cannot be read: {error}")
 
 
 @dataclass

@@ -5,8 +5,9 @@
 
 ==========  ================================================================================================
 u32         length of what follows up to the chunks
-JSON        ``values`` of the step; ``chunks``: name and length of each one that is new; ``gone``: names of those that
-            are needed no more; ``output``: length of what the step gives
+JSON        ``values`` of the step: ``number``, ``inputs``, ``into``, and what only the subscription knows; ``chunks``:
+            name and length of each one that is new; ``gone``: names of those that are needed no more; ``output``:
+            length of what the step gives
 bytes       the chunks, then the output
 ==========  ================================================================================================
 
@@ -52,6 +53,22 @@ class Kept:
     """What a name stands for never changes."""
     output: Readable = b""
     """What the step has given, for who may have to give it again."""
+
+    @property
+    def number(self) -> int:
+        """How many steps have given something."""
+        return int(self.values["number"])
+
+    @property
+    def streams(self) -> set[str]:
+        """The ids of the streams that are read."""
+        return {each["stream"] for each in self.values["inputs"]}
+
+    @property
+    def into(self) -> str | None:
+        """The name of the stream that takes what is given."""
+        name: str | None = self.values["into"]
+        return name
 
 
 def check_subscription_name(name: object) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,8 +158,11 @@ class Subscriptions:
             }
             if log.kept is not None:
                 _refuse_other(name, log.kept.values, about)
+            producer = f"subscription {name}"
             target = None if into is None else self._target(query, operator, streams, into)
-            return Keeping(log, about, target, f"subscription {name}")
+            if target is not None:
+                target.last_number(producer)  # takes its lock, or is refused, now and not some time later
+            return Keeping(log, about, target, producer)
         except BaseException:
             log.close()
             raise
@@ -221,6 +224,14 @@ class Subscriptions:
             return None
         snapshot = writer.published()
         return about_rows(snapshot, snapshot.visible - position.seen)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Inside, none of those that run here keeps or appends anything."""
+        with self._mutex, ExitStack() as held:
+            for each in self._running:
+                held.enter_context(each.keeping_mutex)
+            yield
 
     def close(self) -> None:
         """End all of them."""

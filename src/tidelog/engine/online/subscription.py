@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -114,6 +115,8 @@ class Subscription:
         self._number = 0
         self._kept_at = time.monotonic()
         self._is_dirty = False
+        self.keeping_mutex = threading.RLock()
+        """Held while something is kept or appended."""
         self.rows_given = 0
         """How many rows have come out since it was begun here."""
         self._watched = list({id(each.writer): each.writer for each in flow.inputs}.values())
@@ -241,8 +244,9 @@ class Subscription:
             self._kept_news.ring()
             return True
         table = pa.Table.from_batches(batches)
-        self._keep(table)
-        self._append(keeping, table)
+        with self.keeping_mutex:
+            self._keep(table)
+            self._append(keeping, table)
         return True
 
     def _hand_over(self, batches: Batches) -> bool:
@@ -283,7 +287,8 @@ class Subscription:
         values, state = self._flow.snapshot()
         about = {**self._keeping.about, **values, "number": self._number, "core": state.core}
         content = b"" if output is None else _packed(output)
-        self._keeping.log.commit(Kept(about, state.chunks, content))
+        with self.keeping_mutex:
+            self._keeping.log.commit(Kept(about, state.chunks, content))
         self._kept_at = time.monotonic()
         self._is_dirty = False
 
