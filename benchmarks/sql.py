@@ -23,6 +23,7 @@ from questions.contest import split
 from questions.sql import devops, iot
 from questions.sql.contestants import CONTESTANTS, PARQUET, POLARS, TABLE, Contestant, write_parquet
 from questions.sql.query import Kind, Query, expect_same
+from tidelog.engine.store import Store
 
 MILLION = 1_000_000
 FULL, QUICK = 20 * MILLION, MILLION // 4
@@ -133,13 +134,13 @@ def _ask_small(bench: Bench) -> None:
     bench.workspace.remove(place)
 
 
-def _fill_small(store: tidelog.Store) -> None:
+def _fill_small(store: Store) -> None:
     sites = [("a", "b", "c")[k % 3] for k in range(SMALL_ROWS)]
     rows = pa.table({"ts": range(SMALL_ROWS), "site": sites, "value": [k / 4 for k in range(SMALL_ROWS)]})
     store.create_stream("small", rows.schema, "ts").append(rows)
 
 
-def _median_seconds(store: tidelog.Store, text: str) -> float:
+def _median_seconds(store: Store, text: str) -> float:
     params = ["b"] if "?" in text else None
     seconds = []
     for _ in range(_SMALL_QUERIES):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -57,25 +58,27 @@ def read(
     *,
     within: Intervals = EVER,
     hint: str | None = None,
+    coded: bool = False,
 ) -> tuple[Reading, Iterator[pa.RecordBatch]]:
     """Begin to read the rows of a snapshot that satisfy a condition, with some stored columns.
 
-    Rows with times that are not ``within``, or that do not satisfy ``hint``, need not come.
+    Rows with times that are not ``within``, or that do not satisfy ``hint``, need not come. Columns of strings may come
+    as dictionaries if ``coded``.
     """
     stored = snapshot.layout.stored
-    condition = None if where is None else _condition(where, stored)
+    condition = None if where is None else condition_of(where, stored)
     if condition is not None and condition.is_always:
         condition = None
     ranges = times_of(snapshot, condition)
     exact = None if condition is None else condition.exact_range
     if exact is not None and exact.column == snapshot.layout.schema.time and ranges != EVER:
         condition = None  # the ranges say all of it
-    hinted = None if hint is None or end is not None else _condition(hint, stored)
+    hinted = None if hint is None or end is not None else condition_of(hint, stored)
     ranges = ranges & within & times_of(snapshot, hinted)
     reading = Reading(columns, where, ranges, end, hint)
     readable(snapshot, ranges, numbers)
     if end is None:
-        batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters, hinted)
+        batches = scan(snapshot, ranges, columns, condition, numbers, reading.counters, hinted, coded=coded)
     else:
         counters, newest_first = reading.counters, end.newest_first
         batches = scan_end(
@@ -84,7 +87,20 @@ def read(
     return reading, _counted(reading, batches)
 
 
-def _condition(where: str, stored: pa.Schema) -> Predicate:
+def estimate(snapshot: Snapshot, within: Intervals, end: End | None) -> int:
+    """About how many rows of a snapshot are read, as if those of a part came at equal distances; reads nothing."""
+    rows, confined = 0.0, within.bounds
+    if not within:
+        return 0
+    for part in snapshot.parts:
+        low = part.first if confined.start is None else max(part.first, confined.start)
+        high = part.last + 1 if confined.end is None else min(part.last + 1, confined.end)
+        rows += part.rows * max(high - low, 0) / (part.last + 1 - part.first)
+    return math.ceil(rows) if end is None else min(math.ceil(rows), end.rows)
+
+
+def condition_of(where: str, stored: pa.Schema) -> Predicate:
+    """What a text means; texts come again and again. Raises :class:`ExpressionError` for what ours cannot say."""
     return _known_condition(where, stored) if len(where) <= _LONGEST_KNOWN else predicate(where, stored)
 
 

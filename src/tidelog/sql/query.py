@@ -453,7 +453,7 @@ class Query:
             for name, relation in self.relations.items():
                 relation.readings.clear()
                 relation.failure = None
-                cursor.register(name, relation.dataset())
+                cursor.register(name, relation.source())
             for name, table in self.tables.items():
                 cursor.register(name, table)
             for name, operation in self.operations.items():

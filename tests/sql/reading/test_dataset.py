@@ -25,7 +25,7 @@ def relation(tmp_path: Path) -> Iterator[Relation]:
 def test_a_reading_that_nobody_wants_to_the_end_is_no_failure(relation: Relation) -> None:
     """The statement has ended, and if it has failed, then by an error of its own."""
     reading = relation._watched(iter([BATCH, BATCH]))
-    assert next(reading) is BATCH
+    assert next(reading) == BATCH
     reading.close()
     assert relation.failure is None
 

@@ -19,7 +19,14 @@ from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import Arena, Pieces
 from tidelog.storage.codec.encodings import VECTOR, Encoding, ValidityKind
 from tidelog.storage.codec.numeric import decode_integers
-from tidelog.storage.codec.text import TextOverflowError, compression, decode_text, encode_text, encoder
+from tidelog.storage.codec.text import (
+    TextOverflowError,
+    compression,
+    decode_coded_text,
+    decode_text,
+    encode_text,
+    encoder,
+)
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 PLAIN, DICTIONARY, CONSTANT = Encoding.TEXT_PLAIN, Encoding.TEXT_DICTIONARY, Encoding.TEXT_CONSTANT
@@ -39,6 +46,15 @@ def decode(type: pa.DataType, image: np.ndarray, pieces: Pieces, ranges: list[tu
     array = decode_text(type, image, pieces.offsets, pieces.lengths, starts, stops)
     array.validate(full=True)
     assert array.type == type
+    if pa.types.is_string(type):
+        coded = decode_coded_text(image, pieces.offsets, pieces.lengths, starts, stops)
+        coded.validate(full=True)
+        assert coded.to_pylist() == array.to_pylist()
+        assert coded.null_count == array.null_count
+        kinds = {Encoding(int(image[offset])) for offset in pieces.offsets}
+        assert pa.types.is_dictionary(coded.type) == (kinds <= {DICTIONARY, CONSTANT})
+        if pa.types.is_dictionary(coded.type):
+            assert len(set(coded.dictionary.to_pylist())) == len(coded.dictionary)
     return array
 
 
@@ -303,7 +319,7 @@ class TestPartialReads:
         return TestPartialReads._encoded
 
     def test_only_segments_with_wanted_rows_are_expanded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        array = pa.array([SHAPES[PLAIN](row) * 4 for row in range(8 * VECTOR)])
+        array = pa.array([SHAPES[PLAIN](row) * 4 for row in range(8 * VECTOR)], pa.large_string())
         image, pieces = encode(array, [0, len(array)])
         expanded: list[int] = []
         original = compression.expand

@@ -17,7 +17,7 @@ from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
 from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.text import decode_text, encode_text
+from tidelog.storage.codec.text import decode_coded_text, decode_text, encode_text
 
 ROWS = 2500
 LETTERS = str.maketrans("01", "xy")
@@ -47,6 +47,13 @@ def decode(image: bytes, rows: int = ROWS) -> pa.Array:
     """Decode a piece at the very end of memory, behind other bytes."""
     buffer = MEMORY.at_end(b"\xa5" * BEFORE + bytes(image))
     one = [np.array([value], np.int64) for value in (BEFORE, len(image), 0, rows)]
+    try:
+        coded = decode_coded_text(buffer, *one)
+    except CorruptionError:
+        with pytest.raises(CorruptionError):  # neither way lets pass what the other one does not
+            decode_text(pa.large_binary(), buffer, *one)
+    else:
+        assert coded.cast(pa.large_binary()).to_pylist() == decode_text(pa.large_binary(), buffer, *one).to_pylist()
     return decode_text(pa.large_binary(), buffer, *one)
 
 

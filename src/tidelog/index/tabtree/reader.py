@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,11 +64,21 @@ class TreeReader:
         self.nodes = Nodes(reader, layout, at, cache, key)
         """For what is asked of the tree's nodes by functions of other modules."""
         self._reader = reader
+        self._original: TreeReader | None = None
+        """What it is a copy of, which counts as used as long as this one is."""
         self.layout = layout
         self.leaves = self.nodes.leaves
         self._top = self.nodes.top
         self._whole: Aggregate | None = None
         self._time = [layout.stored.names[layout.time]]
+
+    @property
+    def coded(self) -> TreeReader:
+        """The same tree; scans and selections give strings as dictionaries where they are stored so."""
+        found = copy.copy(self)
+        found._reader = self._reader.coded
+        found._original = self
+        return found
 
     # -- the whole tree -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +11,25 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidelog.expr import predicate
+from tidelog.expr.errors import ExpressionError
 from tidelog.model.arrays import integer_column
 from tidelog.model.times.interval import Interval
-from tidelog.plan.reading import EVER, End, Reading, read
-from tidelog.sql.reading.filters import Condition, conditions_of
+from tidelog.plan.reading import EVER, End, Reading, condition_of, estimate, read
 from tidelog.sql.reading.sources import StreamAt
+from tidelog.storage.codec import CODED_TEXT
+
+if TYPE_CHECKING:
+    from tidelog.sql.reading.filters import Condition
 
 STREAM_FIELD: Final = pa.field("_stream", pa.string(), nullable=False)
 """The column with the name of each row's stream, where several are read as one."""
 
 PLACE_FIELD: Final = pa.field("#place", pa.int64(), nullable=False)
 """The column with the number of a row among those that are read, in the order of (time, ``_seq``)."""
+
+
+_BATCH_ROWS: Final = 1 << 17
+"""Rows of a batch at the most: each is worked on by one thread of DuckDB."""
 
 
 class Relation:
@@ -68,45 +76,59 @@ class Relation:
         if PLACE_FIELD.name not in self.schema.names:
             self.schema = self.schema.append(PLACE_FIELD)
 
-    def dataset(self) -> ds.Dataset:
+    def source(self) -> Any:
         """The relation, as DuckDB takes it."""
-        return ScannedDataset(self.schema, self._scanner)
+        from tidelog.sql.reading.source import Source  # which loads DuckDB
+
+        return Source(self)
 
     def rows(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         """The rows that satisfy a condition, with some stored columns."""
-        return self._watched(self._read(self.stream, names, [] if where is None else [where]))
+        return self._watched(self._read(self.stream, names, [] if where is None else [where], coded=False))
 
-    def _scanner(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> ds.Scanner:
-        wanted = self.schema.names if columns is None else list(columns)
+    @property
+    def likely_rows(self) -> int:
+        """About how many rows there are to read, by which DuckDB chooses the sides of joins."""
+        return estimate(self.stream.snapshot, self.within, self.end)
+
+    @property
+    def handed(self) -> pa.Schema:
+        """The columns as DuckDB gets them: strings as dictionaries, which it takes for texts all the same."""
+        texts = {index for index, kind in enumerate(self.schema.types) if pa.types.is_string(kind)}
+        return pa.schema([each.with_type(CODED_TEXT) if k in texts else each for k, each in enumerate(self.schema)])
+
+    def can_apply(self, filter: Condition) -> bool:
+        """Whether a condition can be applied to the rows before they come out."""
         try:
-            conditions, is_whole = ([], True) if filter is None else conditions_of(filter)
-            # What only Arrow can apply may be about any column.
-            names, batches = self._begin(wanted if is_whole else self.schema.names, conditions)
+            condition_of(filter.text, self.schema)
+        except ExpressionError:
+            return False
+        return PLACE_FIELD.name not in filter.columns  # which is not stored
+
+    def reader(self, columns: Sequence[str], conditions: Sequence[Condition]) -> pa.RecordBatchReader:
+        """Begin to read some columns of the rows that satisfy conditions, which nobody applies again."""
+        try:
+            batches = self._begin(columns, conditions)
         except BaseException as error:
             self.failure = error
             raise
-        schema = pa.schema([self.schema.field(name) for name in names])
-        found = self._watched(batches)
-        if is_whole:
-            return ds.Scanner.from_batches(found, schema=schema)
-        kept = (batch.filter(filter).select(wanted) for batch in found)
-        return ds.Scanner.from_batches(kept, schema=pa.schema([schema.field(name) for name in wanted]))
+        schema = pa.schema([self.handed.field(name) for name in columns])
+        return pa.RecordBatchReader.from_batches(schema, self._watched(_handed_over(batches, schema)))
 
-    def _begin(
-        self, names: Sequence[str], conditions: Sequence[Condition]
-    ) -> tuple[Sequence[str], Iterator[pa.RecordBatch]]:
-        """Begin to read; returns the columns that come, too."""
+    def _begin(self, names: Sequence[str], conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
         texts = [each.text for each in conditions]
         if PLACE_FIELD.name not in names:
-            return names, self._read(self.stream, names, texts)
+            return self._read(self.stream, names, texts)
         stored = [name for name in names if name != PLACE_FIELD.name] or [self.stream.time]
-        return names, _numbered(self._read(self.stream, stored, texts), names)
+        return _numbered(self._read(self.stream, stored, texts), names)
 
-    def _read(self, stream: StreamAt, names: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, stream: StreamAt, names: Sequence[str], conditions: Sequence[str], *, coded: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         texts = [f"({each})" for each in (*conditions, self.where) if each is not None]
         where = " AND ".join(texts) or None
         reading, batches = read(
-            stream.snapshot, stream.numbers, names, where, self.end, within=self.within, hint=self.hint
+            stream.snapshot, stream.numbers, names, where, self.end, within=self.within, hint=self.hint, coded=coded
         )
         self.readings.append(reading)
         return batches
@@ -141,9 +163,12 @@ class ManyStreams(Relation):
         self.streams = streams
         self.reasons = ["not from the index, because several streams are read"]
 
-    def _begin(
-        self, names: Sequence[str], conditions: Sequence[Condition]
-    ) -> tuple[Sequence[str], Iterator[pa.RecordBatch]]:
+    @property
+    def likely_rows(self) -> int:
+        """About how many rows there are in all streams."""
+        return sum(estimate(each.snapshot, self.within, None) for each in self.streams)
+
+    def _begin(self, names: Sequence[str], conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
         own = STREAM_FIELD.name
         about_names = [each.text for each in conditions if each.columns == {own}]
         mixed = [each for each in conditions if own in each.columns and each.columns != {own}]
@@ -156,12 +181,46 @@ class ManyStreams(Relation):
             stored = [name for name in needed if name != own]
             for stream in streams:
                 for batch in self._read(stream, stored or [stream.time], about_rows):
-                    name = pa.repeat(pa.scalar(stream.name), batch.num_rows)
+                    first = pa.array(np.zeros(batch.num_rows, np.int32))
+                    name = pa.DictionaryArray.from_arrays(first, pa.array([stream.name]))
                     columns = [name if each == own else batch.column(each) for each in needed]
                     rows = pa.record_batch(columns, names=needed)
-                    yield (rows if condition is None else rows.filter(pa.array(condition.mask(rows)))).select(names)
+                    if condition is not None:
+                        rows = rows.filter(pa.array(condition.mask(_plain(rows))))
+                    yield rows.select(names)
 
-        return names, batches()
+        return batches()
+
+
+def _handed_over(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches as DuckDB gets them."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, _BATCH_ROWS):
+            yield _coded(batch.slice(first, _BATCH_ROWS), schema)
+
+
+def _coded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with strings as dictionaries; each row has a value of its own where they were none."""
+    if batch.schema.types == schema.types:
+        return batch
+    columns = [
+        column if column.type == kind else _each_its_own(column)
+        for column, kind in zip(batch.columns, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with dictionaries as strings."""
+    columns = [each.cast(pa.string()) if pa.types.is_dictionary(each.type) else each for each in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _each_its_own(column: pa.Array) -> pa.Array:
+    numbers = pa.array(np.arange(len(column), dtype=np.int32))
+    if column.null_count:
+        numbers = pc.if_else(column.is_valid(), numbers, pa.scalar(None, pa.int32()))
+    return pa.DictionaryArray.from_arrays(numbers, column, safe=False)
 
 
 def _holds(conditions: Sequence[str], name: str) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
 from tidelog.storage.codec.numeric import decode_number_columns, encode_numbers
-from tidelog.storage.codec.text import decode_text, encode_text
+from tidelog.storage.codec.text import decode_coded_text, decode_text, encode_text
 
 
 @functools.cache
@@ -30,12 +30,24 @@ def encode_column(array: pa.Array, cuts: Ints, arena: Arena) -> Pieces:
     return encode_numbers(array, cuts, arena)
 
 
+CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+"""The type of a column of strings as a dictionary."""
+
+
 def decode_columns(
-    types: Sequence[pa.DataType], buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints
+    types: Sequence[pa.DataType],
+    buffer: Bytes,
+    offsets: Ints,
+    lengths: Ints,
+    starts: Ints,
+    stops: Ints,
+    *,
+    coded: bool = False,
 ) -> list[pa.Array]:
     """Rows ``starts[i]`` to ``stops[i]`` of block ``i``, of some columns whose pieces stand in ``buffer``.
 
-    ``offsets`` and ``lengths`` have a row for each column and a column for each block.
+    ``offsets`` and ``lengths`` have a row for each column and a column for each block. If ``coded``, columns of strings
+    come as :data:`CODED_TEXT` where they are stored so.
     """
     arrays: list[pa.Array] = [None] * len(types)
     numbers = [c for c, type in enumerate(types) if not is_text(type)]
@@ -47,9 +59,11 @@ def decode_columns(
         for c, array in zip(numbers, decoded, strict=True):
             arrays[c] = array
     for c, type in enumerate(types):
-        if is_text(type):
+        if coded and pa.types.is_string(type):
+            arrays[c] = decode_coded_text(buffer, offsets[c], lengths[c], starts, stops)
+        elif is_text(type):
             arrays[c] = decode_text(type, buffer, offsets[c], lengths[c], starts, stops)
     return arrays
 
 
-__all__ = ["Arena", "Bytes", "Ints", "Pieces", "decode_columns", "encode_column", "is_text"]
+__all__ = ["CODED_TEXT", "Arena", "Bytes", "Ints", "Pieces", "decode_columns", "encode_column", "is_text"]

@@ -210,11 +210,14 @@ def decode_leaves(
     starts: Ints,
     stops: Ints,
     leaves: Ints | None = None,
+    *,
+    coded: bool = False,
 ) -> list[pa.Array]:
     """The asked-for columns of a run of leaves, each as one array over all blocks.
 
     Rows ``starts[i]`` to ``stops[i]`` of block ``i``, or of block ``leaves[i]`` of the run; ``starts`` are multiples of
-    the vector size, ``stops`` too or the block's row count.
+    the vector size, ``stops`` too or the block's row count. Strings come as dictionaries where they are stored so, if
+    ``coded``.
     """
     if not len(columns):
         return []
@@ -222,7 +225,8 @@ def decode_leaves(
     if leaves is not None:
         offsets, lengths = offsets[:, leaves], lengths[:, leaves]
     types = schema.types
-    return decode_columns([types[column] for column in columns], frames.buffer, offsets, lengths, starts, stops)
+    wanted = [types[column] for column in columns]
+    return decode_columns(wanted, frames.buffer, offsets, lengths, starts, stops, coded=coded)
 
 
 def find_in_leaves(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +73,14 @@ class BlockReader:
         self._frames = FrameSource(file, addresses, commit.end)
         self.numbers = NumberSource(self._frames, schema, is_mapped=file.maps)
         """Reads numbers of a few leaves without Arrow."""
+        self._is_coded = False
+
+    @property
+    def coded(self) -> Self:
+        """The same blocks; scans and selections give strings as dictionaries where they are stored so."""
+        found = copy.copy(self)
+        found._is_coded = True
+        return found
 
     def measure(self, meter: ReadMeter) -> None:
         """Let a meter count what is read from now on."""
@@ -274,7 +284,13 @@ class BlockReader:
             for rest in _numbers_and_texts([index for index in indexes if index not in found], self.schema):
                 around = _around(frames, places, VECTOR if is_text(self.schema.types[rest[0]]) else 0)
                 others = block.decode_leaves(
-                    around.frames, self.schema, rest, around.starts, around.stops, around.leaves
+                    around.frames,
+                    self.schema,
+                    rest,
+                    around.starts,
+                    around.stops,
+                    around.leaves,
+                    coded=self._is_coded,
                 )
                 result |= {index: _at(array, around.places) for index, array in zip(rest, others, strict=True)}
         except TextOverflowError:
@@ -312,7 +328,7 @@ class BlockReader:
             frames = frames.some(leaves)
         starts = np.zeros(len(leaves), np.int64)
         try:
-            arrays = block.decode_leaves(frames, self.schema, indexes, starts, frames.rows)
+            arrays = block.decode_leaves(frames, self.schema, indexes, starts, frames.rows, coded=self._is_coded)
         except TextOverflowError:
             middle = int(frames.ids[len(leaves) // 2])
             if middle == first:
@@ -321,7 +337,11 @@ class BlockReader:
         return [self._batch(arrays, indexes, int(frames.rows.sum()))]
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:
-        return batch_of(arrays, pa.schema([self.schema.field(index) for index in indexes]), rows)
+        schema = pa.schema([self.schema.field(index) for index in indexes])
+        if self._is_coded:
+            fields = zip(schema, arrays, strict=True)
+            schema = pa.schema([field.with_type(array.type) for field, array in fields])
+        return batch_of(arrays, schema, rows)
 
 
 def _flat(runs: Iterator[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

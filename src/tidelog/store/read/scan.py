@@ -28,13 +28,16 @@ def scan(
     numbers: SeqSet | None = None,
     counters: ReadCounters | None = None,
     hint: Predicate | None = None,
+    *,
+    coded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows with times in a set of ranges that satisfy ``where``, in the order of (time, ``_seq``), lazily.
 
     ``columns`` are stored ones, ``_seq`` among them; ``numbers`` leaves out rows with other sequence numbers. Rows that
-    do not satisfy ``hint`` may be left out: leaves without any that does are not read. Batches
-    without rows are left out. Leaves between the ranges are not read, and no leaf is read twice, however many ranges
-    have rows of it. Raises :class:`GrainError` where only coarse events are left.
+    do not satisfy ``hint`` may be left out: leaves without any that does are not read. Batches without rows are left
+    out. Leaves between the ranges are not read, and no leaf is read twice, however many ranges have rows of it. If
+    ``coded``, some batches have columns of strings as dictionaries. Raises :class:`GrainError` where only coarse events
+    are left.
     """
     counters = counters or ReadCounters()
     ranges, parts = readable(snapshot, ranges, numbers)
@@ -46,6 +49,8 @@ def scan(
     is_merged = _overlap(parts)
     if is_merged:
         names = list(dict.fromkeys((*columns, time, SEQUENCE_COLUMN)))
+    elif coded:
+        parts = [part.coded for part in parts]
     opened: list[tuple[int, int, Callable[[], Iterator[pa.RecordBatch]]]] = [
         (part.first, part.last, partial(_read, part, wanted, layout.stored, names, counters)) for part in parts
     ]

@@ -82,6 +82,11 @@ class Part(ABC):
         """The part as it was written, but for the names of its columns."""
         return self
 
+    @property
+    def coded(self) -> Part:
+        """The same rows; where that is how strings are stored, scans and selections give them as dictionaries."""
+        return self
+
     def require_rows(self) -> None:
         """Raise :class:`GrainError` if its rows are not there to be read."""
         assert self.has_rows  # kinds without rows say why

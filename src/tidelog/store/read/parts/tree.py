@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 
@@ -36,9 +37,18 @@ class TreePart(Part):
         self.first, self.last = bounds
         self.rows = tree.rows
 
+    _is_coded = False
+
     @property
     def _tree(self) -> TreeReader:
-        return self._known
+        return self._known.coded if self._is_coded else self._known
+
+    @property
+    def coded(self) -> TreePart:
+        """The same rows; where that is how strings are stored, scans and selections give them as dictionaries."""
+        found = copy.copy(self)
+        found._is_coded = True
+        return found
 
     @property
     def layout(self) -> Layout:
@@ -144,7 +154,8 @@ class SplitPart(TreePart):
 
     @property
     def _tree(self) -> TreeReader:
-        return self._open(self.info)
+        tree = self._open(self.info)
+        return tree.coded if self._is_coded else tree
 
     @property
     def layout(self) -> Layout:

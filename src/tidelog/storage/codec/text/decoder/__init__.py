@@ -38,6 +38,7 @@ _KINDS[Encoding.TEXT_PLAIN] = PLAIN
 _KINDS[Encoding.TEXT_DICTIONARY] = DICTIONARY
 _KINDS[Encoding.TEXT_CONSTANT] = CONSTANT
 _KINDS[Encoding.TEXT_TEMPLATE] = TEMPLATE
+_ARE_CODED: npt.NDArray[np.bool_] = (_KINDS == DICTIONARY) | (_KINDS == CONSTANT)
 
 
 class TextOverflowError(TidelogError, OverflowError):
@@ -109,6 +110,46 @@ def decode_text(type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, 
     return pa.Array.from_buffers(
         type, rows, [validity, places_buffer, content_buffer.slice(0, total)], null_count=nulls
     )
+
+
+def decode_coded_text(buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints) -> pa.Array:
+    """What :func:`decode_text` gives of strings, as an array of the dictionary type with 32-bit indexes.
+
+    Of pieces that are dictionaries; if one of them is not, as plain strings. No value is in the dictionary twice.
+    """
+    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+    heads = read_heads(buffer, offsets, lengths)
+    check_ranges(heads, starts, stops)
+    if not _ARE_CODED[heads.encoding].all():
+        return decode_text(pa.string(), buffer, offsets, lengths, starts, stops)
+    validity, nulls = decode_validity(buffer, offsets, heads, starts, stops)
+    pieces, numbers = _decode_streams(buffer, offsets, lengths, heads, starts, stops)
+    distinct = int(pieces[:-1, kernels.ENTRIES].sum())
+    values = _expand_values(buffer, pieces)
+    table = scratch.array("numbers of distinct values", 2 << max(distinct, 1).bit_length(), np.int64)
+    table.fill(-1)
+    begins, sizes = (
+        scratch.array(name, distinct, np.int64) for name in ("begins of distinct values", "sizes of distinct values")
+    )
+    known = scratch.array("numbers of one piece", int(pieces[:-1, kernels.ENTRIES].max(initial=0)), np.int32)
+    rows = int((stops - starts).sum())
+    memory, codes = allocate(rows * 4)
+    count = int(kernels.unite(pieces, numbers, values, table, begins, sizes, known, memory.view(np.int32)))
+    if count < 0:
+        raise CorruptionError(
+            f"text piece {-1 - count} contradicts itself: an index is out of range, or the lengths of its distinct "
+            "values do not add up to their bytes"
+        )
+    begins, sizes = begins[:count], sizes[:count]
+    total = int(sizes.sum())
+    places = np.empty(count + 1, np.int32)
+    content, content_buffer = allocate(total + kernels.SLACK)
+    kernels.gather(values, begins, sizes, places, content)
+    texts = pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(places), content_buffer.slice(0, total)], null_count=0
+    )
+    indexes = pa.Array.from_buffers(pa.int32(), rows, [validity, codes], null_count=nulls)
+    return pa.DictionaryArray.from_arrays(indexes, texts, safe=False)
 
 
 def _decode_streams(

@@ -283,3 +283,92 @@ def fill(pieces: Any, numbers: Any, entries: Any, values: Any, bitmap: Any, out:
                     copy32(out, at + k, values, start + k)
                 at += size
         row += rows
+
+
+@inline
+def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, count: Any) -> Any:
+    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now."""
+    hash = np.uint64(14695981039346656037)  # FNV-1a
+    for k in range(start, start + size):
+        hash = (hash ^ np.uint64(values[k])) * np.uint64(1099511628211)
+    mask = np.uint64(len(table) - 1)
+    slot = (hash ^ (hash >> np.uint64(32))) & mask
+    while table[slot] >= 0:
+        known = table[slot]
+        if sizes[known] == size:
+            at = begins[known]
+            k = 0
+            while k < size and values[at + k] == values[start + k]:
+                k += 1
+            if k == size:
+                return known
+        slot = (slot + np.uint64(1)) & mask
+    table[slot] = count
+    begins[count] = start
+    sizes[count] = size
+    return count
+
+
+@kernel(
+    i64(
+        array_in(i64, 2), array_in(i64), array_in(u8), array_out(i64), array_out(i64), array_out(i64), array_out(i32),
+        array_out(i32),
+    )
+)  # fmt: skip
+def unite(pieces: Any, numbers: Any, values: Any, table: Any, begins: Any, sizes: Any, known: Any, codes: Any) -> int:
+    """Give equal distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, one number, and each row its own.
+
+    ``values`` are the distinct values of all pieces. ``table`` has a power of two of slots, more than there are
+    distinct values, all -1. ``begins`` and ``sizes`` receive where the values that were numbered stand among
+    ``values``, ``known`` the numbers of those of one piece, and ``codes`` the number of each row's value. Returns how
+    many there are, or ``-1 - i`` if piece ``i`` contradicts itself.
+    """
+    count = 0
+    row = 0
+    last = len(pieces) - 1
+    all_sizes = numbers[pieces[last, STREAM] :]
+    for p in range(last):
+        kind = pieces[p, KIND]
+        rows = pieces[p, ROWS]
+        start = pieces[p, VALUES]
+        if kind == DICTIONARY:
+            entries = pieces[p, ENTRIES]
+            end = start + pieces[p, VALUE_BYTES]
+            own = all_sizes[pieces[p, ENTRY] :]
+            for entry in range(entries):
+                if own[entry] < 0 or own[entry] > end - start:
+                    return -1 - p
+                known[entry] = _find(values, start, own[entry], table, begins, sizes, count)
+                if known[entry] == count:
+                    count += 1
+                start += own[entry]
+            if start != end:
+                return -1 - p
+            stream = numbers[pieces[p, STREAM] :]
+            for i in range(rows):
+                if stream[i] < 0 or stream[i] >= entries:
+                    return -1 - p
+                codes[row + i] = known[stream[i]]
+        else:
+            code = np.int64(0)
+            if kind == CONSTANT:
+                code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, count)
+                if code == count:
+                    count += 1
+            for i in range(rows):
+                codes[row + i] = code
+        row += rows
+    return count
+
+
+@kernel(void(array_in(u8), array_in(i64), array_in(i64), array_out(i32), array_out(u8)))
+def gather(values: Any, begins: Any, sizes: Any, offsets: Any, out: Any) -> None:
+    """Write distinct values one behind the other, and Arrow's offsets of them. Overwrites up to SLACK bytes behind."""
+    at = 0
+    offsets[0] = 0
+    for k in range(len(begins)):
+        copy16(out, at, values, begins[k])
+        for i in range(16, sizes[k], 32):
+            copy32(out, at + i, values, begins[k] + i)
+        at += sizes[k]
+        offsets[k + 1] = at
