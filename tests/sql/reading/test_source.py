@@ -129,3 +129,10 @@ def test_who_does_not_take_rows_keeps_others_from_being_read(tmp_path: Path, mon
         assert reader.read_next_batch().num_rows == 1024
         assert 0 < len(done) < 300  # of 512: what DuckDB keeps of a result that nobody takes is little
         reader.close()
+
+
+def test_conditions_are_computed_by_duckdb_inside_of_duckdb(store: Store) -> None:
+    """In threads that are none of Python's, each time anew: nothing may be tied to what Python has of them."""
+    text = "SELECT site, x FROM big WHERE upper(site) = ? AND x >= ? ORDER BY ts LIMIT 2"
+    for n in range(30):
+        assert store.sql(text, ["C", float(n)]).fetchall()[0] == ("c", float(n) + (0.5 - n) % 1)
