@@ -398,6 +398,8 @@ class Query:
                 relation.way = f"the {'last' if end.newest_first else 'first'} {end.rows:,} events"
             except NotSo as reason:
                 relation.reasons.append(f"not one end alone, because {reason}")
+        for relation in self.relations.values():
+            relation.is_alone = len(self.relations) + len(self.tables) == 1
         Hints(tree, self.relations, self.tables, self.database.parser, self._sources.timezone, functions).give()
         left = next(filter(functions.is_own, nodes(tree)), None)
         if left is not None:

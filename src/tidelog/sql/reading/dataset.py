@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from tidelog.expr import predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.arrays import integer_column
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.plan.reading import EVER, End, Reading, condition_of, estimate, read
 from tidelog.sql.reading.sources import StreamAt
 from tidelog.storage.codec import CODED_TEXT
@@ -53,6 +55,8 @@ class Relation:
         """The rows of one end are enough."""
         self.confined: Callable[[], Interval] = Interval
         """The times that the statement asks for, by its text."""
+        self.is_alone = True
+        """Whether the statement reads nothing else."""
         self.is_indexed = False
         """Whether no events are read when the statement is run."""
         self.way = "the events"
@@ -86,10 +90,18 @@ class Relation:
         """The rows that satisfy a condition, with some stored columns."""
         return self._watched(self._read(self.stream, names, [] if where is None else [where], coded=False))
 
-    @property
+    @cached_property
     def likely_rows(self) -> int:
         """About how many rows there are to read, by which DuckDB chooses the sides of joins."""
-        return estimate(self.stream.snapshot, self.within, self.end)
+        within = self._times if self.is_alone else self.within & self.confined()  # which takes a while to tell
+        return estimate(self.stream.snapshot, within, self.end)
+
+    @cached_property
+    def _times(self) -> Intervals:
+        """The times that are read, but for conditions that come. DuckDB pushes no comparisons of nanoseconds."""
+        kind = self.schema.field(self.stream.time).type
+        is_pushed = not pa.types.is_timestamp(kind) or kind.unit != "ns"
+        return self.within if is_pushed else self.within & self.confined()
 
     @property
     def handed(self) -> pa.Schema:
@@ -128,7 +140,7 @@ class Relation:
         texts = [f"({each})" for each in (*conditions, self.where) if each is not None]
         where = " AND ".join(texts) or None
         reading, batches = read(
-            stream.snapshot, stream.numbers, names, where, self.end, within=self.within, hint=self.hint, coded=coded
+            stream.snapshot, stream.numbers, names, where, self.end, within=self._times, hint=self.hint, coded=coded
         )
         self.readings.append(reading)
         return batches
@@ -163,7 +175,7 @@ class ManyStreams(Relation):
         self.streams = streams
         self.reasons = ["not from the index, because several streams are read"]
 
-    @property
+    @cached_property
     def likely_rows(self) -> int:
         """About how many rows there are in all streams."""
         return sum(estimate(each.snapshot, self.within, None) for each in self.streams)
