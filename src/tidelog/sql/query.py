@@ -392,6 +392,8 @@ class Query:
                 block = found.rest
                 relation.way += "; from the events: " + ", ".join(map(block.text, block.select["select_list"]))
             relation.confined = block.confined
+            if not relation.is_one:
+                continue
             go_by_places(block, functions)
             try:
                 end = read_one_end(block, functions)

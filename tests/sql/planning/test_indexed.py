@@ -185,7 +185,7 @@ FROM_EVENTS = {
     "SELECT count(*), (SELECT 1) FROM plain": "subquery",
     "SELECT n, sum(count(*)) OVER () FROM plain WHERE n < 2 GROUP BY n ORDER BY n": "window",
     "SELECT count(*) FROM plain WHERE ts >= '2026-01-05' AND random() < 2": "computed by DuckDB",
-    "SELECT time_bucket(INTERVAL '1 day', ts), s, sum(n) FROM plain GROUP BY ALL ORDER BY ALL": "more than buckets",
+    "SELECT time_bucket(INTERVAL '1 day', ts), s, sum(n) FROM plain GROUP BY ALL ORDER BY ALL": "rows are grouped by s",
     "SELECT count(*) FROM plain TABLESAMPLE 100%": "chosen after",
 }
 

@@ -1,4 +1,4 @@
-"""Selections of one stream, ``SELECT ... FROM stream WHERE ...``, wherever they are in a statement."""
+"""Selections of one stream, or of several as one: ``SELECT ... FROM stream WHERE ...``, wherever they stand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.plan.reading import instants
-from tidelog.sql.reading.dataset import ManyStreams, Relation
-from tidelog.sql.text.tree import Node, Parser, become, nodes
+from tidelog.sql.reading.dataset import Relation
+from tidelog.sql.text.tree import Node, Parser, become, nodes, same
 
 _MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp with time zone"})
 """Types of constants that are times, for which it may matter in which zone."""
@@ -29,7 +29,7 @@ class NotSo(Exception):
 
 @dataclass(slots=True)
 class Block:
-    """A selection of one stream."""
+    """A selection of one stream, or of several as one."""
 
     select: Node
     relation: Relation
@@ -57,6 +57,12 @@ class Block:
         names = {each.lower(): each for each in self.relation.schema.names}
         found = names.get(name.lower())
         return found if self.table["column_name_alias"] == [] else None
+
+    def alike(self, one: Node, other: Node) -> bool:
+        """Whether two expressions say the same, with or without what the stream is called here."""
+        if one.get("class") != other.get("class") or one.get("function_name") != other.get("function_name"):
+            return False
+        return same(one, other) or self.text(one) == self.text(other)
 
     def text(self, node: Node) -> str:
         """A node as a text about columns of the stream, without what the stream is called here."""
@@ -190,11 +196,11 @@ def quoted(name: str) -> str:
 
 
 def blocks(tree: Any, relations: dict[str, Relation], parser: Parser, timezone: str) -> Iterator[Block]:
-    """All selections of one stream in a tree."""
+    """All selections of one relation in a tree."""
     for node in list(nodes(tree)):
         if node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "BASE_TABLE":
             relation = relations.get(node["from_table"]["table_name"])
-            if relation is not None and not isinstance(relation, ManyStreams):
+            if relation is not None:
                 yield Block(node, relation, parser, timezone)
 
 

@@ -44,12 +44,14 @@ def buckets(
     if not pa.types.is_timestamp(kind):
         raise NotSo("times are no timestamps")
     asked = _Asked(block.text(group), stream.time, kind, cursor)
-    found = bounds(stream.snapshot, stream.options, interval)
+    streams = block.relation.streams
+    found = [each for one in streams if (each := bounds(one.snapshot, one.options, interval)) is not None]
     step = _step(block, group)
     try:
-        if found is None:
+        if not found:
             return [], asked.of(np.empty(0, np.int64))
-        first, last, rows = found
+        first, last = min(each[0] for each in found), max(each[1] for each in found)
+        rows = sum(each[2] for each in found) // len(found)
         ends = asked.of(np.array([first, last]))
         low, high = asked.micros(ends)
         length = cursor.sql(f"SELECT greatest(1, epoch_us({step}))").fetchall()[0][0]

@@ -9,7 +9,7 @@ the aggregates, the others are selected from the events as before, and joined to
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,16 +18,17 @@ import pyarrow as pa
 
 from tidelog.expr import Predicate
 from tidelog.expr.errors import ExpressionError
-from tidelog.model.errors import GrainError
 from tidelog.model.times.interval import Interval
-from tidelog.plan.answers import answers, at_ends, question_of
-from tidelog.sql.planning.blocks import Block, NotSo, quoted
+from tidelog.plan.answers import question_of
+from tidelog.sql.planning.asking import Values, questions, values
+from tidelog.sql.planning.blocks import Block, NotSo, conjuncts, quoted
 from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import Call, Functions, aggregates_of, call_of, parts
 from tidelog.sql.planning.monotone import interval_of
-from tidelog.sql.text.tree import Node, become, nodes, same
-from tidelog.store.read.aggregation import Question
+from tidelog.sql.reading.dataset import STREAM_FIELD, holds
+from tidelog.sql.reading.sources import StreamAt
+from tidelog.sql.text.tree import Node, become, nodes
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +39,9 @@ _LEAST_LEAVES_READ: Final = 8
 """The same where leaves at the ends of buckets are read."""
 
 _BUCKET: Final = "#bucket"
-_NOTHING: Final = Interval(0, 0)
+_STREAM: Final = "#stream"
+_MERGED: Final = frozenset({"count", "sum", "min", "max", "avg"})
+"""Functions whose answers for several streams can be put together."""
 
 _MOST_DESCRIBED: Final = 256
 _DESCRIBED: dict[Any, tuple[list[str], list[str], list[pa.DataType]]] = {}
@@ -70,35 +73,99 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
     if not calls and not groups:
         raise NotSo(f"{block.text(others[0])} takes the events" if others else "there is no aggregate")
     has_own = any(call.own for call in calls)
+    relation = block.relation
     if others and not has_own:
         _refuse_no_gain(block, calls, others)
-    interval, where = _condition(block, computes=has_own)
-    stream = block.relation.stream
-    has_all = stream.snapshot.has_all(interval.start, interval.end, stream.numbers)
-    if not has_all and not has_own:
-        raise NotSo("only events up to a version count")
+    if others and not relation.is_one:
+        raise NotSo(f"{block.text(others[0])} takes the events of several streams")
+    streams, condition = _streams(block)
+    interval, where = _condition(block, condition, computes=has_own)
+    is_merged = not relation.is_one and STREAM_FIELD.name not in [block.column(group) for group in groups]
     counting = Call({}, "count(*)")
-    unique = {call.key: call for call in [*calls, counting]}
-    asked = _questions(block, list(unique.values()), where, reads_ends=where is None and has_all)
+    unique = {call.key: call for call in [*calls, *(_parts_of(block, calls) if is_merged else ()), counting]}
+    asked = []
+    for stream in streams:
+        has_all = stream.snapshot.has_all(interval.start, interval.end, stream.numbers)
+        if not has_all and not has_own:
+            raise NotSo("only events up to a version count")
+        asked.append(questions(stream, list(unique.values()), where, reads_ends=where is None and has_all))
     _refuse_other_columns(block, groups, [*(call.node for call in calls), *others])
     ranges, starts = [interval], None
-    if groups:
+    if (bucket := next((each for each in groups if each.get("class") == "FUNCTION"), None)) is not None:
         least = 0 if has_own else _LEAST_LEAVES_READ if any(call.end for call in calls) else _LEAST_LEAVES
         with closing(connect()) as cursor:
-            ranges, starts = buckets(block, groups[0], interval, cursor, least)
-    values, leaves = _values(block, asked, ranges)
-    names, types, kinds = _described(block, connect, list(unique.values()), values)
-    kept = [at for at, rows in enumerate(values[counting.key]) if rows or starts is None]
-    columns: dict[str, Any] = {}
-    if starts is not None:
-        columns[_BUCKET] = starts.take(pa.array(kept, pa.int64()))
-    for at, (key, kind) in enumerate(zip(unique, kinds, strict=True)):
-        columns[f"#{at}"] = _chosen(values[key], kept, kind)
+            ranges, starts = buckets(block, bucket, interval, cursor, least)
+    found = [values(stream, each, ranges) for stream, each in zip(streams, asked, strict=True)]
+    names, types, kinds = _described(block, connect, list(unique.values()), [each for each, _ in found])
+    tables = []
+    for stream, (own, _) in zip(streams, found, strict=True):
+        kept = [at for at, rows in enumerate(own[counting.key]) if rows or not groups]
+        columns: dict[str, Any] = {}
+        if starts is not None:
+            columns[_BUCKET] = starts.take(pa.array(kept, pa.int64()))
+        if not relation.is_one:
+            columns[_STREAM] = pa.repeat(pa.scalar(stream.name), len(kept))
+        for at, (key, kind) in enumerate(zip(unique, kinds, strict=True)):
+            columns[f"#{at}"] = _chosen(own[key], kept, kind)
+        tables.append(pa.table(columns))
     keys = list(unique)
-    places = [(keys.index(call.key), types[keys.index(call.key)], call.node) for call in calls]
-    rest = _rewrite(block, groups, places, others, names, name)
-    shown = tuple(call.shown(stream.snapshot.layout.schema.clock) for call in unique.values())
-    return Indexed(pa.table(columns), len(ranges), shown, leaves, rest)
+    expressions = [(_expression(call, keys, types, is_merged=is_merged), call.node) for call in calls]
+    rest = _rewrite(block, groups, expressions, others, names, name)
+    shown = tuple(call.shown(relation.stream.snapshot.layout.schema.clock) for call in unique.values())
+    leaves = sum(each for _, each in found)
+    table = pa.concat_tables(tables) if tables else _no_rows(starts, kinds)
+    return Indexed(table, len(ranges), shown, leaves, rest)
+
+
+def _streams(block: Block) -> tuple[Sequence[StreamAt], Node | None]:
+    """The streams that count, and what else a condition says."""
+    where = block.select["where_clause"]
+    relation = block.relation
+    if relation.is_one or where is None:
+        return relation.streams, where
+    own: list[Node] = []
+    others: list[Node] = []
+    for each in conjuncts(where):
+        columns = {block.column(node) for node in nodes(each) if node.get("class") == "COLUMN_REF"}
+        (own if columns == {STREAM_FIELD.name} else others).append(each)
+    try:
+        streams = [stream for stream in relation.streams if holds([block.text(each) for each in own], stream.name)]
+    except ExpressionError:
+        raise NotSo(f"the condition {block.text(own[0])} is computed by DuckDB") from None
+    if len(others) < 2:
+        return streams, others[0] if others else None
+    return streams, {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "children": others}
+
+
+def _parts_of(block: Block, calls: Sequence[Call]) -> Iterator[Call]:
+    """What several streams are asked for, so that their answers can be put together."""
+    for call in calls:
+        function, argument = call.text.split("(", 1)
+        if function not in _MERGED or call.end is not None or call.own:
+            raise NotSo(f"{call.text} of several streams takes their events")
+        if function == "avg":
+            yield Call({}, f"sum({argument}", call.within)
+            yield Call({}, f"count({argument}", call.within)
+
+
+def _expression(call: Call, keys: Sequence[tuple[str, Interval]], types: Sequence[str], *, is_merged: bool) -> str:
+    """The value of a call from the table of answers. Arrow knows fewer types than DuckDB."""
+    at = keys.index(call.key)
+    if not is_merged:
+        return f'CAST(first("#{at}") AS {types[at]})'
+    function, argument = call.text.split("(", 1)
+    if function == "avg":
+        total, rows = (keys.index((f"{each}({argument}", call.within)) for each in ("sum", "count"))
+        return f'(CAST(sum("#{total}") AS DOUBLE) / sum("#{rows}"))'
+    value = f'coalesce(sum("#{at}"), 0)' if function == "count" else f'{function}("#{at}")'
+    return f"CAST({value} AS {types[at]})"
+
+
+def _no_rows(starts: pa.Array | None, kinds: Sequence[pa.DataType]) -> pa.Table:
+    """The table of answers of no stream."""
+    fields = [] if starts is None else [pa.field(_BUCKET, starts.type)]
+    fields += [pa.field(_STREAM, pa.string()), *(pa.field(f"#{at}", kind) for at, kind in enumerate(kinds))]
+    return pa.schema(fields).empty_table()
 
 
 def _chosen(values: list[Any] | pa.Array, kept: Sequence[int], kind: pa.DataType) -> pa.Array:
@@ -147,94 +214,32 @@ def _refuse_no_gain(block: Block, calls: Sequence[Call], others: Sequence[Node])
         raise NotSo(f"{block.text(others[0])} takes the events")
 
 
-def _condition(block: Block, *, computes: bool) -> tuple[Interval, Predicate | None]:
+def _condition(block: Block, where: Node | None, *, computes: bool) -> tuple[Interval, Predicate | None]:
     """The times that count, and what else has to hold where it is our own code that computes."""
-    where = block.select["where_clause"]
     try:
         return interval_of(block, where), None
     except NotSo:
-        if not computes:
+        if not computes or where is None:
             raise
         return block.confined(), block.condition(where)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Calls with the same filter, and how they are answered."""
-
-    within: Interval
-    calls: tuple[Call, ...]
-    question: Question | None
-    """None for values at the ends of ranges."""
-    where: Predicate | None
-
-
-def _questions(block: Block, calls: Sequence[Call], where: Predicate | None, *, reads_ends: bool) -> list[_Asked]:
-    """How calls are answered. Raises :class:`NotSo` if the index does not keep what they ask for."""
-    stream = block.relation.stream
-    found = []
-    for within in dict.fromkeys(call.within for call in calls):
-        own = [call for call in calls if call.within == within]
-        ends = tuple(call for call in own if call.end is not None) if reads_ends else ()
-        if ends:
-            found.append(_Asked(within, ends, None, None))
-        others = tuple(call for call in own if call not in ends)
-        if others:
-            try:
-                question = question_of(stream.snapshot, stream.options, [call.asked for call in others])
-            except ExpressionError as error:
-                raise NotSo(f"{error}") from None
-            if not question.is_indexed and not any(call.own for call in calls):
-                raise NotSo(f"the index does not keep all of {', '.join(call.text for call in others)}")
-            found.append(_Asked(within, others, question, where))
-    return found
-
-
-def _values(
-    block: Block, asked: Sequence[_Asked], ranges: Sequence[Interval]
-) -> tuple[dict[tuple[str, Interval], list[Any] | pa.Array], int]:
-    """The values of calls for ranges of time, and how many leaves of events were read for them."""
-    stream = block.relation.stream
-    found: dict[tuple[str, Interval], list[Any] | pa.Array] = {}
-    leaves = 0
-    for each in asked:
-        meant = [each.within.intersect(one) for one in ranges]
-        meant = [_NOTHING if one.is_empty else one for one in meant]
-        if each.question is not None:
-            values, counters = answers(stream.snapshot, stream.numbers, meant, each.question, each.where)
-            found |= {call.key: [row[at] for row in values] for at, call in enumerate(each.calls)}
-        else:
-            wanted = [call.end for call in each.calls if call.end is not None]
-            try:
-                at_end = at_ends(stream.snapshot, stream.options, meant, wanted)
-            except GrainError as error:
-                if any(call.own for one in asked for call in one.calls):
-                    raise
-                raise NotSo(f"{error}") from None
-            if at_end is None:
-                raise NotSo("too many buckets begin or end with nulls")
-            arrays, counters = at_end
-            found |= {call.key: array for call, array in zip(each.calls, arrays, strict=True)}
-        leaves += counters.leaves
-    return found, leaves
-
-
 def _groups(block: Block, functions: Functions) -> list[Node]:
-    """The expressions that rows are grouped by, at most one."""
+    """The expressions that rows are grouped by: a bucket of time, and the stream where there are several."""
     select = block.select
     items = select["select_list"]
     if select["aggregate_handling"] == "FORCE_AGGREGATES":
         groups = [item for item in items if not any(map(functions.aggregates, nodes(item)))]
     else:
         groups = [_meant(block, each) for each in select["group_expressions"]]
-    if len(groups) > 1:
-        raise NotSo("rows are grouped by more than buckets of time")
     for each in groups:
-        if each.get("class") != "FUNCTION" or each["function_name"].lower() not in BUCKETS:
-            raise NotSo(f"rows are grouped by {block.text(each)}")
         columns = [block.column(node) for node in nodes(each) if node.get("class") == "COLUMN_REF"]
-        if columns != [block.relation.stream.time]:
+        is_bucket = each.get("class") == "FUNCTION" and each["function_name"].lower() in BUCKETS
+        is_stream = each.get("class") == "COLUMN_REF" and columns == [STREAM_FIELD.name]
+        if not is_stream and (not is_bucket or columns != [block.relation.stream.time]):
             raise NotSo(f"rows are grouped by {block.text(each)}")
+    if len({each["class"] for each in groups}) < len(groups):
+        raise NotSo("rows are grouped by more than buckets of time")
     return groups
 
 
@@ -265,7 +270,7 @@ def _refuse_other_columns(block: Block, groups: list[Node], calls: list[Node]) -
             for each in node:
                 look(each, may_be_alias)
         elif isinstance(node, dict):
-            if id(node) in inside or any(same(node, group) for group in groups):
+            if id(node) in inside or any(block.alike(node, group) for group in groups):
                 return
             if node.get("class") == "COLUMN_REF":
                 names = node["column_names"]
@@ -283,12 +288,16 @@ def _described(
     block: Block,
     connect: Callable[[], duckdb.DuckDBPyConnection],
     calls: Sequence[Call],
-    values: Mapping[tuple[str, Interval], list[Any] | pa.Array],
+    found: Sequence[Values],
 ) -> tuple[list[str], list[str], list[pa.DataType]]:
     """The names of the columns of the selection, and the types of aggregates, of DuckDB and of Arrow."""
     import duckdb
 
-    own = [pa.field(call.text, _own_type(block, call, values[call.key])) for call in calls if call.own]
+    own = [
+        pa.field(call.text, _own_type(block, call, [one for each in found for one in each[call.key]]))
+        for call in calls
+        if call.own
+    ]
     tree = block.parser.parse("SELECT 1")
     select = tree["statements"][0]["node"] = {**block.select, "modifiers": []}
     text = block.parser.print(tree)
@@ -317,7 +326,7 @@ def _described(
     return known
 
 
-def _own_type(block: Block, call: Call, values: list[Any] | pa.Array) -> pa.DataType:
+def _own_type(block: Block, call: Call, values: list[Any]) -> pa.DataType:
     """The type of an aggregate of tidelog's own: the one it says, or that of its values."""
     stream = block.relation.stream
     stated = question_of(stream.snapshot, stream.options, [call.text]).calls[0].type
@@ -332,7 +341,7 @@ def _own_type(block: Block, call: Call, values: list[Any] | pa.Array) -> pa.Data
 def _rewrite(
     block: Block,
     groups: Sequence[Node],
-    calls: Sequence[tuple[int, str, Node]],
+    calls: Sequence[tuple[str, Node]],
     others: Sequence[Node],
     names: Sequence[str],
     table: str,
@@ -343,16 +352,18 @@ def _rewrite(
         item["alias"] = item["alias"] or name
     wanted = [copy.deepcopy(group) for group in groups]
     rest = _rest(block, wanted, others) if others else None
-    for at, kind, node in calls:  # Arrow knows fewer types than DuckDB
-        become(node, parser.expression(f'CAST(first("#{at}") AS {kind})'))
+    for text, node in calls:
+        become(node, parser.expression(text))
     for at, node in enumerate(others):
         become(node, parser.expression(f'first("#other {at}")'))
     if groups:
+        columns = [_BUCKET if group["class"] == "FUNCTION" else _STREAM for group in wanted]
         for node in list(nodes(parts(block))):
-            if "class" in node and any(same(node, group) for group in wanted):
-                become(node, parser.expression(quoted(_BUCKET)))
-        select["group_expressions"] = [parser.expression(quoted(_BUCKET))]
-        select["group_sets"] = [[0]]
+            for group, column in zip(wanted, columns, strict=True):
+                if "class" in node and block.alike(node, group):
+                    become(node, parser.expression(quoted(column)))
+        select["group_expressions"] = [parser.expression(quoted(column)) for column in columns]
+        select["group_sets"] = [list(range(len(columns)))]
         select["aggregate_handling"] = "STANDARD_HANDLING"
     select["where_clause"] = None
     if rest is None:

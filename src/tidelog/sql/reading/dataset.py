@@ -173,7 +173,6 @@ class ManyStreams(Relation):
     def __init__(self, streams: Sequence[StreamAt], schema: pa.Schema) -> None:
         super().__init__(streams[0], schema.append(STREAM_FIELD))
         self.streams = streams
-        self.reasons = ["not from the index, because several streams are read"]
 
     @cached_property
     def likely_rows(self) -> int:
@@ -185,7 +184,7 @@ class ManyStreams(Relation):
         about_names = [each.text for each in conditions if each.columns == {own}]
         mixed = [each for each in conditions if own in each.columns and each.columns != {own}]
         about_rows = [each.text for each in conditions if own not in each.columns]
-        streams = [stream for stream in self.streams if _holds(about_names, stream.name)]
+        streams = [stream for stream in self.streams if holds(about_names, stream.name)]
         needed = list(dict.fromkeys([*names, *(name for each in mixed for name in each.columns)]))
         condition = predicate(" AND ".join(each.text for each in mixed), self.schema) if mixed else None
 
@@ -235,7 +234,7 @@ def _each_its_own(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(numbers, column, safe=False)
 
 
-def _holds(conditions: Sequence[str], name: str) -> bool:
+def holds(conditions: Sequence[str], name: str) -> bool:
     """Whether conditions about the names of streams hold for a name."""
     if not conditions:
         return True
