@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -52,6 +53,50 @@ def test_analyze_tells_what_was_read(store: Store) -> None:
     plan = told(store, "EXPLAIN ANALYZE SELECT sum(length(s)) FROM r WHERE ts >= '1970-01-01 02:45'")
     assert "read 100 events of 1 blocks, columns s" in plan
     assert "1 rows in " in plan
+
+
+WAYS = {
+    "SELECT first(x), arg_max(s, ts) FROM r": [
+        'r: from the index: first("x"), arg_max("s", "ts"), count(*) of 1 ranges of time, with 2 blocks of events'
+    ],
+    "SELECT max(x), count(DISTINCT s) FROM r WHERE ts < '1970-01-01 01:00'": [
+        'r: from the index: max("x"), count(*) of 1 ranges of time; from the events: count(DISTINCT s)',
+        "at most 3,600 events in about 36 blocks",
+    ],
+    "SELECT count(*) FILTER (WHERE ts >= '1970-01-01 01:00') FROM r": [
+        "r: from the index: count(*) from 1970-01-01T01:00:00 to the end, count(*) of 1 ranges of time"
+    ],
+    "SELECT second_largest(x) FROM r WHERE epoch(ts) < 3600": ["r: from the index: second_largest(x), count(*)"],
+    "SELECT s FROM r WHERE time_bucket('1 hour', ts) = '1970-01-01 01:00'": [
+        "times from 1970-01-01T01:00:00 to 1970-01-01T02:00:00: at most 3,600 events in about 36 blocks"
+    ],
+    "SELECT a.x FROM r a JOIN r b USING (ts) WHERE a.s LIKE 'b%' AND b.x > 20": [
+        "reads only what may satisfy a.s LIKE 'b%'".replace("a.", ""),
+        "reads only what may satisfy x > 20",
+    ],
+    "SELECT count(*) FROM streams('r*')": ["streams('r*'): from the index: count(*) of 1 ranges of time"],
+    "SELECT s, last(x) FROM streams('r*') GROUP BY s": [
+        "streams('r*'): from the events",
+        "at most 10,000 events in about 100 blocks",
+        "not from the index, because rows are grouped by s",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_every_way_is_told(store: Store, text: str) -> None:
+    plan = told(store, f"EXPLAIN {text}")
+    for line in WAYS[text]:
+        assert line in plan, plan
+    assert WAYS[text][0].split(": ")[0] in told(store, f"EXPLAIN ANALYZE {text}") or ":" not in WAYS[text][0]
+
+
+def test_analyze_tells_of_hints_and_times(store: Store) -> None:
+    plan = told(store, "EXPLAIN ANALYZE SELECT s FROM r WHERE s LIKE 'b%' AND year(ts) > 1969 AND x > 2499")
+    assert "left out what cannot satisfy s LIKE 'b%'" in plan
+    assert "where (x > 2499)" in plan
+    assert re.search(r"read 3 events of 1 blocks, columns [a-z, ]+, in [\d.]+ ms", plan), plan
+    assert re.search(r"planned in [\d.]+ ms", plan)
 
 
 def test_every_mention_is_told(store: Store) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from time import perf_counter
 from typing import Final
 
 import pyarrow as pa
@@ -47,6 +48,8 @@ class Reading:
     counters: ReadCounters = field(default_factory=ReadCounters)
     rows: int = 0
     """Rows that came out."""
+    seconds: float = 0.0
+    """How long that took."""
 
 
 def read(
@@ -110,9 +113,13 @@ def _known_condition(where: str, stored: pa.Schema) -> Predicate:
 
 
 def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    began = perf_counter()
     for batch in batches:
         reading.rows += batch.num_rows
+        reading.seconds += perf_counter() - began
         yield batch
+        began = perf_counter()
+    reading.seconds += perf_counter() - began
 
 
 def times_of(snapshot: Snapshot, condition: Predicate | None) -> Intervals:

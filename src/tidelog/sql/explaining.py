@@ -25,7 +25,8 @@ def explain(query: Query, *, analyze: bool = False) -> str:
         rows = running.fetch(lambda relation: relation.to_arrow_table().num_rows)
     spent = time.perf_counter() - began
     lines = [line for name, relation in query.relations.items() for line in _seen(name, relation)]
-    return "\n".join([*lines, f"{rows:,} rows in {spent * 1000:.1f} ms"])
+    planned = f"planned in {query.planned * 1000:.1f} ms, with what the index was asked for"
+    return "\n".join([*lines, planned, f"{rows:,} rows in {spent * 1000:.1f} ms"])
 
 
 def _shown(name: str) -> str:
@@ -35,10 +36,9 @@ def _shown(name: str) -> str:
 def _expected(name: str, relation: Relation) -> Iterator[str]:
     yield f"{_shown(name)}: from {relation.way}"
     if not relation.is_indexed:
-        stream = relation.stream
         within = relation.within.bounds.intersect(relation.confined())
-        found = bounds(stream.snapshot, stream.options, within)
-        rows = 0 if found is None else found[2]
+        found = [bounds(stream.snapshot, stream.options, within) for stream in relation.streams]
+        rows = sum(each[2] for each in found if each is not None)
         yield f"  times {_interval(relation, within)}: at most {rows:,} events" + _blocks(relation, rows)
         for condition in (relation.where, relation.hint):
             if condition is not None:
@@ -55,7 +55,8 @@ def _seen(name: str, relation: Relation) -> Iterator[str]:
     yield f"{_shown(name)}: from {relation.way}"
     for reading in relation.readings:
         columns = ", ".join(reading.columns)
-        yield f"  read {reading.rows:,} events of {reading.counters.leaves:,} blocks, columns {columns}"
+        spent = f"in {reading.seconds * 1000:.1f} ms"
+        yield f"  read {reading.rows:,} events of {reading.counters.leaves:,} blocks, columns {columns}, {spent}"
         yield f"  times {_interval(relation, reading.times.bounds)}"
         if reading.where is not None:
             yield f"  where {reading.where}"

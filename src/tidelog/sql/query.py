@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -149,10 +150,13 @@ class Query:
         """Tables that are mentioned, and answers from the index, likewise."""
         self.operations: dict[str, Operation] = {}
         """Event clauses by the names that stand in their place."""
+        began = time.perf_counter()
         try:
             self._read(params)
         except RecursionError:
             raise SqlError("the statement is nested too deeply; split it up", text=text, position=0) from None
+        self.planned = time.perf_counter() - began
+        """Seconds that it took to read and plan it."""
 
     def _read(self, params: Any) -> None:
         database = self.database
