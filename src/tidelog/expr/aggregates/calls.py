@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,12 +31,13 @@ class Call(Fold):
     def _masker(self) -> Masker | None:
         return None if self.where is None else masker(self.where.node)
 
-    def counted(self, rows: pa.RecordBatch, cuts: Cuts) -> tuple[pa.RecordBatch, Cuts]:
-        """The rows that count, and the runs of these."""
+    def counted(self, rows: pa.RecordBatch, cuts: Cuts, names: Sequence[str]) -> tuple[pa.RecordBatch, Cuts]:
+        """The rows that count, of which some columns are needed, and the runs of these."""
         if self._masker is None:
             return rows, cuts
         mask = self._masker(rows)
-        return rows.filter(pa.array(mask)), compressed(cuts, mask)
+        needed = rows.select(names) if names else rows  # without columns a batch would not know its length
+        return needed.filter(pa.array(mask)), compressed(cuts, mask)
 
     @property
     def shown_where(self) -> str:
@@ -84,7 +86,7 @@ class AggregateCall(Call):
 
     def lift(self, rows: pa.RecordBatch, cuts: Cuts) -> States:
         """The states of runs of rows."""
-        rows, cuts = self.counted(rows, cuts)
+        rows, cuts = self.counted(rows, cuts, () if self.argument is None else self.argument.columns)
         if self.argument is None:
             return self._lifted(None, cuts)
         parts: list[States] = []
@@ -217,7 +219,7 @@ class UserCall(Call):
 
     def lift(self, rows: pa.RecordBatch, cuts: Cuts) -> States:
         """The states of runs of rows."""
-        return self.states.of_rows(*self.counted(rows, cuts))
+        return self.states.of_rows(*self.counted(rows, cuts, self.states.columns))
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The states of runs of states."""

@@ -24,6 +24,9 @@ from tidelog.expr.values.vectors import Mask, has_numbers, made, numbers, valid_
 _DENSE: Final = 64
 """Bits of a table for each number in it, at the most."""
 
+_FEW: Final = 10_000
+"""Constants that Arrow makes a table of for each batch; for more it takes longer than for the batch."""
+
 _WORD: Final = 8
 """Bytes of text that are looked at by whoever asks for its words."""
 
@@ -112,6 +115,8 @@ class ConstantSet:
         return found | np.isnan(values) if self.has_nan else found
 
     def _others(self, array: pa.Array) -> Mask:
+        if len(self._whole) <= _FEW:
+            return numbers(pc.is_in(array, value_set=self._whole))
         if self._hashed is None:
             self._hashed = frozenset(self._whole.to_pylist())
         encoded = pc.dictionary_encode(array)
