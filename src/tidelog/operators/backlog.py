@@ -57,10 +57,12 @@ class Backlog:
                 self._parts.pop(0)
         self._whole = None if whole is None else whole.slice(count)
 
-    def replace(self, batch: pa.RecordBatch) -> None:
-        """Have these rows instead of all others."""
-        self._parts, self._whole = [], None
-        self.append(batch)
+    def replace(self, count: int, batch: pa.RecordBatch) -> None:
+        """Have some rows instead of so many of the first ones."""
+        self.drop(count)
+        self._parts.insert(0, _Part(batch, self._next))
+        self._next += 1
+        self._whole = None
 
     def snapshot(self) -> State:
         """All rows."""

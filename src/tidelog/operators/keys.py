@@ -15,6 +15,9 @@ from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.state import State, packed, unpacked
 
+_FEW: Final = 1024
+"""Keys that are kept though nobody needs them, rather than numbering others anew."""
+
 _NAN: Final = object()
 """NaN as part of a key: all of them are one value."""
 
@@ -35,8 +38,10 @@ class Keys:
         self.columns = tuple(columns)
         self.schema = pa.schema([shape.schema.field(name) for name in columns])
         self._numbers: dict[Any, int] = {}
-        self._parts: list[pa.RecordBatch] = []
-        self._contents: list[pa.Buffer] = []
+        self._parts: list[tuple[int, pa.RecordBatch, pa.Buffer]] = []
+        """Keys in the order of their numbers: the names of chunks, and what is in these."""
+        self._next = 0
+        self._kept = 0
         self._whole: pa.Table | None = None
 
     def __len__(self) -> int:
@@ -70,34 +75,53 @@ class Keys:
         found: Ints = numbers[places]
         return found
 
-    def _add(self, rows: pa.RecordBatch, content: pa.Buffer | None = None) -> None:
-        self._parts.append(rows)
-        self._contents.append(packed(rows) if content is None else content)
+    def _add(self, rows: pa.RecordBatch) -> None:
+        self._parts.append((self._next, rows, packed(rows)))
+        self._next += 1
         self._whole = None
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are so many more than were kept last time that it is time to forget some."""
+        return len(self._numbers) > 2 * self._kept + _FEW
+
+    def keep(self, numbers: Ints) -> Ints:
+        """Forget all keys but some, and number these anew: the new numbers by the old ones, -1 for those forgotten."""
+        found = np.full(len(self), -1, np.int64)
+        found[numbers] = np.arange(len(numbers))
+        rows = pa.RecordBatch.from_arrays(self.values(numbers), schema=self.schema)
+        self._parts, self._numbers, self._kept = [], {}, len(numbers)
+        self._know(rows)
+        self._add(rows)
+        return found
+
+    def _know(self, rows: pa.RecordBatch) -> None:
+        columns = [_comparable(column).to_pylist() for column in rows.columns]
+        for row in zip(*columns, strict=True):
+            value = tuple(map(_hashable, row)) if len(row) > 1 else _hashable(row[0])
+            self._numbers[value] = len(self._numbers)
 
     def values(self, numbers: Ints) -> list[pa.Array]:
         """The columns of the keys with some numbers."""
         if not self.columns:
             return []
         if self._whole is None:
-            self._whole = pa.Table.from_batches(self._parts, self.schema).combine_chunks()
+            self._whole = pa.Table.from_batches([rows for _, rows, _ in self._parts], self.schema).combine_chunks()
         return [column.combine_chunks() for column in self._whole.take(integer_column(numbers)).columns]
 
     def snapshot(self) -> State:
         """The keys so far."""
-        chunks = {str(place): content for place, content in enumerate(self._contents)}
-        return State({"parts": len(self._contents)}, chunks)
+        core = {"next": self._next, "kept": self._kept, "parts": [number for number, _, _ in self._parts]}
+        return State(core, {str(number): content for number, _, content in self._parts})
 
     def restore(self, state: State) -> None:
         """Number the same keys."""
-        for place in range(state.core["parts"]):
-            content = state.chunks[str(place)]
+        self._next, self._kept = state.core["next"], state.core["kept"]
+        for number in state.core["parts"]:
+            content = state.chunks[str(number)]
             rows = unpacked(content, self.schema)
-            columns = [_comparable(column).to_pylist() for column in rows.columns]
-            for row in zip(*columns, strict=True):
-                value = tuple(map(_hashable, row)) if len(row) > 1 else _hashable(row[0])
-                self._numbers[value] = len(self._numbers)
-            self._add(rows, content)
+            self._know(rows)
+            self._parts.append((number, rows, content))
 
 
 def check_keys(left: Shape, right: Shape, by: Mapping[str, str]) -> None:

@@ -187,14 +187,16 @@ class AsOfJoin(Operator):
             too_old = count_before(times[:old], max(first - self._tolerance, INT64_MIN))
             self._rows[RIGHT].drop(too_old)
             right, old = right.slice(too_old), old - too_old
+        if not self._by:
+            self._rows[RIGHT].drop(max(old - 1, 0))
+            return
         if old <= _FEW:
             return
-        _, codes, count = self._codes(self.inputs[LEFT].empty(), right)
+        _, codes, count = self._codes(self.inputs[LEFT].empty(), right.slice(0, old))
         kept = np.empty(old, np.int64)
         size = kernels.last_of_keys(codes, old, np.full(count, -1), kept)
         if 2 * size <= old:
-            places = np.concatenate([kept[:size], np.arange(old, right.num_rows)])
-            self._rows[RIGHT].replace(right.take(integer_column(places)))
+            self._rows[RIGHT].replace(old, right.take(integer_column(kept[:size])))
 
     def _first_left(self, watermark: int) -> int:
         """The time before which there will be no left row any more."""

@@ -84,7 +84,11 @@ class SessionWindows(Operator):
         order = np.lexsort((done.words[FIRST_ROW], starts, ends))
         self._sessions = self._sessions.take(~is_over)
         self._version += 1
-        return [self._aggregates.batch(done.words, starts, ends, done.states, order)]
+        batch = self._aggregates.batch(done.words, starts, ends, done.states, order)
+        keys = self._aggregates.keys
+        if keys.are_many:
+            self._sessions = self._sessions.renumbered(keys.keep(np.unique(self._sessions.words[KEY])))
+        return [batch]
 
     def next_deadline(self) -> int | None:
         """When the first session is over."""

@@ -75,6 +75,12 @@ class Slices:
         joined[LAST_ROW], joined[LAST_TIME] = words[LAST_ROW, ends], words[LAST_TIME, ends]
         return Slices(joined, [fold.scan(own[order], cuts)[ends] for fold, own in zip(folds, self.states, strict=True)])
 
+    def renumbered(self, keys: Ints) -> Slices:
+        """The same with other numbers of keys, by the old ones."""
+        words = self.words.copy()
+        words[KEY] = keys[words[KEY]]
+        return Slices(words, self.states)
+
     def snapshot(self, folds: Sequence[Fold]) -> dict[str, pa.Buffer]:
         """As chunks."""
         batch = pa.RecordBatch.from_arrays([integer_column(each) for each in self.words], schema=_SCHEMA)
@@ -234,6 +240,17 @@ class SliceStore:
             del self._bounds[:gone]
             self._sliding.drop(self._bounds[0])
         del self._blocks[:gone]
+
+    def keys(self) -> Ints:
+        """The numbers of keys that have slices."""
+        found = [np.unique(block.slices.words[KEY]) for block in self._blocks]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    def renumber(self, keys: Ints) -> None:
+        """Take other numbers for keys, by the old ones."""
+        for block in self._blocks:
+            block.slices, block.chunks, block.number = block.slices.renumbered(keys), None, self._next
+            self._next += 1
 
     def snapshot(self) -> State:
         """All slices."""

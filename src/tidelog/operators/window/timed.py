@@ -14,7 +14,7 @@ from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shap
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames, Frames
-from tidelog.operators.window.slices import FIRST_ROW, PLACE, Slices, SliceStore
+from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, Slices, SliceStore
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,7 @@ class TimeWindows(Operator):
         if self._empty:
             batch = self._with_empty(frames, low, high, found)
         elif found is None:
+            self._store.drop(frames, bounds)
             return []
         else:
             starts, ends = frames.starts(found.numbers), frames.ends(found.numbers)
@@ -151,7 +152,17 @@ class TimeWindows(Operator):
             order = self._kept(starts, order)
             batch = self._aggregates.batch(found.first, starts, ends, found.states, order)
         self._store.drop(frames, bounds)
+        self._forget_keys()
         return [batch] if batch.num_rows else []
+
+    def _forget_keys(self) -> None:
+        """Forget keys that have no slices, now and then."""
+        keys = self._aggregates.keys
+        if keys.are_many:
+            numbers = keys.keep(np.union1d(self._store.keys(), self._open.words[KEY]))
+            self._store.renumber(numbers)
+            self._open = self._open.renumbered(numbers)
+            self._version += 1
 
     def _kept(self, starts: Any, order: Any) -> Any:
         """Of windows in an order those that are wanted."""
