@@ -14,7 +14,7 @@ from support.profiles import scaled
 from tidelog.model.errors import InputError, SchemaError, TimeError
 from tidelog.operators.base import Shape
 from tidelog.operators.conformance import OperatorConformance, Row, in_order, rows_of
-from tidelog.operators.window.frames import FixedFrames
+from tidelog.operators.window.frames import FixedFrames, GrowingFrames
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 
 ROUNDS = scaled(1)
@@ -104,6 +104,32 @@ def test_the_first_row_as_origin() -> None:
     make = lambda: TimeWindows(of, FromFirst(4, 2), {"rows": "count(*)"}, complete_only=True)  # noqa: E731
     found = OperatorConformance(make).check([batch], np.random.default_rng(14), rounds=10)
     assert [(start, end - 1, count) for start, end, count in found] == [(10, 13, 3), (12, 15, 1), (14, 17, 1)]
+
+
+@pytest.mark.parametrize("by", [(), ("k",)], ids=str)
+@pytest.mark.parametrize(("size", "step", "origin"), [(12, 4, 0), (12, 12, 5), (10, 1, -3)])
+def test_early_results_are_revised(size: int, step: int, origin: int, by: tuple[str, ...]) -> None:
+    dice = np.random.default_rng(18)
+    of = shape()
+    few = {"rows": "count(*)", "known": "count(x)", "total": "sum(x)"}
+
+    def bounds(first: int, last: int) -> list[tuple[int, int]]:
+        return [
+            (a, a + part) for a, _ in fixed(size, size, origin)(first, last) for part in range(step, size + 1, step)
+        ]
+
+    for count in (0, 1, 40):
+        batch = rows(of, dice, count, jitter=6)
+        make = partial(TimeWindows, of, GrowingFrames(size, step, origin), few, by)
+        found = OperatorConformance(make).check([batch], dice, lateness=6, rounds=1)
+        expected = [row[: len(by) + 5] for row in time_windows(ordered(of, batch), bounds, by)]
+        place = len(by) + 2
+        assert [(*row[:place], *row[place + 1 :]) for row in found] == expected
+        assert [row[place] for row in found] == [
+            (end - start) // step - 1 for start, end in (r[place - 2 : place] for r in expected)
+        ]
+    with pytest.raises(TimeError, match="fit in exactly"):
+        GrowingFrames(10, 3)
 
 
 def test_windows_far_apart_take_no_time() -> None:

@@ -19,6 +19,7 @@ from tidelog.operators.window.slices import KEY, Slices
 
 START: Final = "window_start"
 END: Final = "window_end"
+REVISION: Final = "revision"
 
 _NARROW: Final = 1 << 16
 
@@ -29,9 +30,12 @@ class Aggregates:
     The time of these rows is the end of their windows.
     """
 
-    def __init__(self, shape: Shape, aggregates: Mapping[str, str], by: Sequence[str]) -> None:
+    def __init__(
+        self, shape: Shape, aggregates: Mapping[str, str], by: Sequence[str], *, revised: bool = False
+    ) -> None:
         """``aggregates`` are calls in SQL such as ``avg(price)``, by the names of their columns.
 
+        With ``revised`` there is a column for the revision behind start and end.
         Raises :class:`~tidelog.expr.ExpressionError` for what is no aggregate of such rows, and :class:`SchemaError`
         for one that does not tell the type of its values.
         """
@@ -42,6 +46,9 @@ class Aggregates:
             schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self.folds = [parse_aggregate(text, schema, shape.time) for text in aggregates.values()]
         fields = [*self.keys.schema, *(pa.field(name, shape.time_type, nullable=False) for name in (START, END))]
+        self._is_revised = revised
+        if revised:
+            fields.append(pa.field(REVISION, pa.int64(), nullable=False))
         for (name, text), fold in zip(aggregates.items(), self.folds, strict=True):
             if fold.type is None:
                 raise SchemaError(
@@ -103,13 +110,22 @@ class Aggregates:
         return batch.select(self._columns or [self.shape.time])
 
     def batch(
-        self, words: Ints, starts: Ints, ends: Ints, states: Sequence[States], order: Ints | slice
+        self,
+        words: Ints,
+        starts: Ints,
+        ends: Ints,
+        states: Sequence[States],
+        order: Ints | slice,
+        revisions: Ints | None = None,
     ) -> pa.RecordBatch:
         """The rows of windows in an order: those of which ``words`` are the first slices, for instance."""
         columns = self.keys.values(words[KEY, order]) if self.keys.columns else []
         for times in (starts, ends):
             column = integer_column(times[order])
             columns.append(column if self.shape.time_type == pa.int64() else column.view(self.shape.time_type))
+        if self._is_revised:
+            assert revisions is not None
+            columns.append(integer_column(revisions[order]))
         columns += [fold.lower_column(own[order]) for fold, own in zip(self.folds, states, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.output.schema)
 

@@ -45,6 +45,11 @@ class Frames(ABC):
     def ends(self, numbers: Ints) -> Ints:
         """The first times behind windows."""
 
+    @property
+    def revisions(self) -> int:
+        """How many windows, one behind the other, are revisions of the same one; 0 if that does not occur."""
+        return 0
+
     def closed(self, watermark: int) -> int:
         """The number of the first window that ends behind a watermark."""
         return int(self.numbers(np.array([watermark], np.int64))[0][0])
@@ -106,6 +111,55 @@ class FixedFrames(Frames):
     def has_gaps(self) -> bool:
         """Whether the slide is longer than the size."""
         return self.slide > self.size
+
+    @property
+    def reach(self) -> int:
+        """The size."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class GrowingFrames(Frames):
+    """Windows of ``size`` ticks, one behind the other, each of them told early: after every ``step`` ticks of it.
+
+    So a window is a few, of the same start, of which the last one is all of it. Steps of time, not batches, decide what
+    is told, and so it is the same in every runtime.
+    """
+
+    size: int
+    step: int
+    origin: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.step < 1 or self.size % self.step:
+            raise TimeError(f"found steps of {self.step} in windows of {self.size}; expected them to fit in exactly")
+
+    @property
+    def revisions(self) -> int:
+        """How many steps a window has."""
+        return self.size // self.step
+
+    def slices(self, times: Ints) -> tuple[Ints, Ints]:
+        """Steps."""
+        return FixedFrames(self.step, self.step, self.origin).slices(times)
+
+    def numbers(self, starts: Ints) -> tuple[Ints, Ints]:
+        """From the step of a slice to the last one of its window."""
+        firsts = (starts - self.origin) // self.step
+        return firsts, firsts // self.revisions * self.revisions + self.revisions - 1
+
+    def starts(self, numbers: Ints) -> Ints:
+        """By arithmetic."""
+        return self.origin + numbers // self.revisions * self.size
+
+    def ends(self, numbers: Ints) -> Ints:
+        """By arithmetic."""
+        return self.origin + (numbers + 1) * self.step
+
+    @property
+    def has_gaps(self) -> bool:
+        """There are none."""
+        return False
 
     @property
     def reach(self) -> int:

@@ -28,6 +28,7 @@ class FromFirst:
 class TimeWindows(Operator):
     """A row for each window of time and key that has rows, when the watermark has passed the end of the window.
 
+    Windows that are told early (:class:`~tidelog.operators.window.frames.GrowingFrames`) have a row for each revision.
     Rows come out by the ends of windows, those of one window in the order of their keys' first rows in it.
     """
 
@@ -49,7 +50,8 @@ class TimeWindows(Operator):
             raise TimeError(f"found a size of {frames.size} and a slide of {frames.slide}; expected at least one tick")
         if empty and by:
             raise InputError("windows without rows have no key; fill gaps by key with time_bucket_gapfill")
-        self._aggregates = Aggregates(shape, aggregates, by)
+        revised = isinstance(frames, Frames) and frames.revisions > 0
+        self._aggregates = Aggregates(shape, aggregates, by, revised=revised)
         self._asked = frames
         self._frames = frames if isinstance(frames, Frames) else None
         self._empty = empty
@@ -150,7 +152,8 @@ class TimeWindows(Operator):
             starts, ends = frames.starts(found.numbers), frames.ends(found.numbers)
             order = slice(None) if keys == 1 else np.lexsort((found.first[FIRST_ROW], found.numbers))
             order = self._kept(starts, order)
-            batch = self._aggregates.batch(found.first, starts, ends, found.states, order)
+            revisions = self._revisions(found.numbers)
+            batch = self._aggregates.batch(found.first, starts, ends, found.states, order, revisions)
         self._store.drop(frames, bounds)
         self._forget_keys()
         return [batch] if batch.num_rows else []
@@ -184,7 +187,12 @@ class TimeWindows(Operator):
             if found is not None:
                 every[found.numbers - low] = found.states[place]
             states.append(every)
-        return self._aggregates.batch(words, starts, ends, states, self._kept(starts, slice(None)))
+        kept = self._kept(starts, slice(None))
+        return self._aggregates.batch(words, starts, ends, states, kept, self._revisions(numbers))
+
+    def _revisions(self, numbers: Ints) -> Ints | None:
+        assert self._frames is not None
+        return numbers % self._frames.revisions if self._frames.revisions else None
 
     def next_deadline(self) -> int | None:
         """The end of the first window that has rows and has not come out."""
