@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import tidelog
 from tidelog import spark as tl
+from tidelog.spark.sql.planning import Asked, Planned, plan_statement
 from tidelog.sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -88,6 +90,74 @@ def test_the_past_numbers_and_many_streams(session: SparkSession, path: Path) ->
     assert len(same(session, path, text)) == 20
     rows = same(session, path, "SELECT _stream, count(*), sum(n) FROM streams('pumps/*') GROUP BY _stream")
     assert sorted(rows) == [("pumps/0", 5, 10), ("pumps/1", 5, 10)]
+
+
+def reads(path: Path, text: str) -> Planned:
+    now = datetime.datetime.now(datetime.UTC)
+    return plan_statement(str(path), Asked(text, None, {}, None, "UTC", now, 100))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "rows"),
+    [
+        ("SELECT n FROM sensors", {"n"}, ROWS),
+        ("SELECT n FROM sensors WHERE ts < '2026-01-01 08:00'", {"n", "ts"}, 48),
+        ("SELECT n FROM (SELECT * FROM sensors) s WHERE ts >= '2026-01-03 12:00'", {"n", "ts"}, 64),
+        ("WITH c AS (FROM sensors) SELECT max(n + 1) FROM c WHERE c.ts < '2026-01-01 08:00'", {"n", "ts"}, 48),
+        ("SELECT count(*) FROM sensors WHERE n BETWEEN 100 AND 110", {"n"}, 32),
+        ("SELECT a.n FROM sensors a JOIN range(9) r(i) ON a.n = i WHERE a.ts < '2026-01-01 04:00'", {"n", "ts"}, 32),
+        ("FROM (SELECT ts, n FROM sensors UNION ALL SELECT NULL, 1) WHERE ts < '2026-01-02'", {"n", "ts"}, 160),
+    ],
+)  # fmt: skip
+def test_streams_are_read_as_far_as_they_are_needed(path: Path, text: str, columns: set[str], rows: int) -> None:
+    (reading,) = reads(path, text).readings.values()
+    assert {field.name for field in reading.columns.values()} == columns
+    assert sum(part.piece.rows for part in reading.parts) <= rows
+
+
+def test_the_index_and_one_end_answer_without_a_scan(session: SparkSession, path: Path) -> None:
+    buckets = (
+        "SELECT time_bucket(INTERVAL '1 day', ts) AS day, count(*), max(celsius), avg(n) FROM sensors GROUP BY day"
+    )
+    for text in ("SELECT count(*), sum(n), min(ts), max(celsius) FROM sensors", buckets):
+        assert not reads(path, text).readings
+        same(session, path, text)
+    newest = "SELECT ts, n FROM sensors WHERE site = 'north' ORDER BY ts DESC LIMIT 5"
+    (reading,) = reads(path, newest).readings.values()
+    assert reading.rows is not None
+    assert reading.rows.num_rows == 5
+    assert len(same(session, path, newest)) == 5
+
+
+def test_streaming_frames_are_tables(session: SparkSession, path: Path, tmp_path: Path) -> None:
+    stream = session.readStream.format("tidelog").options(stream="sensors").load(str(path))
+    frame = tl.sql(
+        session,
+        'SELECT n * 2 AS double, p.celsius FROM live JOIN "pumps/0" p USING (n) WHERE live.celsius > 0',
+        store=path,
+        tables={"live": stream},
+    )
+    assert frame.isStreaming
+    writing = frame.writeStream.format("memory").queryName("doubled").option("checkpointLocation", str(tmp_path))
+    assert writing.trigger(availableNow=True).start().awaitTermination(120)
+    assert sorted(row.double for row in session.table("doubled").collect()) == [2, 4, 6, 8]
+
+
+def test_the_settings_of_the_session_do_not_matter(session: SparkSession, path: Path) -> None:
+    before = {name: session.conf.get(name) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
+    times = "max(ts)::TIMESTAMPTZ::VARCHAR, max(date_trunc('day', ts::TIMESTAMPTZ))::VARCHAR"
+    text = f"SELECT {times} FROM sensors WHERE n > 2"
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        for zone in ("UTC", "Europe/Berlin"):
+            same(session, path, text, timezone=zone)
+        with pytest.raises(PySparkException):
+            tl.sql(session, "SELECT n + 2147483647 FROM sensors", store=path).collect()
+        assert session.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, str(value))
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,10 @@ def main() -> None:
         asked = session.createDataFrame([(1, 5), (900, 2_000)], "lo bigint, hi bigint")
         answers = ts.aggregate(session, path, "there", asked, "sum(a)", start="lo", end="hi")
         assert sorted(row[2] for row in answers.collect()) == [10, sum(number % 7 for number in range(900, 1_000))]
+        text = "SELECT a, count(*), (SELECT max(t) FROM there) FROM there JOIN odd USING (a) WHERE t < ? GROUP BY a"
+        odd = session.createDataFrame([(1,), (3,)], "a bigint")
+        found = ts.sql(session, text, [70], store=path, tables={"odd": odd}).collect()
+        assert sorted(map(tuple, found)) == [(1, 10, 999), (3, 10, 999)]
         merged = ts.compact(session, path, "there")
         assert (merged.splits_before, merged.splits_after, merged.is_done) == (4, 1, True)
         assert ts.rebuild(session, path, "there", "second_largest(a)").splits == 1

@@ -7,13 +7,8 @@ from typing import Any, Final
 
 from tidelog.sql.text.tree import Node
 
-_NUMBERED: Final = "number"
-"""The key under which a scan is given a number."""
 _USED: Final = "used"
 """The key under which a scan is told which of its columns are used."""
-
-_BOTH_SIDES: Final = ("INNER", "LEFT", "RIGHT", "OUTER", "SINGLE")
-_PASSING: Final = ("LOGICAL_FILTER", "LOGICAL_ORDER_BY", "LOGICAL_LIMIT")
 
 
 def kind(node: Node) -> str:
@@ -58,7 +53,7 @@ def used(scan: Node) -> set[int]:
     return found
 
 
-def width(node: Node, known: dict[int, int] | None = None) -> int:
+def width(node: Node) -> int:
     """How many columns an operator has."""
     what = kind(node)
     below = children(node)
@@ -162,41 +157,59 @@ def conditions(root: Node) -> dict[int, list[Node]]:
 
     The plan has them as well, further up.
     """
-    found: dict[int, list[Node]] = {}
-    _push(root, [], found)
-    return found
+    pushing = _Pushing()
+    pushing.push(root, [])
+    return pushing.found
 
 
-def _push(node: Node, above: list[Node], found: dict[int, list[Node]]) -> None:
-    what, below = kind(node), children(node)
-    if what == "GET":
-        found.setdefault(id(node), []).extend(above)
-    elif what == "FILTER":
-        _push(below[0], [*above, *_conjuncts(node.get("expressions", []))], found)
-    elif what == "ORDER_BY":
-        _push(below[0], above, found)
-    elif what == "PROJECTION":
-        expressions = node.get("expressions", [])
-        plain = {at: each["index"] for at, each in enumerate(expressions) if each["expression_class"] == "BOUND_REF"}
-        _push(below[0], _moved(above, plain), found)
-    elif what == "AGGREGATE_AND_GROUP_BY":
-        groups = node.get("groups", [])
-        plain = {at: each["index"] for at, each in enumerate(groups) if each["expression_class"] == "BOUND_REF"}
-        kept = [] if not groups or len(node.get("grouping_sets", ())) > 1 else _moved(above, plain)
-        _push(below[0], kept, found)
-    elif what == "UNION":
-        for each in below:
-            _push(each, above, found)
-    elif what in ("COMPARISON_JOIN", "CROSS_PRODUCT"):
-        own = width(below[0])
-        how = node.get("join_type", "INNER")
+class _Pushing:
+    def __init__(self) -> None:
+        self.found: dict[int, list[Node]] = {}
+        self._mentions: dict[int, list[list[Node]]] = {}
+        """Of queries with a name, the conditions of each mention."""
+
+    def push(self, node: Node, above: list[Node]) -> None:
+        """Take conditions about the columns of an operator as far down as that changes nothing."""
+        what, below = kind(node), children(node)
+        if what == "GET":
+            self.found.setdefault(id(node), []).extend(above)
+        elif what == "FILTER":
+            self.push(below[0], [*above, *_conjuncts(node.get("expressions", []))])
+        elif what == "ORDER_BY":
+            self.push(below[0], above)
+        elif what == "PROJECTION":
+            self.push(below[0], _moved(above, _plain(node.get("expressions", []))))
+        elif what == "AGGREGATE_AND_GROUP_BY":
+            groups = node.get("groups", [])
+            is_plain = groups and len(node.get("grouping_sets", ())) <= 1
+            self.push(below[0], _moved(above, _plain(groups)) if is_plain else [])
+        elif what == "UNION":
+            for each in below:
+                self.push(each, above)
+        elif what in ("COMPARISON_JOIN", "CROSS_PRODUCT"):
+            self._push_join(node, above)
+        elif what == "CTE_REF":
+            self._mentions.setdefault(node["cte_index"], []).append(above)
+        elif what == "MATERIALIZED_CTE":
+            self.push(below[1], above)
+            mentions = self._mentions.get(node["table_index"], [])
+            self.push(below[0], mentions[0] if len(mentions) == 1 else [])
+        else:
+            for each in below:
+                self.push(each, [])
+
+    def _push_join(self, node: Node, above: list[Node]) -> None:
+        left, right = children(node)
+        own, how = width(left), node.get("join_type", "INNER")
         keeps_left = how in ("INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE")
-        _push(below[0], _moved(above, {at: at for at in range(own)}) if keeps_left else [], found)
-        rights = {own + at: at for at in range(width(below[1]))} if how in ("INNER", "RIGHT") else {}
-        _push(below[1], _moved(above, rights), found)
-    else:
-        for each in below:
-            _push(each, [], found)
+        self.push(left, _moved(above, {at: at for at in range(own)}) if keeps_left else [])
+        rights = {own + at: at for at in range(width(right))} if how in ("INNER", "RIGHT") else {}
+        self.push(right, _moved(above, rights))
+
+
+def _plain(expressions: Sequence[Node]) -> dict[int, int]:
+    """Of expressions that are columns as they are, the places of these."""
+    return {at: each["index"] for at, each in enumerate(expressions) if each["expression_class"] == "BOUND_REF"}
 
 
 def _conjuncts(expressions: Iterable[Node]) -> Iterator[Node]:

@@ -24,7 +24,7 @@ from tidelog.spark.sql.expressions.aggregates import ORDERED
 from tidelog.sql.database import shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query, Sources, refuse_monstrous
-from tidelog.sql.reading.dataset import ManyStreams, Relation
+from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.reading.sources import NoStreams, StreamAt, Streams
 from tidelog.sql.text.tokens import statements, tokens
 from tidelog.sql.text.tree import Node, nodes, place
@@ -121,6 +121,7 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
         query = Query(text, asked.params, sources, shared(asked.timezone))
         for operation in query.operations.values():
             raise SqlError(f"found {operation.title}, which Spark does not run; expected time_bucket, or store.sql")
+        _refuse_clauses(query)
         _refuse_order(query)
         schemas = {name: each.schema for name, each in (*query.relations.items(), *query.tables.items())}
         bound = bind(query, asked.timezone, schemas)
@@ -136,6 +137,15 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
     given = {f"#{name}": name for name in asked.columns if f"#{name}" in query.tables}
     answers = {name: each for name, each in query.tables.items() if name not in given}
     return Planned(bound, readings, answers, given)
+
+
+def _refuse_clauses(query: Query) -> None:
+    """Raise for what operators of ours compute, one event after the other."""
+    for operation in query.operations.values():
+        raise SqlError(
+            f"found {operation.title}, which is not computed on Spark; ask store.sql, or group by time_bucket",
+            text=query.text,
+        )
 
 
 def _refuse_order(query: Query) -> None:
@@ -182,21 +192,18 @@ def _reading(
     names = [schema.names[each] if each < len(schema.names) else "" for each in places]
     columns = {places[at]: schema.field(names[at]) for at in sorted(used(scan)) if names[at]}
     stored = relation.stream.snapshot.layout.stored
-    texts = texts_of(wanted, names, stored)
-    if relation.where is not None:
-        texts.append(f"({relation.where})")
-    where = " AND ".join(texts) or None
-    members = relation.streams if isinstance(relation, ManyStreams) else [relation.stream]
-    if relation.end is not None and relation.end.rows <= _MOST_ROWS_AT_ONCE and len(members) == 1:
+    known = [f"({each})" for each in (relation.where, relation.hint) if each is not None]
+    where = " AND ".join([*texts_of(wanted, names, stored), *known]) or None
+    if relation.end is not None and relation.end.rows <= _MOST_ROWS_AT_ONCE and relation.is_one:
         snapshot, numbers = relation.stream.snapshot, relation.stream.numbers
         own = [each.name for each in columns.values()] or [relation.stream.time]  # no places are asked for beside LIMIT
-        _, batches = read(snapshot, numbers, own, where, relation.end)
+        _, batches = read(snapshot, numbers, own, where, relation.end, within=relation.within)
         rows = pa.Table.from_batches(batches, pa.schema([stored.field(name) for name in own]))
         return Reading(columns, None, (), rows)
     parts = []
-    for member in members:
+    for member in relation.streams:
         condition = None if where is None else predicate(where, member.snapshot.layout.stored)
-        ranges = times_of(member.snapshot, condition)
+        ranges = times_of(member.snapshot, condition) & relation.within
         pieces = plan(member.snapshot, ranges, condition, member.numbers, rows_per_piece=rows_per_task)
         parts += [Part(member.name, streams.directories[member.name], each) for each in pieces]
     return Reading(columns, where, tuple(parts))
