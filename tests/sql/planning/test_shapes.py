@@ -141,6 +141,26 @@ def test_zones_with_daylight_saving(store: Store, plain: duckdb.DuckDBPyConnecti
             check(store, plain, text, zone=zone)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Europe/Berlin"])
+def test_clocks_that_are_put_forward(store: Store, plain: duckdb.DuckDBPyConnection, zone: str) -> None:
+    """What grows with the time that clocks show does not grow with time when they change."""
+    cursor = plain.cursor()
+    cursor.execute(f"SET TimeZone = '{zone}'")
+    for name in ("p", "m"):
+        for left, kind in {
+            "CAST(ts AS TIMESTAMPTZ)": "TIMESTAMPTZ",
+            "ts AT TIME ZONE 'Europe/Berlin'": "VARCHAR",
+            "time_bucket('1 hour', CAST(ts AS TIMESTAMPTZ), 'Europe/Berlin')": "TIMESTAMPTZ",
+            "CAST(CAST(ts AS TIMESTAMPTZ) AS TIMESTAMP)": "TIMESTAMP",
+        }.items():
+            constant = "'2026-03-29 02:30'" if kind == "VARCHAR" else f"CAST('2026-03-29 02:30' AS {kind})"
+            text = f"SELECT count(*), min(ts), max(n) FROM {name} WHERE {left} >= {constant}"
+            expected = cursor.sql(text).fetchall()
+            assert store.sql(text, timezone=zone).fetchall() == expected, text
+            assert store.sql(f"{text} AND n >= 0", timezone=zone).fetchall() == expected, text
+    cursor.close()
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import End
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.planning.calls import Functions
@@ -79,9 +80,12 @@ def _refuse_more(block: Block, functions: Functions) -> None:
 def _is_descending(block: Block, order: Node) -> bool:
     orders = order["orders"]
     time = block.relation.stream.time
-    if len(orders) != 1 or block.column(orders[0]["expression"]) != time:
+    columns = [block.column(each["expression"]) for each in orders]
+    descending = {each["type"] == "DESCENDING" for each in orders}
+    if columns not in ([time], [time, SEQUENCE_COLUMN]) or len(descending) > 1:
         raise NotSo(f"rows are not ordered by {time} alone")
     for item in block.select["select_list"]:  # a name that means something else here
-        if item.get("alias", "").lower() == time.lower() and block.column(item) != time:
-            raise NotSo(f"{time} is the name of something else")
-    return bool(orders[0]["type"] == "DESCENDING")
+        alias = item.get("alias", "").lower()
+        if alias in (str(each).lower() for each in columns) and str(block.column(item)).lower() != alias:
+            raise NotSo(f"{alias} is the name of something else")
+    return True in descending

@@ -70,11 +70,32 @@ def times_of(block: Block, node: Node) -> tuple[Interval, bool] | None:
         if times is None:
             return None
         result = result.intersect(times)
-    if kind.tz is None or block.timezone == "UTC":
+    if not _names_zone(node) and (block.timezone == "UTC" or (kind.tz is None and not _has_moments(node))):
         return result, True
-    # Clocks that are put back make what grows with time shrink for an hour.
+    # Clocks that are put back or forward make what grows with time shrink for an hour.
     start, end, day = result.start, result.end, _DAY[kind.unit]
     return Interval(None if start is None else start - day, None if end is None else end + day), False
+
+
+def _names_zone(node: Node) -> bool:
+    """Whether a condition names a time zone."""
+    for each in nodes(node):
+        name = each["function_name"].lower() if each.get("class") == "FUNCTION" else ""
+        further = each["arguments"][2:] if name == "time_bucket" else ()
+        texts = (one["expression"].get("literal", {}).get("kind") == "STRING" for one in further)
+        if name == "timezone" or any(texts):
+            return True
+    return False
+
+
+def _has_moments(node: Node) -> bool:
+    """Whether a condition is about points in time, and not only about what clocks show."""
+    for each in nodes(node):
+        if each.get("class") == "CAST" and ("tz" in _type_name(each) or "zone" in _type_name(each)):
+            return True
+        if each.get("class") == "FUNCTION" and each["function_name"].lower() == "to_timestamp":
+            return True
+    return False
 
 
 def _tests(block: Block, node: Node) -> list[Node]:
