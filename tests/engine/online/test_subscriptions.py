@@ -444,6 +444,34 @@ def test_rows_go_into_a_stream_once(store: Store) -> None:
     assert [info.name for info in store.subscriptions()] == ["c"]
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_step_that_was_kept_is_given_once_wherever_it_ended(
+    store: Store, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It ends before the rows of a step are appended, or just after, without anything being said of it."""
+    a = _stream(store)
+    text = "SELECT ts, x FROM a WHERE x % 2 = 0"
+    append = Stream.append
+
+    def failing(stream: Stream, data: Any, **numbered: Any) -> None:
+        if when == "after":
+            append(stream, data, **numbered)
+            stream.flush()
+        raise KeyboardInterrupt
+
+    for step in range(4):
+        a.append(_rows(range(10), step * 10))
+        a.flush()
+        with monkeypatch.context() as patched:
+            patched.setattr(Stream, "append", failing)
+            with pytest.raises(KeyboardInterrupt):
+                store.subscribe(text, into="b").wait(_SECONDS)
+        if step % 2:  # else it ends again, when it gives once more what it has kept
+            store.subscribe(text, into="b", follow=False).wait(_SECONDS)
+            expected = sorted(range(0, step * 10 + 10, 2), key=lambda x: (x % 10, x))
+            assert store.stream("b").scan().read_all()["x"].to_pylist() == expected
+
+
 def test_rows_that_go_before_they_are_read_are_an_error(store: Store) -> None:
     a = _stream(store)
     text = "SELECT ts, x FROM a"

@@ -88,6 +88,7 @@ class Input:
         self.name = stream.name
         self.writer = writer_of(stream)
         self._shape = shape
+        self._names = list(dict.fromkeys((*shape.schema.names, SEQUENCE_COLUMN)))
         self._snapshots = Snapshots(StreamContext.of(self.writer.manifests), self.writer.manifests) if durable else None
         self._last: Snapshot | None = None
         """The last one of which all was read."""
@@ -190,7 +191,7 @@ class Input:
         try:
             for some, ranges in asked:
                 if some:
-                    found += list(scan(snapshot, ranges, schema.names, None, some))
+                    found += list(scan(snapshot, ranges, self._names, None, some))
         except GrainError as error:
             raise GrainError(
                 f"rows of stream {self.name!r} were coarsened before this subscription read them: {error}",
@@ -198,8 +199,8 @@ class Input:
             ) from error
         if not found:
             return self._shape.empty()
-        rows = pa.Table.from_batches(found).combine_chunks().to_batches()[0].cast(schema)
-        order = integers(rows.column(SEQUENCE_COLUMN))
+        whole = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        rows, order = whole.select(schema.names).cast(schema), integers(whole.column(SEQUENCE_COLUMN))
         return rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(np.argsort(order, kind="stable")))
 
     def behind(self) -> int:

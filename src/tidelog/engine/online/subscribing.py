@@ -115,22 +115,31 @@ class Subscriptions:
             else:
                 for each in inputs:
                     each.begin(start)
-            subscription = Subscription(
-                flow,
-                keeping,
-                callback,
-                follow=follow,
-                block_at=most if when_behind == "block" else None,
-                on_end=self._ended,
-            )
-            with self._mutex:
-                self._running.append(subscription)
-            subscription.begin()
+            return self.run(flow, keeping, callback, follow=follow, block_at=most if when_behind == "block" else None)
         except BaseException:
             for each in inputs:
                 each.close()
             if keeping is not None:
                 keeping.log.close()
+            raise
+
+    def run(
+        self,
+        flow: Flow,
+        keeping: Keeping | None = None,
+        callback: Callback | None = None,
+        *,
+        follow: bool = True,
+        block_at: int | None = None,
+    ) -> Subscription:
+        """Have a subscription work."""
+        subscription = Subscription(flow, keeping, callback, follow=follow, block_at=block_at, on_end=self._ended)
+        with self._mutex:
+            self._running.append(subscription)
+        try:
+            subscription.begin()
+        except BaseException:
+            self._ended(subscription)
             raise
         return subscription
 

@@ -409,6 +409,11 @@ class Subscription:
         if thread is not None and not thread.is_mine:
             thread.wait()
 
+    def finish(self) -> None:
+        """End it when all that is there has been read. Without a name it gives what waits for more rows, too."""
+        self._follow = False
+        self._bell.ring()
+
     def __enter__(self) -> Self:
         return self
 
