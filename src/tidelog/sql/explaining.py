@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
+from tidelog.sql.clauses.operation import Operation
 from tidelog.sql.query import Query
 from tidelog.sql.reading.dataset import Relation
 
@@ -14,7 +15,7 @@ from tidelog.sql.reading.dataset import Relation
 def explain(query: Query, *, analyze: bool = False) -> str:
     """What a statement does with its streams, by estimate; with ``analyze`` it is run, and told what it took."""
     if not analyze:
-        lines = [f"{each.title}: replay of the rows in order" for each in query.operations.values()]
+        lines = [line for operation in query.operations.values() for line in _clause(operation)]
         with query.database.mutex:  # texts are printed for it
             lines += [line for name, relation in query.relations.items() for line in _expected(name, relation)]
         with query.opened() as running:
@@ -27,6 +28,12 @@ def explain(query: Query, *, analyze: bool = False) -> str:
     lines = [line for name, relation in query.relations.items() for line in _seen(name, relation)]
     planned = f"planned in {query.planned * 1000:.1f} ms, with what the index was asked for"
     return "\n".join([*lines, planned, f"{rows:,} rows in {spent * 1000:.1f} ms"])
+
+
+def _clause(operation: Operation) -> Iterator[str]:
+    yield f"{operation.title}: {operation.way}"
+    for reason in operation.reasons:
+        yield f"  {reason}"
 
 
 def _shown(name: str) -> str:

@@ -22,8 +22,9 @@ from tidelog.plan.reading import relation_schema
 from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
 from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.clauses.operation import Operation
-from tidelog.sql.clauses.windows import FUNCTIONS as WINDOW_FUNCTIONS
-from tidelog.sql.clauses.windows import Context, put_windows, readable
+from tidelog.sql.clauses.window_arguments import FUNCTIONS as WINDOW_FUNCTIONS
+from tidelog.sql.clauses.window_arguments import readable
+from tidelog.sql.clauses.windows import Context, put_windows
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks

@@ -6,6 +6,7 @@ import datetime
 import itertools
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 import tidelog
 from tidelog.engine.store import Store
+from tidelog.sql.clauses import windows
 from tidelog.sql.errors import SqlError
 
 MINUTE = 60_000_000
@@ -73,6 +75,14 @@ def close(one: list[tuple[object, ...]], other: list[tuple[object, ...]]) -> boo
     return len(one) == len(other) and all(all(map(same, a, b)) for a, b in zip(one, other, strict=True))
 
 
+@pytest.fixture(params=["replay", "index"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to windows, whichever would be faster."""
+    monkeypatch.setattr(windows, "_LEAST_ROWS", 0 if request.param == "index" else 1 << 60)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("minutes", [1, 7, 60, 1440])
 def test_tumbling_windows(store: Store, table: pa.Table, minutes: int, keyed: bool) -> None:
@@ -89,6 +99,48 @@ def test_tumbling_windows(store: Store, table: pa.Table, minutes: int, keyed: bo
     )
     assert expected
     assert close(found, expected)
+
+
+def test_windows_come_from_the_index(store: Store, table: pa.Table, way: str) -> None:
+    """Where the condition is a range of time, which may cut windows, and the index keeps the aggregates."""
+    kept = "count(*), sum(n), min(n), max(x), avg(n), sum(x)"
+    for size, slide, options in [
+        ("1 hour", "1 hour", ""),
+        ("1 hour", "13 minutes", ""),
+        ("7 minutes", "1 hour", ""),
+        ("1 hour", "7 minutes", ", origin => 'first event'"),
+        ("3 minutes", "2 minutes", ", empty => true"),
+        ("1 hour", "5 minutes", ", complete_only => true"),
+        ("1 day", "1 day", ", zone => 'America/New_York'"),
+        ("2 days", "1 day", ", zone => 'Asia/Kathmandu'"),
+    ]:
+        text = (
+            f"SELECT window_start, window_end, {kept} FROM events "
+            "WHERE ts >= TIMESTAMP '1970-01-01 00:33:20' AND ts < TIMESTAMP '1970-01-01 07:11:11' "
+            f"GROUP BY window(ts, '{size}', '{slide}'{options}) ORDER BY 1"
+        )
+        result = store.sql(text)
+        assert ("slices of time" in result.explain()) == (way == "index")
+        expected = tidelog.sql(text, tables={"events": table}).fetchall()
+        assert expected
+        assert result.fetchall() == expected
+
+
+@pytest.mark.usefixtures("way")
+def test_what_entries_do_not_tell_takes_the_events(tmp_path: Path) -> None:
+    """Here sums of 64-bit numbers, and texts too long for an entry, of the later windows."""
+    names = [f"n{at}" for at in range(300)] + ["m" * 5000 + str(at) for at in range(300)]
+    numbers = pa.array([1] * 300 + [2**62] * 300)
+    table = pa.table({"ts": pa.array(range(600), pa.timestamp("s")), "n": numbers, "name": names})
+    text = (
+        "SELECT window_start, sum(n), max(n), min(name) FROM events "
+        "GROUP BY window(ts, '100 seconds', '50 seconds') ORDER BY 1"
+    )
+    with tidelog.open(tmp_path, maintenance="manual") as opened:
+        opened.create_stream("events", data=table, time="ts", leaf_rows=16)
+        found = opened.sql(text).fetchall()
+        assert len(found) == 13
+        assert found == tidelog.sql(text, tables={"events": table}).fetchall()
 
 
 @pytest.mark.parametrize("keyed", [False, True])

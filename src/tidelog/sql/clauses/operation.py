@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidelog.operators.base import Operator
 from tidelog.sql.reading.dataset import ScannedDataset
 
 
@@ -19,53 +18,34 @@ class Operation:
 
     title: str
     """What it is, for people."""
-    make: Callable[[], Operator]
-    """A new operator of one input."""
-    rows: Callable[[], Iterator[pa.RecordBatch]]
-    """The rows of the input, in order."""
-    names: Sequence[str]
-    """What the columns that come out are called in the statement."""
+    schema: pa.Schema
+    """The columns that come out, by their names in the statement."""
+    run: Callable[[], Iterator[pa.RecordBatch]]
+    """Gives what comes out; columns count by their places."""
+    way: str
+    """How that is found."""
+    reasons: Sequence[str] = ()
+    """Why not in a faster way."""
     failure: BaseException | None = field(default=None)
     """What it has raised: DuckDB tells its text alone."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that come out."""
-        found = self.make().output.schema
-        return pa.schema([found.field(at).with_name(name) for at, name in enumerate(self.names)])
-
     def dataset(self) -> ds.Dataset:
         """The relation, as DuckDB takes it."""
-        schema = self.schema
 
         def scanner(columns: Sequence[str] | None, filter: pc.Expression | None) -> ds.Scanner:
-            names = schema.names if columns is None else list(columns)
-            wanted = pa.schema([schema.field(name) for name in names])
-            kept = (
-                (batch if filter is None else batch.filter(filter)).select(names) for batch in self._batches(schema)
-            )
+            names = self.schema.names if columns is None else list(columns)
+            wanted = pa.schema([self.schema.field(name) for name in names])
+            kept = ((batch if filter is None else batch.filter(filter)).select(names) for batch in self._batches())
             return ds.Scanner.from_batches(kept, schema=wanted)
 
-        return ScannedDataset(schema, scanner)
+        return ScannedDataset(self.schema, scanner)
 
-    def _batches(self, schema: pa.Schema) -> Generator[pa.RecordBatch]:
+    def _batches(self) -> Generator[pa.RecordBatch]:
         try:
-            for batch in run(self.make(), self.rows()):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+            for batch in self.run():
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
         except GeneratorExit:  # nobody wants the rest
             raise
         except BaseException as error:
             self.failure = error
             raise
-
-
-def run(operator: Operator, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What comes out of an operator of one input for all of its rows, which are in order."""
-    shape = operator.inputs[0]
-    for batch in rows:
-        if not batch.num_rows:
-            continue
-        yield from operator.push(0, batch)
-        # All rows so far are in order: what is before the last one is known.
-        yield from operator.advance(int(shape.times(batch.slice(batch.num_rows - 1))[0]))
-    yield from operator.finish()

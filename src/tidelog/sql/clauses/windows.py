@@ -8,8 +8,6 @@ stays, and ``HAVING`` becomes a condition on these rows.
 from __future__ import annotations
 
 import copy
-import datetime
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,48 +18,35 @@ import pyarrow as pa
 
 from tidelog.expr import parse_aggregate
 from tidelog.expr.errors import ExpressionError
-from tidelog.model.errors import TidelogError, did_you_mean
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.arrays import boolean_column, integers
+from tidelog.model.errors import TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.model.times.clock import Clock
-from tidelog.operators.base import Operator, Shape
-from tidelog.operators.window.counted import CountWindows
-from tidelog.operators.window.frames import CalendarFrames, FixedFrames, Frames, Period
-from tidelog.operators.window.sessions import SessionWindows
-from tidelog.operators.window.timed import FromFirst, TimeWindows
+from tidelog.operators.base import Shape
+from tidelog.operators.replaying import replay
+from tidelog.operators.window.frames import FixedFrames
+from tidelog.operators.window.timed import FromFirst
+from tidelog.plan.answers import bounds, question_of
+from tidelog.plan.windows import Unknown, WindowPlan
 from tidelog.sql.clauses.grouping import GROUP, Grouping, Refuse, calls, key, own_nodes, value
 from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.window_arguments import FUNCTIONS, Arguments, Kind, shown
 from tidelog.sql.errors import SqlError
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.planning.calls import Functions
 from tidelog.sql.reading.dataset import Relation
-from tidelog.sql.text.tokens import tokens
 from tidelog.sql.text.tree import Node, Parser, nodes, put
+from tidelog.store.read.aggregate_sources import Source
 
 if TYPE_CHECKING:
     import duckdb
 
-_WINDOW: Final = "w1ndow"
-"""What ``window(...)`` is called while DuckDB reads it, where the word has a meaning of its own; as long as that."""
-FUNCTIONS: Final = (_WINDOW, "session_window", "count_window")
 _COLUMNS: Final = ("window_start", "window_end")
 _TIME: Final = "#time"
-_OPTIONS: Final = ("origin", "zone", "empty", "complete_only")
+_LEAST_ROWS: Final = 4096
+"""Events that a slice must have on average: with less, replay is as fast."""
 _BATCH: Final = 1 << 16
 """Rows that DuckDB gives at once."""
-
-
-def readable(text: str) -> str:
-    """A statement with ``window(`` put so that DuckDB reads it as the call of a function; all places stay the same."""
-    found = tokens(text)
-    places = [one.start for one, other in itertools.pairwise(found) if one.says("WINDOW") and other.says("(")]
-    for at in places:
-        text = text[:at] + _WINDOW + text[at + len(_WINDOW) :]
-    return text
-
-
-def shown(text: str) -> str:
-    """A text of DuckDB's with ``window`` as it was written."""
-    return text.replace(_WINDOW, "window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +125,7 @@ class _Windows:
             own=_is_own,
             misplaced=_misplaced,
         )
+        self._arguments = Arguments(self._grouping, context.connect)
 
     def operation(self, name: str) -> Operation:
         """The relation of the windows, from which the selection selects from now on."""
@@ -152,9 +138,7 @@ class _Windows:
         grouping.lift(_leave)
         types = self._types(source)
         try:
-            made = self._direct(source) or self._computed(source)
-            make = self._operator(made)
-            make()
+            operation = self._made(source)
         except SqlError:
             raise
         except TidelogError as error:  # of the operator, which knows nothing of the statement
@@ -164,17 +148,49 @@ class _Windows:
         table = context.parser.parse(f'SELECT 1 FROM "{name}"')["statements"][0]["node"]["from_table"]
         grouping.select_from(table)
         select["where_clause"] = having
-        return Operation(self._title, make, made.rows, [*self._keys, *_COLUMNS, *self._values])
+        return operation
+
+    def _made(self, source: Node) -> Operation:
+        made = self._direct(source) or self._computed(source)
+        windows = self._arguments.kind(made.shape.clock)
+        make = partial(windows.operator, made.shape, made.aggregates, made.by)
+        output = make().output.schema
+        names = [*self._keys, *_COLUMNS, *self._values]
+        schema = pa.schema([output.field(at).with_name(name) for at, name in enumerate(names)])
+
+        def replayed() -> Iterator[pa.RecordBatch]:
+            return replay(make(), [made.rows()])
+
+        try:
+            plan = self._indexed(made, windows)
+        except NotSo as reason:
+            return Operation(
+                self._title, schema, replayed, "replay of the rows in order", [f"not from the index, because {reason}"]
+            )
+        way = f"the index: {plan.slices:,} slices of time"
+        assert made.block is not None
+        relation = made.block.relation
+        relation.way, relation.is_indexed = f"{way}, for {self._title}", True
+
+        def asked() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from plan.batches(schema, ReadCounters())
+            except Unknown as unknown:  # which is rare: sums that do not fit
+                for batch in replayed():
+                    later = integers(batch.column(0)) >= unknown.start
+                    yield batch.filter(boolean_column(later))
+
+        return Operation(self._title, schema, asked, way)
 
     # -- rows and aggregates ------------------------------------------------------------------------------------------
 
     def _time(self) -> Node | None:
         """What gives the time of rows; None for the stream's own."""
-        arguments = self._plain_arguments()
+        arguments = self._arguments.plain()
         if self._grouping.name == "count_window":
             return arguments[2] if len(arguments) > 2 else None
         if not arguments:
-            raise self._refuse("without arguments; expected a time, and a length")
+            raise self._arguments.refuse("without arguments; expected a time, and a length")
         return arguments[0]
 
     def _direct(self, source: Node) -> _Source | None:
@@ -203,14 +219,15 @@ class _Windows:
         relation.confined = block.confined
         relation.way = f"the events, for {self._title}"
         shape = Shape(pa.schema([stored.field(name) for name in names]), relation.stream.time)
-        return _Source(shape, dict(zip(self._values, texts, strict=True)), by, partial(relation.rows, names, condition))
+        rows = partial(relation.rows, names, condition)
+        return _Source(shape, dict(zip(self._values, texts, strict=True)), by, rows, block)
 
     def _computed(self, source: Node) -> _Source:
         """Rows that DuckDB computes: times, keys, and arguments of aggregates, in order."""
         context, grouping = self._context, self._grouping
         time = self._time()
         if time is None:
-            raise self._refuse("of something else than a stream; expected the time as third argument")
+            raise self._arguments.refuse("of something else than a stream; expected the time as third argument")
         items = [
             _named(time, _TIME),
             *(_named(each, name) for each, name in zip(grouping.keys, self._keys, strict=True)),
@@ -275,105 +292,39 @@ class _Windows:
             if node.get("class") == "COLUMN_REF" and node["column_names"][0] in made:
                 put(node, parser.expression(made[node["column_names"][0]]))
 
-    # -- windows ------------------------------------------------------------------------------------------------------
+    # -- from the index ---------------------------------------------------------------------------------------------
 
-    def _plain_arguments(self) -> list[Node]:
-        return [each["expression"] for each in self._grouping.call["arguments"] if not each["name"]]
-
-    def _options(self) -> dict[str, Any]:
-        """The named arguments, by name."""
-        found = {}
-        for each in self._grouping.call["arguments"]:
-            if each["name"]:
-                name = each["name"].lower()
-                if name not in _OPTIONS:
-                    raise self._refuse(f"with {name}; {did_you_mean(name, _OPTIONS)}")
-                found[name] = each["expression"]
-        return found
-
-    def _operator(self, source: _Source) -> Callable[[], Operator]:
-        """What makes the operator."""
-        name, arguments, options = self._grouping.name, self._plain_arguments(), self._options()
-        shape, clock = source.shape, source.shape.clock
-        if name == "count_window":
-            if not 1 <= len(arguments) <= 3 or options:
-                raise self._refuse("with other arguments than a size, and perhaps a slide and a time")
-            counts = [self._count(each) for each in arguments[:2]]
-            return partial(CountWindows, shape, counts[0], counts[-1], source.aggregates, source.by)
-        if name == "session_window":
-            if len(arguments) != 2 or options:
-                raise self._refuse("with other arguments than a time and the longest gap")
-            gap = self._ticks(self._length(arguments[1], clock), clock)
-            return partial(SessionWindows, shape, gap, source.aggregates, source.by)
-        if not 2 <= len(arguments) <= 4:
-            raise self._refuse("with other arguments than a time, a size, and perhaps a slide and an origin")
-        if len(arguments) == 4:
-            options.setdefault("origin", arguments[3])
-        size = self._length(arguments[1], clock)
-        slide = self._length(arguments[2], clock) if len(arguments) > 2 else size
-        flags = {each: bool(self._constant(options.pop(each))) for each in _OPTIONS[2:] if each in options}
-        frames = self._frames(size, slide, options, clock)
-        return partial(TimeWindows, shape, frames, source.aggregates, source.by, **flags)
-
-    def _frames(self, size: _Length, slide: _Length, options: Mapping[str, Node], clock: Clock) -> Frames | FromFirst:
-        zone = self._constant(options["zone"]) if "zone" in options else None
-        origin = self._constant(options["origin"]) if "origin" in options else None
-        if origin == "first event":
-            return FromFirst(self._ticks(size, clock), self._ticks(slide, clock))
-        first = 0 if origin is None else clock.instant(origin)
-        if zone is None and not size.months and not slide.months:
-            return FixedFrames(self._ticks(size, clock), self._ticks(slide, clock), first)
-        if any(each.micros or bool(each.months) == bool(each.days) for each in (size, slide)):
-            raise self._refuse("of a calendar with other lengths than days or months; expected either")
-        day, rest = divmod(first, self._ticks(_Length(days=1), clock))
-        if rest:
-            raise self._refuse("with an origin that is no date; windows of a calendar begin with a day")
-        sizes = Period(size.months, size.days), Period(slide.months, slide.days)
-        return CalendarFrames(clock, sizes[0], sizes[1], zone or "UTC", day)
-
-    def _length(self, node: Node, clock: Clock) -> _Length:
-        """A length of time."""
-        if clock.unit is None:
-            return _Length(ticks=self._count(node))
-        text = f"CAST({self._grouping.text(node)} AS INTERVAL)"
-        months, days, micros = self._asked(
-            f"""SELECT m, d, epoch_us(i - to_months(m) - to_days(d)) FROM (
-                    SELECT i, CAST(date_part('year', i) * 12 + date_part('month', i) AS INTEGER) AS m,
-                        CAST(date_part('day', i) AS INTEGER) AS d FROM (SELECT {text} AS i))""",
-            node,
-        )
-        if months is None:
-            raise self._refuse("with a length that is null")
-        return _Length(int(months), int(days), int(micros))
-
-    def _ticks(self, length: _Length, clock: Clock) -> int:
-        if length.ticks is not None:
-            return length.ticks
-        if length.months:
-            raise self._refuse("with a length of months, which only windows of a calendar have")
-        if length.days < 0 or length.micros < 0:
-            raise self._refuse("with a length below zero")
-        return clock.duration(datetime.timedelta(days=length.days, microseconds=length.micros))
-
-    def _count(self, node: Node) -> int:
-        found = self._constant(node)
-        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise self._refuse(f"with {found!r}; expected a whole number of at least 1")
-        return found
-
-    def _constant(self, node: Node) -> Any:
-        return self._asked(f"SELECT {self._grouping.text(node)}", node)[0]
-
-    def _asked(self, text: str, node: Node) -> tuple[Any, ...]:
-        """What DuckDB says of constants."""
-        if any(each.get("class") in ("COLUMN_REF", "SUBQUERY") for each in nodes(node)):
-            raise self._refuse(f"with {self._grouping.text(node)}; expected a constant")
-        with closing(self._context.connect()) as cursor:
-            found: tuple[Any, ...] = cursor.execute(text).fetchall()[0]
-            return found
-
-    def _refuse(self, message: str) -> Exception:
-        return self._context.refuse(f"found {shown(self._grouping.name)} {message}", self._grouping.call)
+    def _indexed(self, source: _Source, windows: Kind) -> WindowPlan:
+        """The windows from the index. Raises :class:`NotSo` if it does not know them, or if that would take longer."""
+        block = source.block
+        if block is None:
+            raise NotSo("the rows are not those of one stream")
+        if windows.frames is None:
+            raise NotSo("the windows are not those of time")
+        if source.by:
+            raise NotSo("there are keys")
+        stream = block.relation.stream
+        interval = block.interval(block.select["where_clause"])
+        if not stream.snapshot.has_all(interval.start, interval.end, stream.numbers):
+            raise NotSo("only events up to a version count")
+        question = question_of(stream.snapshot, stream.options, [*source.aggregates.values(), "count(*)"])
+        others = [
+            call
+            for each, call in zip(question.readings, source.aggregates.values(), strict=False)
+            if each.source is not Source.ENTRIES
+        ]
+        if others:
+            raise NotSo(f"the index does not keep {', '.join(others)}")
+        found = bounds(stream.snapshot, stream.options, interval)
+        if found is None:
+            raise NotSo("there are no events")
+        frames = windows.frames
+        if isinstance(frames, FromFirst):
+            frames = FixedFrames(frames.size, frames.slide, found[0])
+        plan = WindowPlan(stream.snapshot, question, interval, frames, *found, **windows.flags)
+        if found[2] < _LEAST_ROWS * plan.slices:
+            raise NotSo(f"slices have about {found[2] // max(plan.slices, 1):,} events each, which are read as fast")
+        return plan
 
     @property
     def _title(self) -> str:
@@ -396,16 +347,8 @@ class _Source:
     aggregates: Mapping[str, str]
     by: Sequence[str]
     rows: Callable[[], Iterator[pa.RecordBatch]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Length:
-    """A length of time, as DuckDB has it, or in ticks of a clock of plain integers."""
-
-    months: int = 0
-    days: int = 0
-    micros: int = 0
-    ticks: int | None = None
+    block: Block | None = None
+    """The selection of one stream whose rows these are."""
 
 
 def _leave(node: Node) -> bool:

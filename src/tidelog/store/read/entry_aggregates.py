@@ -35,7 +35,8 @@ class EntryQuestion:
         for position, fold in folds.items():
             if fold.column is not None:
                 self._by_column.setdefault(fold.column, []).append((position, fold))
-        self._columns: Ints = np.array(list(self._by_column), np.int64)
+        self.columns: Ints = np.array(list(self._by_column), np.int64)
+        """The places of the columns that are asked about."""
         self._asks_numbers = layout.sequence in self._by_column
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
@@ -43,7 +44,7 @@ class EntryQuestion:
         if not self._can_ask(snapshot):
             return {}
         start = snapshot.not_deleted(start)
-        return self._results(snapshot.index.aggregate(start, end, self._columns, counters))
+        return self._results(snapshot.index.aggregate(start, end, self.columns, counters))
 
     def _can_ask(self, snapshot: Snapshot) -> bool:
         return bool(self._folds) and not (self._asks_numbers and snapshot.is_shifted)
@@ -55,7 +56,7 @@ class EntryQuestion:
         deleted = snapshot.manifest.deleted_before
         if deleted is not None:
             starts = np.maximum(starts, deleted)
-        whole = snapshot.index.aggregates(starts, ends, self._columns, counters)
+        whole = snapshot.index.aggregates(starts, ends, self.columns, counters)
         results = {position: fold.lower(whole) for position, fold in self._folds.items()}
         answers: list[Answers] = [
             dict(zip(results, values, strict=True)) for values in zip(*results.values(), strict=True)
