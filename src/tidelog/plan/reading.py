@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidelog.expr import ColumnRange, Predicate, column_ranges, predicate
+from tidelog.expr import ColumnRange, Predicate, all_of, column_ranges, predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import ALL_TIME, Interval
@@ -70,12 +70,9 @@ def read(
     """
     stored = snapshot.layout.stored
     condition = None if where is None else condition_of(where, stored)
-    if condition is not None and condition.is_always:
-        condition = None
     ranges = times_of(snapshot, condition)
-    exact = None if condition is None else condition.exact_range
-    if exact is not None and exact.column == snapshot.layout.schema.time and ranges != EVER:
-        condition = None  # the ranges say all of it
+    if condition is not None:
+        condition = _without_times(condition, snapshot.layout.schema.time)  # of which the ranges say all
     hinted = None if hint is None or end is not None else condition_of(hint, stored)
     ranges = ranges & within & times_of(snapshot, hinted)
     reading = Reading(columns, where, ranges, end, hint)
@@ -88,6 +85,21 @@ def read(
             snapshot, ranges, columns, condition, numbers, counters, limit=end.rows, newest_first=newest_first
         )
     return reading, _counted(reading, batches)
+
+
+def _without_times(condition: Predicate, time: str) -> Predicate | None:
+    """What a condition says beside ranges of time, which are known; None if that is nothing."""
+    parts = condition.conjuncts
+    rest = [part for part in parts if not part.is_always and not _is_of_times(part, time)]
+    return None if not rest else condition if len(rest) == len(parts) else all_of(rest)
+
+
+def _is_of_times(condition: Predicate, time: str) -> bool:
+    """Whether a condition is a set of ranges of time, so that :func:`times_of` says all of it."""
+    found = condition.exact_range
+    if found is None or found.column != time:
+        return False
+    return found.is_empty or instants(found, condition.schema.field(time).type) is not None
 
 
 def estimate(snapshot: Snapshot, within: Intervals, end: End | None) -> int:

@@ -136,3 +136,13 @@ def test_conditions_are_computed_by_duckdb_inside_of_duckdb(store: Store) -> Non
     text = "SELECT site, x FROM big WHERE upper(site) = ? AND x >= ? ORDER BY ts LIMIT 2"
     for n in range(30):
         assert store.sql(text, ["C", float(n)]).fetchall()[0] == ("c", float(n) + (0.5 - n) % 1)
+
+
+def test_conditions_of_the_time_alone_are_not_computed_row_by_row(store: Store) -> None:
+    within = "ts >= TIMESTAMP '2026-01-10 00:00:00' AND ts < TIMESTAMP '2026-01-11 00:00:00'"
+    result = store.sql(f"SELECT count(*) FROM big WHERE site = 'a' AND {within}")
+    assert result.fetchall() == [(24 * 60 // 4,)]
+    (relation,) = result._query.relations.values()
+    (reading,) = relation.readings
+    assert reading.counters.leaves <= 3
+    assert reading.rows == 24 * 60 // 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -71,9 +71,18 @@ class Predicate:
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of ``batch`` satisfy the predicate. Raises :class:`EvaluationError` as evaluation does.
 
-        Once no row is left, the rest of a conjunction is not looked at.
+        Once no row is left, the rest of a conjunction is not looked at. Columns of texts may be dictionaries:
+        conditions of one of them are told from its distinct values.
         """
+        if any(map(pa.types.is_dictionary, batch.schema.types)):
+            return _all([partial(_by_distinct, each) for each in self.conjuncts], batch)
         return self._masker(batch)
+
+    @cached_property
+    def conjuncts(self) -> tuple[Predicate, ...]:
+        """The predicates that must all hold, each of them once."""
+        nodes = {str(Expression(node)): node for node in _conjuncts(self.expression.node)}
+        return tuple(_of_node(node, self.schema) for node in nodes.values())
 
     def may_match(self, summaries: Mapping[str, Summaries], rows: npt.NDArray[np.integer[Any]]) -> Mask:
         """For each block whether some of its rows may satisfy the predicate; false only if certainly none does.
@@ -103,10 +112,44 @@ def predicate(text: str, schema: Schema | pa.Schema) -> Predicate:
         source = read(text)
         binder = Binder(source, schema)
         node = binder.fitted(translate(binder, source.node), BOOLEAN, source.node)
-        arrow = schema.arrow if isinstance(schema, Schema) else schema
-        return Predicate(
-            Expression(node), arrow, masker(node), condition(node, Goal.TRUE), condition(node, Goal.NOT_TRUE)
-        )
+        return _of_node(node, schema.arrow if isinstance(schema, Schema) else schema)
+
+
+def all_of(predicates: Sequence[Predicate]) -> Predicate:
+    """What says that all of some predicates of one schema hold, of which there is at least one."""
+    if len(predicates) == 1:
+        return predicates[0]
+    return _of_node(Call(BOOLEAN, "and", tuple(each.expression.node for each in predicates)), predicates[0].schema)
+
+
+def _of_node(node: Node, schema: pa.Schema) -> Predicate:
+    return Predicate(Expression(node), schema, masker(node), condition(node, Goal.TRUE), condition(node, Goal.NOT_TRUE))
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    if isinstance(node, Call) and node.name == "and":
+        for each in node.arguments:
+            yield from _conjuncts(each)
+    else:
+        yield node
+
+
+def _by_distinct(predicate: Predicate, batch: pa.RecordBatch) -> Mask:
+    """A predicate of a batch that may have dictionaries; if it is about one of them alone, of the values in it."""
+    columns = [batch.column(name) for name in predicate.columns]
+    if len(columns) != 1 or not pa.types.is_dictionary(columns[0].type):
+        plain = [each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in columns]
+        return predicate._masker(_named(predicate, plain) if plain else batch)
+    (column,) = columns
+    values = pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)])
+    truth = predicate._masker(_named(predicate, [values]))
+    indexes = column.indices.fill_null(len(values) - 1) if column.null_count else column.indices
+    found: Mask = truth[indexes.to_numpy()]
+    return found
+
+
+def _named(predicate: Predicate, columns: list[pa.Array]) -> pa.RecordBatch:
+    return pa.record_batch(columns, names=list(predicate.columns))
 
 
 def masker(node: Node) -> Masker:

@@ -249,7 +249,7 @@ class BlockReader:
     def _mask(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[npt.NDArray[np.bool_], dict[int, pa.Array]]:
         """Which rows of leaves pass, and the columns that this was told from."""
         starts = np.zeros(len(frames.rows), np.int64)
-        arrays = block.decode_leaves(frames, self.schema, chosen.tested, starts, frames.rows)
+        arrays = block.decode_leaves(frames, self.schema, chosen.tested, starts, frames.rows, coded=self._is_coded)
         mask = chosen.test(self._batch(arrays, chosen.tested, int(frames.rows.sum())))
         return mask, dict(zip(chosen.tested, arrays, strict=True))
 

@@ -79,8 +79,12 @@ def readable(snapshot: Snapshot, ranges: Intervals, numbers: SeqSet | None) -> t
 
 
 def _overlap(parts: Sequence[Part]) -> bool:
-    bounds = sorted((part.first, part.last) for part in parts)
-    return any(after[0] <= before[1] for before, after in pairwise(bounds))
+    """Whether rows of one part belong between those of another, so that it does not do to read one after the other."""
+    ordered = sorted(parts, key=lambda part: (part.first, part.last))
+    return any(
+        after.first < before.last or (after.first == before.last and after.numbers[0] < before.numbers[1])
+        for before, after in pairwise(ordered)
+    )
 
 
 def _read(
