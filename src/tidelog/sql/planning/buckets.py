@@ -49,11 +49,10 @@ def buckets(
     step = _step(block, group)
     try:
         if not found:
-            return [], asked.of(np.empty(0, np.int64))
+            return [], asked.of(np.empty(0, np.int64))[0]
         first, last = min(each[0] for each in found), max(each[1] for each in found)
         rows = sum(each[2] for each in found) // len(found)
-        ends = asked.of(np.array([first, last]))
-        low, high = asked.micros(ends)
+        ends, (low, high) = asked.of(np.array([first, last]))
         length = cursor.sql(f"SELECT greatest(1, epoch_us({step}))").fetchall()[0][0]
         count = (high - low) // length + 1
         if count > _MOST_BUCKETS:
@@ -64,14 +63,15 @@ def buckets(
         cuts = np.unique(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
         cuts = cuts[(cuts > first) & (cuts <= last)]
         # Where a bucket begins, another one has just ended.
-        names = asked.micros(asked.of(np.concatenate([cuts, cuts - 1])))
+        _, names = asked.of(np.concatenate([cuts, cuts - 1]))
         cuts = np.concatenate([[first], cuts[names[: len(cuts)] != names[len(cuts) :]]])
-        starts = asked.of(cuts)
-        own, lasts = asked.micros(starts), asked.micros(asked.of(np.append(cuts[1:] - 1, last)))
+        count = len(cuts)
+        starts, names = asked.of(np.concatenate([cuts, cuts[1:] - 1, [last]]))
     except duckdb.Error as error:
         raise NotSo(f"where buckets end is not known: {error}") from None
-    if not np.array_equal(own, lasts) or np.any(np.diff(own) <= 0):
+    if not np.array_equal(names[:count], names[count:]) or np.any(np.diff(names[:count]) <= 0):
         raise NotSo("where buckets end is not known")
+    starts = starts.slice(0, count)
     following = [*cuts[1:].tolist(), None]
     ranges = [Interval(start, end).intersect(interval) for start, end in zip(cuts.tolist(), following, strict=True)]
     return ranges, starts
@@ -86,16 +86,13 @@ class _Asked:
     kind: pa.DataType
     cursor: duckdb.DuckDBPyConnection
 
-    def of(self, ticks: npt.NDArray[np.int64]) -> pa.Array:
-        """The buckets of some times."""
+    def of(self, ticks: npt.NDArray[np.int64]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+        """The buckets of some times, and as numbers that tell them apart and have their order."""
         times = pa.array(ticks, pa.int64()).cast(self.kind)
         self.cursor.register("#asked", pa.table({self.time: times, "#n": np.arange(len(ticks))}))
-        found = self.cursor.sql(f'SELECT {self.text} AS bucket FROM "#asked" ORDER BY "#n"').to_arrow_table()
-        return found["bucket"].combine_chunks()
-
-    def micros(self, buckets: pa.Array) -> npt.NDArray[np.int64]:
-        """Buckets as numbers that tell them apart and have their order."""
-        return self._numbers('SELECT epoch_us(bucket) AS at FROM "#buckets"', buckets)
+        text = f'SELECT {self.text} AS bucket, "#n" FROM "#asked"'
+        found = self.cursor.sql(f'SELECT bucket, epoch_us(bucket) AS at FROM ({text}) ORDER BY "#n"').to_arrow_table()
+        return found["bucket"].combine_chunks(), found["at"].to_numpy()
 
     def series(self, ends: pa.Array, step: str, zone: str | None) -> npt.NDArray[np.int64]:
         """Times from one bucket to another in steps by the clocks of a zone: most buckets begin at one of them."""
@@ -103,14 +100,10 @@ class _Asked:
         own = local if ends.type.tz is not None else ""  # else they are of some zone already
         steps = f"unnest(generate_series(min(bucket {own}), max(bucket {own}), {step}))"
         text = f'SELECT epoch_us({steps} {local}) AS at FROM "#buckets"'
-        micros = self._numbers(text, ends)
+        self.cursor.register("#buckets", pa.table({"bucket": ends}))
+        micros: npt.NDArray[np.int64] = self.cursor.sql(text).to_arrow_table()["at"].to_numpy()
         per_tick = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(self.kind.unit)
         return micros * 1000 if per_tick is None else -(-micros // per_tick)
-
-    def _numbers(self, text: str, buckets: pa.Array) -> npt.NDArray[np.int64]:
-        self.cursor.register("#buckets", pa.table({"bucket": buckets}))
-        found: npt.NDArray[np.int64] = self.cursor.sql(text).to_arrow_table()["at"].to_numpy()
-        return found
 
 
 def _step(block: Block, group: Node) -> str:
