@@ -188,20 +188,20 @@ def _connected(node: Call, wanted: bool) -> Masker:
     if outside:
         rest = outside[0] if len(outside) == 1 else Call(BOOLEAN, node.name, tuple(outside))
         last = partial(truths, rest if wanted else Call(BOOLEAN, "not", (rest,)))
-        parts.append(partial(_among_few, parts.copy(), last) if together and parts else last)
-        if together and len(parts) > 1:
-            return parts[-1]
+        if together and parts:
+            return partial(_among_few, parts, last, rest.columns)
+        parts.append(last)
     return partial(_all if together else _any, parts)
 
 
-def _among_few(parts: list[Masker], last: Masker, batch: pa.RecordBatch) -> Mask:
-    """Rows for which all parts hold and then the last one, which is asked about those that are left alone."""
+def _among_few(parts: list[Masker], last: Masker, names: tuple[str, ...], batch: pa.RecordBatch) -> Mask:
+    """Rows for which all parts hold and then the last one, which is asked about some columns of those that are left."""
     result = _all(parts, batch)
     left = int(np.count_nonzero(result))
     if left == len(result):
         return last(batch)
     if left:
-        result[result] = last(batch.filter(pa.array(result)))
+        result[result] = last(batch.select(names).filter(pa.array(result)))
     return result
 
 

@@ -51,12 +51,19 @@ def arrow_type(name: str) -> pa.DataType | None:
     return PLAIN.get(name) or _OTHER_NAMES.get(name)
 
 
-@functools.lru_cache(4096)
+_SHORT = 1000
+"""Characters of texts whose types are remembered."""
+
+
 def type_of(text: str, types: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The type of an expression of columns of given names and types.
 
     Raises :class:`ExpressionError`, without a place, if DuckDB does not know it, or its type is none of ours.
     """
+    return _known_type(text, types) if len(text) <= _SHORT else _type_of(text, types)
+
+
+def _type_of(text: str, types: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     import duckdb
 
     source = ", ".join(f"NULL::{sql_name(type_)} AS {name}" for name, type_ in types) or "1"
@@ -68,6 +75,9 @@ def type_of(text: str, types: tuple[tuple[str, pa.DataType], ...]) -> pa.DataTyp
     if found is None:
         raise UnsupportedError(f"values of the type {name} are not supported in expressions; add a cast to another")
     return found
+
+
+_known_type = functools.lru_cache(4096)(_type_of)
 
 
 def refused(error: Exception) -> ExpressionError:
