@@ -61,18 +61,27 @@ __all__ = [
 lazy.install()
 
 
-def open(path: Path | str, *, read_only: bool = False, maintenance: Literal["auto", "manual"] = "auto") -> Store:
+def open(
+    path: Path | str,
+    *,
+    read_only: bool = False,
+    maintenance: Literal["auto", "manual"] = "auto",
+    sql_memory: str | int | None = None,
+) -> Store:
     """The store in a directory, which is created on first use; with ``read_only`` nothing is ever written.
 
     A thread keeps the streams that are written in order (merges splits, deletes what is beyond the retention, removes
     old files), unless ``maintenance`` is ``"manual"``: then ``Store.maintain`` does it when it is called.
+
+    ``sql_memory`` is what SQL may take of memory to compute with, such as ``"2GB"``, by default 512 MB; what is more is
+    written to a directory in the store, or of the system if ``read_only``, that is removed.
 
     Close it, or use it as a context manager. Raises :class:`NotFoundError` if ``read_only`` and there is no store.
     """
     with lazy.without_collecting():
         from tidelog.engine.store import Store  # with Arrow's engines, which most imports do not need
 
-    return Store.open(path, read_only=read_only, maintenance=maintenance)
+    return Store.open(path, read_only=read_only, maintenance=maintenance, sql_memory=sql_memory)
 
 
 def restore(backup: Path | str, target: Path | str, *, progress: Progress | None = None) -> BackupReport:
@@ -99,11 +108,19 @@ def salvage(damaged: Path | str, target: Path | str) -> SalvageReport:
     return salvage(damaged, target)
 
 
-def sql(text: str, params: Any = None, *, tables: Mapping[str, Any] | None = None, timezone: str = "UTC") -> Result:
+def sql(
+    text: str,
+    params: Any = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+    sql_memory: str | int | None = None,
+) -> Result:
     """The result of SQL over tables in memory, without a store; see ``Store.sql`` for what it may say.
 
-    ``tables`` are Arrow, pandas or Polars tables by name, or anything with ``__arrow_c_stream__``.
+    ``tables`` are Arrow, pandas or Polars tables by name, or anything with ``__arrow_c_stream__``; ``sql_memory`` is
+    what computing may take of memory, see :func:`open`.
     """
     from tidelog.sql.statements import run_on_tables
 
-    return run_on_tables(text, params, tables, timezone)
+    return run_on_tables(text, params, tables, timezone, sql_memory)

@@ -25,6 +25,7 @@ from tidelog.sql.database import Database
 from tidelog.sql.reading.sources import StreamAt, Streams
 from tidelog.sql.result import Result
 from tidelog.sql.statements import run
+from tidelog.storage.media.medium import Medium
 from tidelog.store.bulk import BulkWriter, commit_bulk, remove_files
 from tidelog.store.manifest.manifest import ManifestLog
 from tidelog.store.manifest.options import StreamOptions
@@ -41,8 +42,11 @@ _FEW_BYTES: Final = 1 << 20
 class StoreSql:
     """What answers the statements of one store. It has a DuckDB for each time zone that was asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, medium: Medium | None, memory: int | None) -> None:
+        """``medium`` is where it may spill what takes more bytes of memory; None: where the system has room."""
         self._store = store
+        self._medium = medium
+        self._memory = memory
         self._databases: dict[str, Database] = {}
         self._mutex = threading.Lock()
 
@@ -69,7 +73,7 @@ class StoreSql:
     def _database(self, timezone: str) -> Database:
         with self._mutex:
             if timezone not in self._databases:
-                self._databases[timezone] = Database(timezone)
+                self._databases[timezone] = Database(timezone, self._memory, self._medium)
             return self._databases[timezone]
 
     def interrupt(self) -> None:

@@ -39,6 +39,7 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.instants import shown
 from tidelog.storage import FileMedium
 from tidelog.storage.media.medium import Medium
+from tidelog.storage.media.scratch import sweep_scratch
 from tidelog.storage.read.check import Finding
 from tidelog.store.backup import BackupReport, Progress, back_up, check_all
 from tidelog.store.catalogue import Catalogue, StreamEntry
@@ -67,9 +68,17 @@ class Store:
     first one that appends.
     """
 
-    def __init__(self, medium: Medium, *, read_only: bool = False, maintenance: MaintenanceMode = "manual") -> None:
+    def __init__(
+        self,
+        medium: Medium,
+        *,
+        read_only: bool = False,
+        maintenance: MaintenanceMode = "manual",
+        sql_memory: int | None = None,
+    ) -> None:
         """Use :func:`tidelog.open`."""
         check_mode(maintenance)
+        self._sql_memory = sql_memory
         self._catalogue = Catalogue.open(medium) if read_only else Catalogue.create(medium)
         self._medium = medium
         self._read_only = read_only
@@ -85,18 +94,32 @@ class Store:
         self._process = os.getpid()
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
         if not read_only:
+            sweep_scratch(medium)
             atexit.register(self._at_exit)
             _writing.add(self)
 
     @classmethod
-    def open(cls, path: Path | str, *, read_only: bool = False, maintenance: MaintenanceMode = "auto") -> Store:
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        read_only: bool = False,
+        maintenance: MaintenanceMode = "auto",
+        sql_memory: str | int | None = None,
+    ) -> Store:
         """The store in a directory; created there if there is none, unless ``read_only``.
 
         Streams that it writes are kept in order by a thread, unless ``maintenance`` is ``"manual"``; see
         :meth:`maintain`.
         """
         where = directory("a store", path)
-        return cls(FileMedium(where), read_only=flag("read_only", read_only), maintenance=maintenance)
+        memory = None
+        if sql_memory is not None:
+            from tidelog.sql.database import memory_limit
+
+            memory = memory_limit(sql_memory)
+        is_reading = flag("read_only", read_only)
+        return cls(FileMedium(where), read_only=is_reading, maintenance=maintenance, sql_memory=memory)
 
     def create_stream(
         self,
@@ -305,7 +328,7 @@ class Store:
             if self._sql is None:
                 from tidelog.engine.sql import StoreSql  # with DuckDB's part, which most do not need
 
-                self._sql = StoreSql(self)
+                self._sql = StoreSql(self, None if self._read_only else self._medium, self._sql_memory)
             return self._sql
 
     def subscribe(

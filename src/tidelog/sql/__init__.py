@@ -19,12 +19,18 @@ class _Callable(ModuleType):
     """This package, which is called like the function that it takes the place of as soon as it is imported."""
 
     def __call__(
-        self, text: str, params: Any = None, *, tables: Mapping[str, Any] | None = None, timezone: str = "UTC"
+        self,
+        text: str,
+        params: Any = None,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        timezone: str = "UTC",
+        sql_memory: str | int | None = None,
     ) -> Result:
         """See :func:`tidelog.sql`."""
         from tidelog.sql.statements import run_on_tables
 
-        return run_on_tables(text, params, tables, timezone)
+        return run_on_tables(text, params, tables, timezone, sql_memory)
 
 
 sys.modules[__name__].__class__ = _Callable

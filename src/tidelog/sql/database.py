@@ -1,27 +1,28 @@
 """The sealed DuckDB that answers: no files, no network, no extensions, no settings, no variables of Python.
 
 What it may use is a list: statements are those that :mod:`tidelog.sql.statements` knows, tables those that are given,
-functions that make tables those named here. Its memory is limited, and what is more is spilled into a directory that is
-removed.
+functions that make tables those named here. Its memory is limited, and what is more is spilled into a directory that
+goes with it (:mod:`tidelog.storage.media.scratch`).
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
+import os
 import re
 import shutil
-import tempfile
 import threading
 import weakref
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.sql.text.tree import Parser
+from tidelog.storage.media.medium import Medium
+from tidelog.storage.media.scratch import Scratch, make_scratch
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,8 +48,15 @@ TELLING_NAMES: Final = frozenset(
 )
 """Names that are such functions where there is no column of the name."""
 
-MEMORY: Final = "1GB"
-"""What DuckDB may use before it spills."""
+MEMORY: Final = "512MB"
+"""What DuckDB may use before it spills: what reads the streams, and what is fetched, comes on top."""
+_LEAST: Final = 16_000_000
+"""Bytes of it without which not even small statements can be answered."""
+_UNITS: Final = {"B": 1} | {
+    unit: size**power
+    for power, letter in enumerate("KMGT", 1)
+    for unit, size in ((f"{letter}B", 1000), (f"{letter}IB", 1024))
+}
 
 _SEALED: Final = {
     "enable_external_access": "false",
@@ -63,10 +71,11 @@ _SEALED: Final = {
 class Database:
     """A sealed DuckDB, opened when it is first used. Any thread may ask it for cursors."""
 
-    def __init__(self, timezone: str = "UTC", memory: str = MEMORY, spill: Path | None = None) -> None:
+    def __init__(self, timezone: str = "UTC", memory: int | None = None, medium: Medium | None = None) -> None:
+        """With so many bytes of memory; what is more is spilled into the store on a medium, if one is given."""
         self._timezone = timezone
-        self._memory = memory
-        self._spill = spill
+        self._memory = memory_limit(MEMORY) if memory is None else memory
+        self._medium = medium
         self._mutex = threading.RLock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._parser: Parser | None = None
@@ -150,11 +159,17 @@ class Database:
         if self._connection is None:
             import duckdb
 
-            directory = Path(tempfile.mkdtemp(prefix="tidelog-sql-", dir=self._spill))
-            connection = duckdb.connect(config={**_SEALED, "temp_directory": str(directory / "spilled")})
-            self._closing = weakref.finalize(self, _close, connection, directory)
+            scratch = make_scratch(self._medium)
             try:
-                connection.execute(f"SET memory_limit = '{self._memory}'")
+                connection = duckdb.connect(config={**_SEALED, "temp_directory": str(scratch.path / "spilled")})
+            except BaseException:
+                scratch.remove()
+                raise
+            self._closing = weakref.finalize(self, _close, connection, scratch, os.getpid())
+            try:
+                connection.execute(f"SET memory_limit = '{self._memory}B'")
+                # A statement without end must not keep others from storing events.
+                connection.execute(f"SET max_temp_directory_size = '{shutil.disk_usage(scratch.path).free // 2}B'")
                 connection.execute("SET GLOBAL asof_loop_join_threshold = 0")  # every relation counts as one row for it
                 try:
                     connection.execute("SET GLOBAL TimeZone = '" + self._timezone.replace("'", "''") + "'")
@@ -178,21 +193,39 @@ class Database:
                 self._closing()
 
 
-def _close(connection: duckdb.DuckDBPyConnection, directory: Path) -> None:
-    connection.close()
-    shutil.rmtree(directory, ignore_errors=True)
+def _close(connection: duckdb.DuckDBPyConnection, scratch: Scratch, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child has none of DuckDB's threads
+        connection.close()
+        scratch.remove()
 
 
-_shared: dict[str, Database] = {}
+def memory_limit(given: object) -> int:
+    """Bytes of memory, given as their number or as a text such as ``"512MB"``."""
+    found: float = 0
+    if isinstance(given, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B)\s*", given, re.IGNORECASE | re.ASCII)
+        found = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match is not None else 0
+    elif isinstance(given, int) and not isinstance(given, bool):
+        found = given
+    if not _LEAST <= found < 1 << 62:
+        raise InputError(
+            f"found {given!r} for sql_memory; expected a size such as '512MB' or '2GB', or a number of bytes, at least "
+            f"{_LEAST // 10**6}MB"
+        )
+    return int(found)
+
+
+_shared: dict[tuple[str, int], Database] = {}
 _shared_mutex = threading.Lock()
 
 
-def shared(timezone: str) -> Database:
-    """The one for statements without a store, in a time zone."""
+def shared(timezone: str, memory: int | None = None) -> Database:
+    """The one for statements without a store, in a time zone and with so many bytes of memory."""
+    key = timezone, memory_limit(MEMORY) if memory is None else memory
     with _shared_mutex:
-        if timezone not in _shared:
-            _shared[timezone] = Database(timezone)
-        return _shared[timezone]
+        if key not in _shared:
+            _shared[key] = Database(*key)
+        return _shared[key]
 
 
 def _close_shared() -> None:

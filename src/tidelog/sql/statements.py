@@ -12,7 +12,7 @@ from tidelog.model.arguments import text as checked_text
 from tidelog.sql.changing import definition, modification
 from tidelog.sql.changing.changes import Changes
 from tidelog.sql.changing.clauses import Clauses, Parameters
-from tidelog.sql.database import Database, shared
+from tidelog.sql.database import Database, memory_limit, shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.explaining import explain
 from tidelog.sql.query import Query, Sources, refuse_monstrous
@@ -44,8 +44,13 @@ def run(
         raise SqlError("found no statement; expected one such as SELECT count(*) FROM trades")
     values = Parameters(params, text)
     result: Result | None = None
-    for statement, start in found:
-        result = _Statement(Clauses(statement, start, values, sources, database), changes).run()
+    try:
+        for statement, start in found:
+            result = _Statement(Clauses(statement, start, values, sources, database), changes).run()
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # which DuckDB makes of Ctrl-C while the main thread asks it something
+            raise KeyboardInterrupt from None
+        raise
     assert result is not None
     return result
 
@@ -56,14 +61,17 @@ def changes_something(text: str) -> bool:
     return any(first.says(*(words[0] for words in _CHANGES)) for first in firsts)
 
 
-def run_on_tables(text: str, params: Any, tables: Mapping[str, Any] | None, timezone: str) -> Result:
+def run_on_tables(
+    text: str, params: Any, tables: Mapping[str, Any] | None, timezone: str, sql_memory: str | int | None
+) -> Result:
     """Run the statements of a text that mentions no streams."""
+    memory = None if sql_memory is None else memory_limit(sql_memory)
     return run(
         text,
         params,
         streams=NoStreams(),
         changes=None,
-        database=shared(checked_text("timezone", timezone)),
+        database=shared(checked_text("timezone", timezone), memory),
         tables=tables,
         as_of=None,
         timezone=timezone,

@@ -8,6 +8,7 @@
     streams/<id>/manifest/      a stream, see tidelog.store.manifest.manifest; its id never changes
     streams/<id>/splits/
     streams/<id>/...            the tail
+    tmp/                        what queries write that does not fit into memory, see tidelog.storage.media.scratch
 
 So renaming, dropping and creating again are commits to the catalogue and touch no stream. A new stream is complete on
 disk, its manifest included, before a commit gives it its name. A dropped one stays on disk for its grace period, for
@@ -35,6 +36,7 @@ from tidelog.model.errors import (
 )
 from tidelog.model.schema import Schema
 from tidelog.storage.media.medium import Lock, Medium
+from tidelog.storage.media.scratch import sweep_scratch
 from tidelog.storage.read.check import Finding
 from tidelog.store.log.delta_log import Clock, DeltaLog, Ledger
 from tidelog.store.log.file_names import FileName
@@ -393,6 +395,7 @@ class Catalogue:
 
         self._log.commit(change, frees=True)
         removed += sweep_markers(self.medium, now - GRACE_SECONDS)
+        removed += sweep_scratch(self.medium)
         return removed + self._log.prune(GRACE_SECONDS, now)
 
     def orphans(self) -> list[str]:
