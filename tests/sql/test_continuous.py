@@ -66,6 +66,18 @@ def _rows(shape: Shape, dice: np.random.Generator, count: int) -> pa.RecordBatch
         ("SELECT _seq, ts, _seq AS n FROM a", None),
         ("SELECT ts, k, x FROM a UNION ALL SELECT * FROM b WHERE y > 0 UNION ALL SELECT born, 'c', 1e0 FROM b", None),
         ("(SELECT ts, x FROM a) UNION ALL (SELECT born, y FROM b UNION ALL SELECT ts, x FROM a WHERE x = 1)", None),
+        (
+            "SELECT k, window_start, window_end, count(*) AS n, sum(x) + 1 FROM a WHERE x > -1 "
+            "GROUP BY k, window(ts, INTERVAL 20 MICROSECONDS, INTERVAL 5 MICROSECONDS) HAVING count(*) > $least",
+            {"least": 1},
+        ),
+        ("SELECT window_end AS t, upper(k) u, max(x) FROM a GROUP BY upper(k), session_window(ts, '2 us')", None),
+        ("SELECT min(x), window_end, window_start w FROM a GROUP BY count_window(7, 3, ts)", None),
+        (
+            "SELECT window_end, count(*) FROM a GROUP BY window(ts, '9 us') UNION ALL "
+            "SELECT window_end, count(y) FROM b GROUP BY window(born, '9 us')",
+            None,
+        ),
     ],
 )  # fmt: skip
 def test_rows_are_those_of_sql(database: Database, text: str, params: object) -> None:
@@ -157,6 +169,21 @@ def test_texts_that_say_the_same_are_equal(database: Database) -> None:
         ("SELECT * REPLACE (1 AS x) FROM a", r"\* with REPLACE", "*"),
         ("SELECT b.* FROM a", r"b\.\*, which is no name", "b.*"),
         ("SELECT 1", "found no FROM", None),
+        (
+            "SELECT window_start, count(*) FROM a GROUP BY window(ts, '1 s')",
+            "the time of the rows, 'window_end'",
+            "window_",
+        ),
+        ("SELECT window_end, k FROM a GROUP BY window(ts, '1 s')", "neither in GROUP BY", "k FROM"),
+        ("SELECT window_end, sum(nope) FROM a GROUP BY window(ts, '1 s')", "there is no column 'nope'", "sum"),
+        ("SELECT window_end, median(x) FROM a GROUP BY window(ts, '1 s')", "aggregate function 'median'", "median"),
+        ("SELECT window_end FROM a GROUP BY window(x, '1 s')", "another time than that of the rows", "x,"),
+        ("SELECT window_end FROM a GROUP BY window(ts, 'long')", "Could not convert", "window"),
+        ("SELECT window_end FROM a GROUP BY window(ts, getenv('HOME'))", "the function getenv", "getenv"),
+        ("SELECT window_end FROM a GROUP BY window(ts, '0 s')", "size of 0", "window"),
+        ("SELECT window_end, window(ts, '1 s') FROM a GROUP BY window(ts, '1 s')", "found a window among", "window"),
+        ("SELECT window(ts, '1 s') FROM a", "outside of a selection that is grouped", "window"),
+        ("SELECT window_end, nope(count(*)) FROM a GROUP BY window(ts, '1 s')", "no function 'nope'", "nope"),
         ("VALUES (1)", "found VALUES", "1"),
         ("DELETE FROM a", "found a statement", None),
         ("SELECT ts FROM a; SELECT ts FROM a", "found 2 statements", None),

@@ -5,6 +5,8 @@ What one may contain is the list here, and anything else is an error that names 
 * ``SELECT`` of columns, ``*``, and expressions (docs/expressions.md), one of which is the time of the rows as it is;
 * ``FROM`` a stream;
 * ``WHERE`` a condition;
+* ``GROUP BY`` windows, ``window``, ``session_window`` or ``count_window``, perhaps beside other expressions, with
+  aggregates and ``HAVING``: a row for each window, when the watermark has passed its end;
 * ``UNION ALL`` of such, which gives their rows in the order of time.
 
 Constants may be parameters. Rows keep their time, and their numbers, ``_seq``, until they are united.
@@ -13,27 +15,34 @@ Constants may be parameters. Rows keep their time, and their numbers, ``_seq``, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from tidelog.expr import ExpressionError
-from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog import aggregates
+from tidelog.expr import ExpressionError, parse_aggregate
+from tidelog.model.errors import SchemaError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.composed import Composed, chain
 from tidelog.operators.ordering import Union
 from tidelog.operators.rowwise import Filter, Presented, Projection
+from tidelog.sql.clauses.grouping import GROUP, calls, own_nodes
+from tidelog.sql.clauses.window_arguments import FUNCTIONS, readable, shown
+from tidelog.sql.clauses.windows import Apart, Context
 from tidelog.sql.database import Database
-from tidelog.sql.errors import SqlError
+from tidelog.sql.errors import SqlError, of_engine
+from tidelog.sql.planning.calls import Functions
 from tidelog.sql.query import refuse_monstrous
 from tidelog.sql.text.literals import literal, parameters
 from tidelog.sql.text.moments import moment
 from tidelog.sql.text.tree import Node, Parser, nodes, place, put
 
-_ALLOWED: Final = "a continuous query is SELECT ... FROM stream [WHERE ...], or UNION ALL of such"
+_ALLOWED: Final = (
+    "a continuous query is SELECT ... FROM stream [WHERE ...] [GROUP BY window(...), ...], or UNION ALL of such"
+)
 _CLAUSES: Final = {
     "group_expressions": "GROUP BY",
     "group_sets": "GROUP BY",
@@ -120,14 +129,14 @@ class _Reading:
         self._shape_of = shape_of
 
     def read(self) -> Continuous:
-        tree = self._parser.parse(self._text)
+        tree = self._parser.parse(readable(self._text))
         statement = tree["statements"][0]
         given = parameters(self._params, [each["key"] for each in statement["named_param_map"]])
         values = {name: self._parser.expression(literal(value)) for name, value in given.items()}
         statement["named_param_map"] = []
         for node in [each for each in nodes(tree) if each.get("class") == "PARAMETER"]:
             put(node, values[node["identifier"]])
-        meaning = self._parser.print(tree)
+        meaning = shown(self._parser.print(tree))
         plan = self._query(statement["node"])
         try:
             plan.make()
@@ -198,6 +207,8 @@ class _Reading:
         return fields[0].with_nullable(any(field.nullable for field in fields))
 
     def _select(self, node: Node) -> _Plan:
+        if any(calls(each, *FUNCTIONS) for each in own_nodes(node)):
+            return self._windowed(node)
         for member, what in _CLAUSES.items():
             if node[member]:
                 found = node[member][0] if isinstance(node[member], list) and node[member] else node[member]
@@ -208,34 +219,120 @@ class _Reading:
         columns = dict(self._columns(node["select_list"], source))
         where = node["where_clause"]
         condition = None if where is None else source.text(where)
-        used = [name for name in source.shape.schema.names if name in source.used or name == source.shape.time]
-        shape = Shape(pa.schema([source.shape.schema.field(name) for name in used]), source.shape.time)
-        times = [name for name, (text, _) in columns.items() if text == source.shape.time]
-        if not times:
-            raise self._error(
-                f"found no column that is the time of the rows, {source.shape.time!r}; expected it among those of "
-                "SELECT, under whatever name",
-                node["select_list"][0],
-            )
         texts = {name: text for name, (text, _) in columns.items()}
+        time = self._time(texts, source.shape, node["select_list"][0])
+        self._check(source.shape, condition, where)
+        for name, (text, item) in columns.items():
+            self._check_columns(source.shape, {time: source.shape.time, name: text}, time, item)
+        shape = source.read
 
         def make() -> Operator:
-            parts: list[Operator] = [Projection(shape, texts, times[0])]
-            if condition is not None:
-                parts.insert(0, Filter(shape, condition))
-            return chain(*parts)
+            return chain(*_filters(shape, condition), Projection(shape, texts, time))
 
-        try:
-            if condition is not None:
-                Filter(source.shape, condition)
-        except ExpressionError as error:
-            raise self._wrong(error, where) from None
-        for name, (text, item) in columns.items():
-            try:
-                Projection(source.shape, {times[0]: shape.time, name: text}, times[0])
-            except ExpressionError as error:
-                raise self._wrong(error, item) from None
         return _Plan((source.name,), make, tuple(columns), node["select_list"][0])
+
+    def _windowed(self, node: Node) -> _Plan:
+        """A selection that is grouped by windows: rows, keys, windows, what is asked of these, columns."""
+        for member in ("sample", "qualify"):
+            if node[member]:
+                self.refuse(_CLAUSES[member], node["from_table"])
+        source = _Source(self, node["from_table"])
+        where = node["where_clause"]
+        condition = None if where is None else source.text(where)
+        self._check(source.shape, condition, where)
+        own = frozenset(aggregates.names()) - self._database.functions
+        functions = Functions(self._database.aggregates, own)
+        context = Context(self._parser, self._error, functions, {}, "UTC", self._database.cursor, lambda tree: None)
+        self._refuse_functions(node["group_expressions"])
+        apart = Apart(node, context)
+        if apart.time is not None and source.text(apart.time) != source.shape.time:
+            raise self._error(
+                f"found windows of another time than that of the rows, {source.shape.time!r}; expected these",
+                apart.time,
+            )
+        keys = {name: source.text(each) for name, each in apart.keys.items()}
+        for name, each in apart.keys.items():
+            self._check_columns(source.shape, {source.shape.time: source.shape.time, name: keys[name]}, None, each)
+        values = {name: source.aggregate(each) for name, each in apart.values.items()}
+        for name, each in apart.values.items():
+            try:
+                parse_aggregate(values[name], source.shape.schema, source.shape.time)
+            except ExpressionError as error:
+                raise self._wrong(error, each) from None
+        shape = source.read
+        kept = {name: name for name in shape.schema.names} | keys
+        keyed = Projection(shape, kept).output
+        try:
+            windows = apart.operator(keyed, values)
+            output = windows().output
+        except SqlError:
+            raise
+        except TidelogError as error:  # of the operator, which knows nothing of the statement
+            raise self._error(str(error).partition("\n")[0], apart.call) from None
+        except _duckdb_error() as error:  # of lengths and other constants
+            raise of_engine(error, self._text, lambda _: self._place(apart.call)) from None
+        columns: dict[str, str] = {}
+        for item in node["select_list"]:
+            text = self._given(item, output, apart.call)
+            if item["alias"] in columns:
+                raise self._error(f"found two columns {item['alias']!r}; give one of them another name, by AS", item)
+            columns[item["alias"]] = text
+        time = self._time(columns, output, node["select_list"][0])
+        for item in node["select_list"]:
+            one = {time: output.time, item["alias"]: columns[item["alias"]]}
+            self._check_columns(output, one, time, item)
+        having = None if apart.having is None else self._given(apart.having, output, apart.call)
+        self._check(output, having, apart.having)
+
+        def make() -> Operator:
+            before = [*_filters(shape, condition), Projection(shape, kept)]
+            return chain(*before, windows(), *_filters(output, having), Projection(output, columns, time))
+
+        return _Plan((source.name,), make, tuple(columns), node["select_list"][0])
+
+    def _refuse_functions(self, groups: Sequence[Node]) -> None:
+        """Raise for functions that tell of the process, or change it: constants of windows are computed by DuckDB."""
+        for each in nodes(list(groups)):
+            name = each.get("function_name", "").lower() if each.get("class") == "FUNCTION" else None
+            if name is not None and name not in FUNCTIONS and name not in self._database.functions:
+                self.refuse(f"the function {name}", each)
+
+    def _given(self, node: Node, output: Shape, call: Node) -> str:
+        """An expression of what windows give, as a text."""
+        own = copy.deepcopy(node)
+        own["alias"] = ""
+        if any(each.get("column_names") == [GROUP.strip('"')] for each in nodes(own)):
+            self.refuse("a window among the columns, instead of window_start and window_end", call)
+        self.refuse_inner(own)
+        if own.get("class") == "COLUMN_REF" and own["column_names"][-1] in output.schema.names:
+            return str(own["column_names"][-1])
+        return self.printed(own)
+
+    def _time(self, columns: Mapping[str, str], shape: Shape, node: Node) -> str:
+        """The first column that is the time of rows."""
+        for name, text in columns.items():
+            if text == shape.time:
+                return name
+        raise self._error(
+            f"found no column that is the time of the rows, {shape.time!r}; expected it among those of SELECT, under "
+            "whatever name",
+            node,
+        )
+
+    def _check(self, shape: Shape, condition: str | None, node: Node | None) -> None:
+        """Raise for what is no condition."""
+        try:
+            _filters(shape, condition)
+        except ExpressionError as error:
+            assert node is not None
+            raise self._wrong(error, node) from None
+
+    def _check_columns(self, shape: Shape, columns: Mapping[str, str], time: str | None, node: Node) -> None:
+        """Raise for what are no columns."""
+        try:
+            Projection(shape, columns, time)
+        except ExpressionError as error:
+            raise self._wrong(error, node) from None
 
     def _columns(self, items: Sequence[Node], source: _Source) -> Iterator[tuple[str, tuple[str, Node]]]:
         """The columns of a SELECT: names, each with its text, and where it stands."""
@@ -292,10 +389,11 @@ class _Reading:
 
     def _error(self, message: str, node: Node) -> SqlError:
         """An error where the text of a node begins."""
+        return SqlError(message, text=self._text, position=self._place(node))
+
+    def _place(self, node: Node) -> int | None:
         places = (place(each, self._text) for each in nodes(node))
-        return SqlError(
-            message, text=self._text, position=min((each for each in places if each is not None), default=None)
-        )
+        return min((each for each in places if each is not None), default=None)
 
 
 class _Source:
@@ -315,9 +413,24 @@ class _Source:
         self.used: set[str] = {SEQUENCE_COLUMN}
         """The columns that are needed."""
 
+    @property
+    def read(self) -> Shape:
+        """The rows with the columns that are needed."""
+        names = [name for name in self.shape.schema.names if name in self.used or name == self.shape.time]
+        return Shape(pa.schema([self.shape.schema.field(name) for name in names]), self.shape.time)
+
+    def aggregate(self, node: Node) -> str:
+        """An aggregate as a text about the columns of the stream."""
+        for each in node["arguments"]:
+            self._reading.refuse_inner(each)
+        return self._text(node).replace("count_star()", "count(*)")
+
     def text(self, node: Node) -> str:
         """An expression as a text about the columns of the stream."""
         self._reading.refuse_inner(node)
+        return self._text(node)
+
+    def _text(self, node: Node) -> str:
         own = copy.deepcopy(node)
         own["alias"] = ""
         for each in nodes(own):
@@ -368,6 +481,17 @@ class _Source:
             if name != SEQUENCE_COLUMN and name.lower() not in excluded:
                 self.used.add(name)
                 yield name, name
+
+
+def _duckdb_error() -> type[Exception]:
+    """What DuckDB raises, which is loaded when it is used."""
+    import duckdb
+
+    return duckdb.Error
+
+
+def _filters(shape: Shape, condition: str | None) -> list[Operator]:
+    return [] if condition is None else [Filter(shape, condition)]
 
 
 def _presented(operator: Operator, columns: Sequence[str], output: Shape) -> Operator:

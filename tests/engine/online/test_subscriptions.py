@@ -122,6 +122,31 @@ def test_a_union_waits_for_all_inputs_and_gives_their_rows_in_the_order_of_time(
         _until(lambda: subscription.stats()["late"] == 1)
 
 
+def test_windows_come_when_the_watermark_has_passed_their_ends(store: Store) -> None:
+    a = _stream(store, lateness=3)
+    text = "SELECT window_end AS t, k, count(*) AS n, sum(x) AS total FROM a GROUP BY k, window(ts, 10, 5)"
+    dice = np.random.default_rng(3)
+    times = np.arange(400) - np.where(dice.random(400) < 0.3, dice.integers(0, 7, 400), 0)
+    is_late = np.maximum.accumulate(times) - times > 3
+    assert is_late.any()
+    with store.subscribe(text) as subscription:
+        for first in range(0, 400, 40):  # by a subscription that is begun anew each time, and by one that is not
+            a.append(_rows(times[first : first + 40], first))
+            a.flush()
+            store.subscribe(text, into="w", follow=False).wait(_SECONDS)
+        kept = _stream(store, "kept")
+        for at, x in zip(times[~is_late].tolist(), np.flatnonzero(~is_late).tolist(), strict=True):
+            kept.append(_rows([at], x))
+        expected = store.sql(
+            f"SELECT * FROM ({text.replace('FROM a', 'FROM kept')}) WHERE t <= {times.max() - 3} ORDER BY t, k"
+        ).arrow()
+        found = _taken(subscription, expected.num_rows)
+        assert sorted(found, key=lambda row: (row["t"], row["k"])) == expected.to_pylist()
+        assert store.sql("SELECT * FROM w ORDER BY t, k").arrow().to_pylist() == expected.to_pylist()
+        assert subscription.stats()["late"] == is_late.sum() == store.subscriptions()[0].late
+        assert subscription.next(0.05) is None
+
+
 def test_silent_inputs_hold_the_others_back_until_a_timeout(store: Store) -> None:
     a, _ = _stream(store, "a"), _stream(store, "b")
     with store.subscribe("SELECT ts FROM a UNION ALL SELECT ts FROM b", idle_timeout=0.2) as subscription:

@@ -22,7 +22,7 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import boolean_column, integers
 from tidelog.model.errors import TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.operators.base import Shape
+from tidelog.operators.base import Operator, Shape
 from tidelog.operators.replaying import replay
 from tidelog.operators.window.frames import FixedFrames
 from tidelog.operators.window.timed import FromFirst
@@ -35,7 +35,7 @@ from tidelog.sql.errors import SqlError
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.planning.calls import Functions
 from tidelog.sql.reading.dataset import Relation
-from tidelog.sql.text.tree import Node, Parser, nodes, put
+from tidelog.sql.text.tree import NOWHERE, Node, Parser, nodes, put
 from tidelog.store.read.aggregate_sources import Source
 
 if TYPE_CHECKING:
@@ -337,6 +337,37 @@ class _Windows:
     @property
     def _values(self) -> list[str]:
         return [value(at).strip('"') for at in range(len(self._grouping.values))]
+
+
+class Apart:
+    """A selection with windows, taken apart: it selects from then on from what the operator gives.
+
+    Columns of that are ``#key 0`` and so on, ``window_start``, ``window_end``, and ``#value 0`` and so on.
+    """
+
+    def __init__(self, select: Node, context: Context) -> None:
+        self._windows = _Windows(select, [], context)
+        grouping = self._windows._grouping
+        self.call = grouping.call
+        """What makes the windows."""
+        self.time = self._windows._time()
+        """What gives the time of rows; None for the stream's own."""
+        self.having: Node | None = select["having"]
+        """What is asked of what comes out."""
+        if self.having is not None:
+            grouping.lift_one(self.having, _leave)
+        grouping.lift(_leave)
+        for node in nodes([select["select_list"], self.having]):
+            if node.get("class") == "COLUMN_REF" and node["column_names"][0].startswith("#"):
+                node["query_location"] = NOWHERE  # theirs is that of another text
+        self.keys = dict(zip(self._windows._keys, grouping.keys, strict=True))
+        """What rows are grouped by besides."""
+        self.values = dict(zip(self._windows._values, grouping.values, strict=True))
+        """The aggregates."""
+
+    def operator(self, shape: Shape, aggregates: Mapping[str, str]) -> Callable[[], Operator]:
+        """What makes the operator, for rows that have the keys as columns, and texts of the aggregates."""
+        return partial(self._windows._arguments.kind(shape.clock).operator, shape, aggregates, list(self.keys))
 
 
 @dataclass(frozen=True, slots=True)

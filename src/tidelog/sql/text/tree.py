@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Node: TypeAlias = dict[str, Any]
 
-_NOWHERE: Final = (1 << 64) - 1
+NOWHERE: Final = (1 << 64) - 1
 """The place of a node that has none."""
 
 _KNOWN: Final = 512
@@ -165,8 +165,8 @@ def become(node: Node, other: Node) -> None:
 
 def place(node: Node, text: str) -> int | None:
     """Where the text of a node begins, in characters; None if it has no place."""
-    location = node.get("query_location", _NOWHERE)
-    return None if location == _NOWHERE else characters(text, location)
+    location = node.get("query_location", NOWHERE)
+    return None if location == NOWHERE else characters(text, location)
 
 
 def extent(node: Node, text: str) -> str:
@@ -192,7 +192,7 @@ def concerned(tree: Node, message: str) -> Node | None:
 
     def first(*names: str) -> Node | None:
         for node in nodes(tree):
-            if node.get("query_location", _NOWHERE) != _NOWHERE and any(_names(node, each) for each in names):
+            if node.get("query_location", NOWHERE) != NOWHERE and any(_names(node, each) for each in names):
                 return node
         return None
 
