@@ -3,8 +3,8 @@
 The watermark of an input is its newest time less its *lateness*; that of an operator is the least of those of its
 inputs. A row is late if it is before the watermark that its input had when it came. Which rows are late thus depends
 on the order in which the rows of an input came, and on nothing else: not on how they were cut into batches, nor on
-other inputs. Late rows are counted and handed out, and never reach the operator: kept and late rows together are all
-rows.
+other inputs. (Rows of one time come in the order of their numbers, which are the order of arrival.) Late rows are
+counted and handed out, and never reach the operator: kept and late rows together are all rows.
 
 An input without rows holds the others back, unless it has been closed, or has been silent for ``idle_timeout`` seconds.
 When it comes back, its rows before the watermark that the operator has been given are late as well.
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog.index import kernels
 from tidelog.model.arrays import boolean_column
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.times.clock import INT64_MIN
@@ -66,21 +67,29 @@ class Arrivals:
             raise InputError(f"input {port} is closed; rows are taken before that")
         self._heard[port] = now
         self.rows[port] += batch.num_rows
-        batch = self._in_time(port, batch)
-        found: Batches = []
-        if batch.num_rows:
-            newest, times = self._newest[port], shape.times(batch)
-            top = int(times.max())
-            self._newest[port] = top if newest is None else max(newest, top)
-            if self._waiting:
-                self._waiting[port].add(batch)
-            else:
-                found += self.operator.push(port, batch)
-        return found + self.tick(now)
+        if not batch.num_rows:
+            return self.tick(now)
+        newest, times = self._newest[port], shape.times(batch)
+        first = int(times[0])
+        is_risen = (newest is None or first >= newest) and not kernels.falls(times)
+        if not is_risen or (self.watermark is not None and first < self.watermark):
+            batch = self._in_time(port, batch, times)
+            times = shape.times(batch)
+            if not batch.num_rows:
+                return self.tick(now)
+        top = int(times[-1] if is_risen else times.max())
+        self._newest[port] = top if newest is None else max(newest, top)
+        if not self._waiting or self._passes(port):
+            return self.operator.push(port, batch) + self.tick(now)
+        self._waiting[port].add(batch)
+        return self.tick(now)
 
-    def _in_time(self, port: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _passes(self, port: int) -> bool:
+        """Whether rows are in order as they come: without lateness all that are out of order are late."""
+        return self._lateness[port] == 0
+
+    def _in_time(self, port: int, batch: pa.RecordBatch, times: Ints) -> pa.RecordBatch:
         """The rows that are not late; the others are put aside."""
-        times = self.operator.inputs[port].times(batch)
         late = _late(times, self._newest[port], self._lateness[port])
         if self.watermark is not None and self.watermark > INT64_MIN:
             overdue = times < min(self.watermark, FOREVER - 1)
