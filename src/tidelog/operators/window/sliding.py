@@ -65,6 +65,10 @@ class Sliding:
 
         Both rise, and do so from one call to the next.
         """
+        if (lasts - firsts == 1).all():  # nothing to merge
+            self._point = None
+            first = int(firsts[0])
+            return [chosen(states, firsts - first) for states in self._states(first, int(lasts[-1]))]
         known = 0 if self._point is None else int(np.searchsorted(firsts, self._point.at))
         parts = []
         if known:
@@ -150,7 +154,10 @@ def chosen(states: States, places: Ints) -> States:
 
 def _bounds(begins: Ints, ends: Ints) -> Ints:
     """Cuts between stretches, which do not overlap, and what lies between them."""
-    return np.unique(np.stack([begins, ends], axis=1))
+    every = np.stack([begins, ends], axis=1).reshape(-1)
+    is_new = np.ones(len(every), np.bool_)
+    is_new[1:] = every[1:] != every[:-1]
+    return every[is_new]
 
 
 def _scanned(fold: Fold, states: States, cuts: Ints, *, backward: bool) -> States:
