@@ -196,6 +196,9 @@ THROUGH = {
     "SELECT a.n FROM t a JOIN sites USING (s) WHERE a.x > 4975.5": 1,
     "SELECT a.n FROM sites, t a WHERE a.n = sites.n AND x > 4975.5": 1,
     "SELECT a.n FROM t a LEFT JOIN sites b ON a.s = b.s WHERE a.x > 4975.5": 1,
+    "SELECT a.n FROM t a JOIN sites b ON a.s = b.s AND a.x > 4975.5": 1,
+    "SELECT a.n FROM sites b LEFT JOIN t a ON a.s = b.s AND a.x > 4975.5": 1,
+    "SELECT b.n FROM sites b ANTI JOIN t a ON a.s = b.s AND a.x > 4975.5": 1,
     "SELECT a.n FROM sites b RIGHT JOIN t a ON a.s = b.s WHERE a.x > 4975.5": 1,
     "SELECT a.n FROM t a ANTI JOIN sites b ON a.s = b.s WHERE a.x > 4975.5": 1,
     "SELECT a.n FROM t a ASOF JOIN sites b ON a.n >= b.n WHERE a.x > 4975.5": 1,
@@ -216,6 +219,9 @@ def test_conditions_that_are_not_pushed_by_duckdb_are_followed(store: Store, tex
 
 NOT_THROUGH = [
     "SELECT count(*) FROM sites b LEFT JOIN t a ON a.n = b.n + 480 WHERE a.x IS NULL OR a.x > 9e9",
+    "SELECT count(*) FROM t a LEFT JOIN sites b ON a.n = b.n AND a.x > 9e9",
+    "SELECT count(*) FROM t a ANTI JOIN sites b ON a.n = b.n AND a.x > 9e9",
+    "SELECT count(*), count(b.n) FROM t a FULL JOIN sites b ON a.n = b.n AND a.x > 4870",
     "SELECT count(*) FROM t a FULL JOIN sites b ON a.n = b.n WHERE coalesce(a.x > 9e9, TRUE)",
     "SELECT n FROM (SELECT n, x FROM t ORDER BY n LIMIT 3) WHERE x > 0.25",
     "SELECT r FROM (SELECT x, row_number() OVER (ORDER BY n) AS r FROM t) WHERE x > 4999.5",

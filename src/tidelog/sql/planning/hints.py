@@ -34,6 +34,15 @@ _KEPT_SIDES: Final = {
 }
 """Of which sides of a join rows that a condition rejects can be left out before it."""
 
+_MATCHED_SIDES: Final = {
+    "INNER": (True, True),
+    "LEFT": (False, True),
+    "RIGHT": (True, False),
+    "SEMI": (True, True),
+    "ANTI": (False, True),
+}
+"""Of which sides rows that do not satisfy the condition of the join itself can be left out before it."""
+
 Output = tuple[str, Node]
 """A column of a selection: its name in lower case, and what it is inside."""
 
@@ -63,13 +72,17 @@ class Hints:
                 self._ctes[name] = _query(each["value"])
         for select in [node for node in nodes(self.tree) if node["type"] == "SELECT_NODE"]:
             for condition in conjuncts(select["where_clause"]):
-                self._within(select, condition)
+                self._follow(list(_items(select["from_table"], True)), condition)
+            for join in _joins(select["from_table"]):
+                left, right = _MATCHED_SIDES.get(join["join_type"], (False, False))
+                items = [*_items(join["left"], left), *_items(join["right"], right)]
+                for condition in conjuncts(join["condition"]):
+                    self._follow(items, condition)
 
-    def _within(self, select: Node, condition: Node) -> None:
-        """Follow a condition of a selection to the one thing in its FROM clause that it is about."""
+    def _follow(self, items: Sequence[tuple[Node, bool]], condition: Node) -> None:
+        """Follow a condition to the one part of a FROM clause that it is about, if rows of it can be left out."""
         if any(node.get("class") in _OPAQUE for node in nodes(condition)):
             return
-        items = list(_items(select["from_table"], True))
         about = {self._item(node, items) for node in nodes(condition) if node.get("class") == "COLUMN_REF"}
         if len(about) != 1 or (at := about.pop()) is None or not items[at][1]:
             return
@@ -101,7 +114,7 @@ class Hints:
                 put(node, own[at][1])
             else:
                 if part["type"] == "SELECT_NODE":
-                    self._within(part, moved["condition"])
+                    self._follow(list(_items(part["from_table"], True)), moved["condition"])
 
     def _inside(self, item: Node) -> Node | None:
         """The query that a part of a FROM clause stands for, if it is mentioned there alone."""
@@ -215,6 +228,15 @@ def _items(table: Node, kept: bool) -> Iterator[tuple[Node, bool]]:
         left, right = left and table["ref_type"] == "ASOF", False
     yield from _items(table["left"], kept and left)
     yield from _items(table["right"], kept and right)
+
+
+def _joins(table: Node) -> Iterator[Node]:
+    """The joins of a FROM clause that have a condition, and match rows by nothing else."""
+    if table["type"] == "JOIN":
+        if table["ref_type"] == "REGULAR" and not table.get("ranking_expression"):
+            yield table
+        yield from _joins(table["left"])
+        yield from _joins(table["right"])
 
 
 def _is_worth(relation: Relation) -> bool:
