@@ -1,4 +1,4 @@
-"""The DuckDB of expressions: loaded when needed, sealed, one connection for a thread, and nothing left behind."""
+"""The DuckDB of expressions: loaded when needed, sealed, a connection for each that evaluates, nothing left behind."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ def test_a_process_loads_it_when_needed_and_leaves_nothing_behind() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
-def test_threads_have_their_own_and_agree() -> None:
+def test_each_thread_has_one_while_it_evaluates_and_all_agree() -> None:
     expression = parse("case when i > 0 then s || t else upper(t) end", SCHEMA)
     expected = expression.evaluate(BATCH).to_pylist()
     with ThreadPoolExecutor(4) as pool:
         assert all(
             found == expected for found in pool.map(lambda _: expression.evaluate(BATCH).to_pylist(), range(200))
         )
-        own = list(pool.map(lambda _: id(connection()), range(50)))
-    assert id(connection()) not in own
+    assert len(module._process.idle) == len(module._process.connections)
+    with connection() as own, connection() as other:
+        assert own is not other
 
 
 def test_it_keeps_so_many_prepared_and_no_more() -> None:
-    with ThreadPoolExecutor(1) as pool:  # a connection of its own
-        for number in range(module._KEPT + 50):
-            text = f"abs(a::bigint - {number}) > 3"
-            assert len(pool.submit(predicate(text, SCHEMA).mask, BATCH).result()) == BATCH.num_rows
-        kept = pool.submit(lambda: connection()._prepared).result()
-    assert len(kept) == module._KEPT
+    for number in range(module._KEPT + 50):
+        text = f"abs(a::bigint - {number}) > 3"
+        assert len(predicate(text, SCHEMA).mask(BATCH)) == BATCH.num_rows
+    with connection() as own:
+        assert len(own._prepared) == module._KEPT
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,14 @@ def test_it_keeps_so_many_prepared_and_no_more() -> None:
     ],
 )
 def test_it_is_sealed(text: str) -> None:
-    with pytest.raises(duckdb.Error):
-        connection().cursor.execute(text).fetchall()
+    with connection() as own, pytest.raises(duckdb.Error):
+        own.cursor.execute(text).fetchall()
 
 
 def test_functions_that_may_be_used_are_functions_of_their_arguments() -> None:
     """None that DuckDB itself calls volatile, or constant within a query alone, is on the list."""
-    found = connection().cursor.execute("SELECT function_name, stability FROM duckdb_functions()").fetchall()
+    with connection() as own:
+        found = own.cursor.execute("SELECT function_name, stability FROM duckdb_functions()").fetchall()
     unsteady = {name.lower() for name, stability in found if stability not in ("CONSISTENT", None)}
     assert {"random", "now"} <= unsteady
     assert set(FUNCTIONS) & unsteady == set()

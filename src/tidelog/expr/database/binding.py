@@ -68,7 +68,8 @@ def _type_of(text: str, types: tuple[tuple[str, pa.DataType], ...]) -> pa.DataTy
 
     source = ", ".join(f"NULL::{sql_name(type_)} AS {name}" for name, type_ in types) or "1"
     try:
-        name = str(connection().cursor.sql(f"SELECT {text} AS x FROM (SELECT {source})").types[0])
+        with connection() as own:
+            name = str(own.cursor.sql(f"SELECT {text} AS x FROM (SELECT {source})").types[0])
     except (duckdb.Error, RuntimeError) as error:
         raise refused(error) from None
     found = arrow_type(name)
@@ -105,7 +106,8 @@ def constant(text: str, type_: pa.DataType) -> pa.Scalar:
     import duckdb
 
     try:
-        found = connection().cursor.sql(f"SELECT {text} AS x").to_arrow_table().column(0)[0]
+        with connection() as own:
+            found = own.cursor.sql(f"SELECT {text} AS x").to_arrow_table().column(0)[0]
     except (duckdb.Error, RuntimeError) as error:
         raise failed(error) from None
     return found if found.type == type_ else found.cast(type_)

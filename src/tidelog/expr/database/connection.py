@@ -1,4 +1,5 @@
-"""One sealed DuckDB for the expressions of a process, opened when first used, and a connection to it for each thread.
+"""One sealed DuckDB for the expressions of a process, opened when first used, and a connection to it for each thread
+that evaluates something, as long as it does.
 
 It sees nothing but the batches it is given: no files, no network, no extensions, no variables of Python. It starts no
 threads, and does not rewrite what it is asked: an optimizer may hide an overflow, or compute a constant that no row
@@ -11,6 +12,8 @@ import atexit
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,7 +104,7 @@ class Prepared:
 
 
 class Connection:
-    """The connection of one thread, and what it has prepared."""
+    """A connection that one thread uses at a time, and what it has prepared."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.cursor = cursor
@@ -132,9 +135,11 @@ class _Process:
     def __init__(self) -> None:
         self.mutex = threading.Lock()
         self.root: duckdb.DuckDBPyConnection | None = None
-        self.connections: dict[int, Connection] = {}
-        """By threads; nothing is kept in a thread itself. Those of another DuckDB, which reads a stream, are threads of
-        Python only while it calls, and what they had would be closed when a call ends, which DuckDB does not bear.
+        self.connections: list[Connection] = []
+        self.idle: list[Connection] = []
+        """Those that nobody uses, the last used one last. None belongs to a thread: threads of another DuckDB, which
+        reads a stream, are threads of Python only while it calls, and what they had would be closed when a call ends,
+        which DuckDB does not bear.
         """
 
 
@@ -143,14 +148,20 @@ _of_parents = threading.local()
 """What a child has from its parent: let go of when its only thread ends, which is in time for DuckDB."""
 
 
-def connection() -> Connection:
-    """The connection of this thread."""
-    own = threading.get_ident()
-    found = _process.connections.get(own)
-    if found is None:
-        with _process.mutex:
-            found = _process.connections[own] = Connection(_opened().cursor())
-    return found
+@contextmanager
+def connection() -> Iterator[Connection]:
+    """A connection for the calling thread alone."""
+    process = _process
+    try:
+        found = process.idle.pop()
+    except IndexError:
+        with process.mutex:
+            found = Connection(_opened().cursor())
+            process.connections.append(found)
+    try:
+        yield found
+    finally:
+        process.idle.append(found)
 
 
 def _opened() -> duckdb.DuckDBPyConnection:
@@ -169,9 +180,10 @@ def _opened() -> duckdb.DuckDBPyConnection:
 def _close() -> None:
     """At the end of the process: DuckDB complains of what is left then."""
     with _process.mutex:
-        for each in _process.connections.values():
+        for each in _process.connections:
             each.close()
         _process.connections.clear()
+        _process.idle.clear()
         if _process.root is not None:
             _process.root.close()
             _process.root = None

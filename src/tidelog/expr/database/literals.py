@@ -39,9 +39,9 @@ def converted(array: pa.Array, type_: pa.DataType, *, lenient: bool = False) -> 
 
     text = f"{'TRY_CAST' if lenient else 'CAST'}(c0 AS {sql_name(type_)})"
     schema = pa.schema([("c0", array.type)])
-    prepared = connection().prepared(text, schema, sql_name(array.type))
     try:
-        return prepared.values(pa.table([array], schema=schema))
+        with connection() as own:
+            return own.prepared(text, schema, sql_name(array.type)).values(pa.table([array], schema=schema))
     except (duckdb.Error, RuntimeError) as error:
         raise binding.failed(error) from None
 

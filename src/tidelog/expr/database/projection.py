@@ -41,19 +41,20 @@ class Projection:
 
     def values(self, arrays: Sequence[pa.Array], rows: int, numbers: Numbers) -> Iterator[pa.Array]:
         """The values for all rows, of some at a time. ``arrays`` are the columns, as their SQL types."""
-        for part, prepared in self._parts(arrays, rows, numbers):
-            yield self._run(prepared.values, part)
+        for part, text in self._parts(arrays, rows, numbers):
+            yield self._run(Prepared.values, text, part)
 
     def truths(self, arrays: Sequence[pa.Array], rows: int, numbers: Numbers) -> Mask:
         """Where a boolean is true."""
-        found = [self._run(prepared.truths, part) for part, prepared in self._parts(arrays, rows, numbers)]
+        found = [self._run(Prepared.truths, text, part) for part, text in self._parts(arrays, rows, numbers)]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _run(self, run: Callable[[pa.Table], Any], part: pa.Table) -> Any:
+    def _run(self, run: Callable[[Prepared, pa.Table], Any], text: str, part: pa.Table) -> Any:
         import duckdb
 
         try:
-            return run(part)
+            with connection() as own:
+                return run(own.prepared(text, self._schema, self._key), part)
         except (duckdb.Error, RuntimeError) as error:
             raise self._failed(error) from None
 
@@ -62,7 +63,8 @@ class Projection:
         listed = [names.get(place, "it") for place in range(max(names, default=-1) + 1)]
         return too_long_by(str(error)) or failed(error, listed)
 
-    def _parts(self, arrays: Sequence[pa.Array], rows: int, numbers: Numbers) -> Iterator[tuple[pa.Table, Prepared]]:
+    def _parts(self, arrays: Sequence[pa.Array], rows: int, numbers: Numbers) -> Iterator[tuple[pa.Table, str]]:
+        """Tables of some rows at a time, and the text that is evaluated of them."""
         table = pa.Table.from_arrays(list(arrays) or [pa.nulls(rows, pa.int8())], schema=self._schema)
         most = self._longest(arrays, numbers) if self._grows else 0.0
         text = self._text
@@ -73,9 +75,8 @@ class Projection:
             own = max((self._texts(arrays).values()), default=0)
             most = min(most, max(lengths.MOST_BYTES, own))
         size = max(int(lengths.BATCH_BYTES // most), 1) if most else rows
-        prepared = connection().prepared(text, self._schema, self._key)
         for first in range(0, rows, max(size, 1)) if rows else [0]:
-            yield table if size >= rows else table.slice(first, size), prepared
+            yield table if size >= rows else table.slice(first, size), text
 
     def _texts(self, arrays: Sequence[pa.Array]) -> dict[str, int]:
         """The bytes of the longest text of each column."""
