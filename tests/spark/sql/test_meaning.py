@@ -230,6 +230,50 @@ def test_aggregates(session: SparkSession) -> None:
     compare(session, NUMBERS, ["t % 4", *expressions(AGGREGATES)], rest="GROUP BY ALL ORDER BY 1")
 
 
+STATEMENTS = """
+SELECT '${system:user.home}', '{x} FROM _r0_', '{{}}', 'a$b', '\\', '`', '--', '/*'
+SELECT '${env:HOME}' AS "${env:HOME}", s, '{y}' AS "a`b.c" FROM v WHERE s = '12'
+SELECT TRY_CAST(s AS TIMESTAMP) FROM v WHERE s LIKE '2026%' OR s = 'x'
+SELECT TRY_CAST(s AS DECIMAL(9, 2)), TRY_CAST(s AS DOUBLE), TRY_CAST(s AS FLOAT) FROM v WHERE s NOT LIKE '2026%'
+SELECT lag(k) OVER (ORDER BY d NULLS LAST), sum(k) OVER (ORDER BY d), ntile(2) OVER (ORDER BY k), avg(k) OVER () FROM w
+SELECT k, last_value(k) OVER (ORDER BY k ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM w
+SELECT count(*) FILTER (WHERE k > 1) OVER (ORDER BY k), min(k) FILTER (WHERE k > 2) OVER (PARTITION BY k % 2) FROM w
+SELECT lead(k, 2, 9) OVER (ORDER BY k DESC), rank() OVER (ORDER BY k // 2), dense_rank() OVER (ORDER BY k // 2) FROM w
+SELECT k, grouping(k), grouping(k, d), count(*) FROM w GROUP BY CUBE (k, d)
+SELECT count(*), max(k) FROM w WHERE k > 99 GROUP BY GROUPING SETS ((k), ())
+SELECT w.k, e.k FROM w FULL JOIN w e ON w.k = e.k + 3
+SELECT w.k, e.k FROM w LEFT JOIN w e ON w.k > e.k OR e.k = 5
+SELECT k IN (SELECT NULL UNION ALL SELECT 3), k NOT IN (SELECT k FROM w WHERE k > 3) FROM w
+SELECT (SELECT max(e.k) FROM w e WHERE e.k < w.k), EXISTS (FROM w e WHERE e.k > w.k) FROM w
+SELECT k, (SELECT count(*) FROM w e WHERE e.k < w.k) + 1 AS n FROM w QUALIFY row_number() OVER (ORDER BY k DESC) < 3
+SELECT x.a FROM (VALUES (1), (2)) x(a) UNION SELECT k FROM w
+SELECT k FROM w EXCEPT ALL SELECT k FROM w WHERE k > 2
+SELECT DISTINCT ON (k % 2) k, d FROM w ORDER BY k % 2, k
+SELECT k, unnest([k, k * 2]) FROM w
+SELECT k + 1 AS a, a * 2 AS b FROM w WHERE a > 3
+PIVOT (SELECT k, k % 2 AS p FROM w) ON p IN (0, 1) USING sum(k)
+FROM w SELECT COLUMNS('k') ORDER BY ALL DESC LIMIT 2 OFFSET 1
+SELECT * EXCLUDE (d) REPLACE (k * 2 AS k) FROM w
+SELECT w.k, r.i FROM w ASOF LEFT JOIN range(0, 5, 2) r(i) ON w.k >= r.i
+SELECT w.k, l.v FROM w, LATERAL (SELECT w.k * 2 AS v) l
+SELECT first(v.s ORDER BY w.k DESC) FROM w JOIN v ON length(v.s) = w.k
+"""
+
+
+def test_statements(session: SparkSession) -> None:
+    texts = [None, "2026-03-28", "2026-02-30", "x", "2026-03-28 10:00", "2026-03-28T10:00:05.123", "1.005", "12", "-.5"]
+    days = pa.array([None, 18000, 20000, -5, 11000], pa.int32()).cast(pa.date32())
+    tables = {"v": pa.table({"s": texts}), "w": pa.table({"d": days, "k": [1, 2, 3, 4, 5]})}
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        for text in STATEMENTS.strip().splitlines():
+            expected = connection.sql(text).to_arrow_table()
+            found = tl.sql(session, text, tables=tables).toArrow()
+            assert found.schema.names == expected.schema.names, text
+            assert sorted(rows(plain(found))) == sorted(rows(plain(expected))), text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -67,7 +67,7 @@ def width(node: Node) -> int:
         how = node.get("join_type", "INNER")
         if how in ("SEMI", "ANTI"):
             return width(below[0])
-        return width(below[0]) + (1 if how == "MARK" else width(below[1]))
+        return width(below[0]) + (1 if how == "MARK" else len(shown_of_right(node)))
     if what == "AGGREGATE_AND_GROUP_BY":
         return sum(len(node.get(each, ())) for each in ("groups", "expressions", "grouping_functions"))
     if what in ("WINDOW", "UNNEST"):
@@ -85,6 +85,11 @@ def width(node: Node) -> int:
     if what == "EMPTY_RESULT":
         return len(node.get("return_types", ()))
     return width(below[0]) if below else 0
+
+
+def shown_of_right(join: Node) -> list[int]:
+    """The columns of the right side that a join has, by their places there."""
+    return join.get("right_projection_map") or list(range(width(children(join)[1])))
 
 
 def refs(expression: Any) -> Iterator[int]:
@@ -144,7 +149,8 @@ class _Marking:
         own = width(left)
         conditions = node.get("conditions", [])
         lefts = {each for each in wanted if each < own} | set(refs([each.get("left") for each in conditions]))
-        rights = {each - own for each in wanted if each >= own} if node.get("join_type", "INNER") != "MARK" else set()
+        shown = shown_of_right(node)
+        rights = {shown[each - own] for each in wanted if each >= own} if node.get("join_type") != "MARK" else set()
         rights |= set(refs([each.get("right") for each in conditions]))
         if any("left" not in each for each in conditions):  # conditions of another form
             lefts, rights = set(range(own)), set(range(width(right)))
@@ -203,7 +209,8 @@ class _Pushing:
         own, how = width(left), node.get("join_type", "INNER")
         keeps_left = how in ("INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE")
         self.push(left, _moved(above, {at: at for at in range(own)}) if keeps_left else [])
-        rights = {own + at: at for at in range(width(right))} if how in ("INNER", "RIGHT") else {}
+        shown = enumerate(shown_of_right(node))
+        rights = {own + at: place for at, place in shown} if how in ("INNER", "RIGHT") else {}
         self.push(right, _moved(above, rights))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tidelog.spark.sql.columns import children
+from tidelog.spark.sql.columns import children, shown_of_right
 from tidelog.spark.sql.expressions.casts import failure
 from tidelog.spark.sql.expressions.writer import Column
 from tidelog.spark.sql.parts import Parts, Rows
@@ -75,7 +75,8 @@ class Joins(Parts):
         if how not in _JOINS:
             raise self._write.refuse(f"a join of the kind {how}", node)
         on = " AND ".join(self._write.comparison(each.comparison, each.left, each.right) for each in pairs) or "TRUE"
-        columns = left.columns if how in ("SEMI", "ANTI") else (*left.columns, *right.columns)
+        shown = [right.columns[place] for place in shown_of_right(node)]
+        columns = left.columns if how in ("SEMI", "ANTI") else (*left.columns, *shown)
         rows = f"SELECT {', '.join(each.name for each in columns) or '1'} FROM {self._inside(left)} {_JOINS[how]} "
         return Rows(f"{rows}{self._inside(right)} ON {on}", tuple(columns))
 

@@ -16,6 +16,7 @@ from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.joins import Joins
 from tidelog.spark.sql.parts import Rows
 from tidelog.spark.sql.types import Type, quoted, type_of
+from tidelog.spark.sql.vocabulary import unknown
 from tidelog.sql.text.tree import Node
 
 
@@ -40,12 +41,14 @@ class _Translation(Joins):
         """Queries with a name, by their number."""
 
     def whole(self) -> str:
+        for what, node in unknown(self._bound.root):
+            raise self._write.refuse(what, node)
         rows = self.rows(self._bound.root)
         for column, name in zip(rows.columns, self._bound.names, strict=True):
             if column.type.has_nanoseconds or column.type.spark is None:
                 what = "nanoseconds" if column.type.has_nanoseconds else f"type {column.type.name}"
                 raise self._write.refuse(f"{what} in column {name!r} of the result", {})
-        shown = [f"{each.name} AS {quoted(name)}" for each, name in zip(rows.columns, self._bound.names, strict=True)]
+        shown = [f"{each.name} AS o{place}" for place, each in enumerate(rows.columns)]
         front = f"WITH {', '.join(self._named)} " if self._named else ""
         return f"{front}SELECT {', '.join(shown)} FROM {self._inside(rows)}"
 
@@ -119,7 +122,7 @@ class _Translation(Joins):
         if node.get("projection_map"):
             raise self._write.refuse("a filter that leaves out columns", node)
         texts = [self._write.write(each, below.columns) for each in node.get("expressions", [])]
-        return Rows(f"SELECT * FROM {self._inside(below)} WHERE {' AND '.join(texts)}", below.columns)
+        return Rows(f"SELECT * FROM {self._inside(below)} WHERE {' AND '.join(texts) or 'TRUE'}", below.columns)
 
     def _order_by(self, node: Node) -> Rows:
         below = self.rows(children(node)[0])

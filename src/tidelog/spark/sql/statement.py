@@ -41,10 +41,13 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 """What a statement is analyzed under; expressions keep it."""
 
+_MARK: Final = "\0"
+"""What names of tables are written between until they are known: no text of a statement has it."""
 _SHORTEST: Final = 19
 """The Java from which on texts of floats have no digits that are not needed."""
 
@@ -96,17 +99,15 @@ def sql(
         if own not in used:
             used[own] = _frame(session, path, planned, number, name, frames, arrows, asked.rows_per_task)
         known = planned.readings[number].columns if number in planned.readings else positions(scan)
-        return Source(f"_{own}_", {place: name_of(place) for place in known})
+        return Source(f"{_MARK}{own}{_MARK}", {place: name_of(place) for place in known})
 
-    written = (
-        statement(planned.bound, zone, source, Tools(partial(_has_shortest_texts, session)))
-        .replace("{", "{{")
-        .replace("}", "}}")
-    )
+    written = statement(planned.bound, zone, source, Tools(partial(_has_shortest_texts, session)))
+    if used:  # then Spark looks for names in braces
+        written = written.replace("{", "{{").replace("}", "}}")
     for own in used:
-        written = written.replace(f" FROM _{own}_", f" FROM {{{own}}}")
+        written = written.replace(f"{_MARK}{own}{_MARK}", f"{{{own}}}")
     with _settled(session), _told(text):
-        return session.sql(written, **used)
+        return session.sql(written, **used).toDF(*planned.bound.names)
 
 
 def _parted(tables: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -122,5 +122,7 @@ def limits(kind: Type) -> tuple[int, int] | None:
 
 
 def quoted(name: str) -> str:
-    """A name as Spark reads it."""
+    """A name as Spark reads it. Raises :class:`Unwritable` for what it would put a setting into."""
+    if "${" in name or "\0" in name:
+        raise Unwritable(f"the name {name!r}")
     return "`" + name.replace("`", "``") + "`"

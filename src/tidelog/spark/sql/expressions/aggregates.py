@@ -57,9 +57,7 @@ class Aggregate:
         if not conditions:
             return f"{text}{self.over}"
         joined = " AND ".join(f"({each})" for each in conditions)
-        if self.over:
-            raise Unwritable(f"{self.name} with a FILTER over a window")
-        return f"{text} FILTER (WHERE {joined})"
+        return f"{text} FILTER (WHERE {joined}){self.over}"
 
     def of(self, name: str, text: str) -> str:
         """The same with DISTINCT where that was said."""

@@ -85,6 +85,7 @@ def spark_constant(kind: Type, value: Any) -> str:
 def text_constant(text: str) -> str:
     """A text as Spark writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    escaped = escaped.replace("$", "\\u0024")  # else Spark would put its settings into ${...}
     if "\x00" in escaped:
         raise Unwritable("a text with a zero byte")
     return f"'{escaped}'"

@@ -241,6 +241,8 @@ class Writer:
         inside = [self.argument(each, columns) for each in node.get("children", [])]
         result = self.type(node).spark
         ignored = " IGNORE NULLS" if node.get("ignore_nulls") else ""
+        if "filters" in node and kind != "WINDOW_AGGREGATE":
+            raise Unwritable(f"{name} with a FILTER over a window")
         if kind in _RANKS or kind in ("WINDOW_NTILE", "WINDOW_LAG", "WINDOW_LEAD"):
             if not orders:
                 raise Unwritable(f"{name} over a window without ORDER BY")
@@ -263,7 +265,7 @@ class Writer:
         if kind != "WINDOW_AGGREGATE":
             raise Unwritable(f"{name} over a window")
         function = str(node["qname"]["path"][-1])
-        condition = self.write(node["filter_expr"], columns) if "filter_expr" in node else None
+        condition = self.write(node["filters"], columns) if "filters" in node else None
         return aggregate(Aggregate(function, inside, self.type(node), False, (), condition, over))
 
     def _neighbour(self, name: str, node: Node, inside: Sequence[Argument], over: str, ignored: str) -> str:
