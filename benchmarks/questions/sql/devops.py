@@ -164,7 +164,6 @@ def _newest(span: Span) -> list[Query]:
         Query(
             "newest rows of a host",
             "SELECT ts, usage_user, usage_system FROM cpu WHERE hostname = 'host_249' ORDER BY ts DESC LIMIT 100",
-            Kind.NEWEST,
         ),
     ]
 

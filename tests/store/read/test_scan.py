@@ -162,6 +162,22 @@ def test_overlapping_parts_are_merged_whatever_is_asked_for(columns: list[str]) 
     assert found == [{name: row[name] for name in columns} for row in rows if 10 <= row["ts"] < 30]
 
 
+def test_parts_that_touch_in_the_order_of_their_numbers_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("parts that only touch are merged")
+
+    stream = Store(MemoryMedium()).create_stream("s", SCHEMA, "ts", leaf_rows=16, fanout=4)
+    for rows in (range(100), range(100, 155)):
+        stream.append({"ts": [row // 10 for row in rows], "n": list(rows)})
+        stream.flush()
+    written, waiting = stream.snapshot().parts
+    assert written.last == waiting.first  # a leaf ends between rows of one time
+    monkeypatch.setattr("tidelog.store.read.scan.chained", refuse)
+    found = stream.scan(columns=["ts", "_seq"]).read_all()
+    assert found["ts"].to_pylist() == [row // 10 for row in range(155)]
+    assert found["_seq"].to_pylist() == list(range(155))
+
+
 def test_stats_tell_what_was_read() -> None:
     schema = pa.schema([("ts", pa.int64()), *((f"c{i}", pa.float64()) for i in range(8))])
     with Store(MemoryMedium()) as store:

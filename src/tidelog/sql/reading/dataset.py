@@ -103,7 +103,7 @@ class Relation:
         is_pushed = not pa.types.is_timestamp(kind) or kind.unit != "ns"
         return self.within if is_pushed else self.within & self.confined()
 
-    @property
+    @cached_property
     def handed(self) -> pa.Schema:
         """The columns as DuckDB gets them: strings as dictionaries, which it takes for texts all the same."""
         texts = {index for index, kind in enumerate(self.schema.types) if pa.types.is_string(kind)}

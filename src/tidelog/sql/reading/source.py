@@ -8,13 +8,17 @@ DuckDB that has it as it is used here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from duckdb._sources import ArrowScanSource
 from duckdb._sources.nodes import Node
 
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.reading.filters import Condition, condition_of
+
+_NOTHING: Final = pa.schema([]).empty_table()
 
 
 class Source(ds.InMemoryDataset, ArrowScanSource):  # type: ignore[misc]  # Arrow has no types
@@ -24,7 +28,7 @@ class Source(ds.InMemoryDataset, ArrowScanSource):  # type: ignore[misc]  # Arro
 
     def __init__(self, relation: Relation) -> None:
         self._schema = relation.handed
-        super().__init__(self._schema.empty_table())
+        super().__init__(_NOTHING)
         self.obj = self
         self._relation = relation
 
