@@ -92,8 +92,9 @@ class Block:
         text = self.text(node)
         try:
             return _known_predicate(text, self.relation.stream.snapshot.layout.stored)
-        except ExpressionError:
-            raise NotSo(f"the condition {text} is computed by DuckDB") from None
+        except ExpressionError as error:
+            reason = str(error).partition("\n")[0]
+            raise NotSo(f"the condition {text} is computed by DuckDB: {reason}") from None
 
     def _put_moments(self, node: Node) -> bool:
         """Have a comparison of a column of times of a zone with constants say which moments these are.
