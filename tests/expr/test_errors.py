@@ -91,3 +91,12 @@ def test_dictionaries_and_large_strings_are_read_by_value() -> None:
     )
     assert predicate("d = 'a'", batch.schema).mask(batch).tolist() == [True, False, True]
     assert parse("d || l", batch.schema).evaluate(batch).to_pylist() == ["ax", None, "ay"]
+
+
+def test_values_of_a_dictionary_that_no_row_has_cannot_raise() -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int8()), pa.array(["7", "-1", "x"]))
+    batch = pa.RecordBatch.from_arrays([column], ["d"])
+    asked = predicate("d::int > 0", batch.schema)
+    assert asked.mask(batch.slice(0, 3)).tolist() == [True, False, False]
+    with pytest.raises(EvaluationError, match="Could not convert string 'x'"):
+        asked.mask(batch)

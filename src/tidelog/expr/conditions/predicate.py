@@ -16,7 +16,7 @@ from tidelog.expr.conditions.atoms import monotone, point_of
 from tidelog.expr.conditions.condition import ALWAYS, NEVER, ColumnRange, Condition, Goal, condition
 from tidelog.expr.conditions.pruning import Summaries, may_hold
 from tidelog.expr.conditions.ranges import column_ranges, exact_range
-from tidelog.expr.errors import ExpressionError
+from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.evaluate import column_values, constant_value, truths
 from tidelog.expr.expression import Expression
 from tidelog.expr.functions.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats_with
@@ -138,14 +138,21 @@ def _by_distinct(predicate: Predicate, batch: pa.RecordBatch) -> Mask:
     """A predicate of a batch that may have dictionaries; if it is about one of them alone, of the values in it."""
     columns = [batch.column(name) for name in predicate.columns]
     if len(columns) != 1 or not pa.types.is_dictionary(columns[0].type):
-        plain = [each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in columns]
-        return predicate._masker(_named(predicate, plain) if plain else batch)
+        return _by_row(predicate, columns, batch)
     (column,) = columns
     values = pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)])
-    truth = predicate._masker(_named(predicate, [values]))
+    try:
+        truth = predicate._masker(_named(predicate, [values]))
+    except EvaluationError:  # of a value that perhaps no row has
+        return _by_row(predicate, columns, batch)
     indexes = column.indices.fill_null(len(values) - 1) if column.null_count else column.indices
     found: Mask = truth[indexes.to_numpy()]
     return found
+
+
+def _by_row(predicate: Predicate, columns: list[pa.Array], batch: pa.RecordBatch) -> Mask:
+    plain = [each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in columns]
+    return predicate._masker(_named(predicate, plain) if plain else batch)
 
 
 def _named(predicate: Predicate, columns: list[pa.Array]) -> pa.RecordBatch:
