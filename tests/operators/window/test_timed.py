@@ -13,7 +13,7 @@ from operators.window.models import AGGREGATES, fixed, time_windows
 from support.profiles import scaled
 from tidelog.model.errors import InputError, SchemaError, TimeError
 from tidelog.operators.base import Shape
-from tidelog.operators.conformance import OperatorConformance, Row, in_order, rows_of
+from tidelog.operators.conformance import OperatorConformance, Row, in_order, in_time, rows_of
 from tidelog.operators.window.frames import FixedFrames, GrowingFrames
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 
@@ -185,3 +185,18 @@ def test_what_cannot_be() -> None:
     operator = TimeWindows(far, FixedFrames(10, 10), {"rows": "count(*)"})
     with pytest.raises(TimeError, match="out of the range of the clock"):
         operator.push(0, pa.RecordBatch.from_arrays([pa.array([2**63 - 2])], schema=far.schema))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(400))
+def test_any_windows(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    of = shape(seq=bool(dice.integers(2)))
+    size, slide = (int(each) for each in dice.integers(1, 40, 2))
+    origin, lateness = int(dice.integers(-50, 50)), int(dice.integers(0, 20))
+    by = [(), ("k",), ("n", "k")][int(dice.integers(3))]
+    batch = rows(of, dice, int(dice.integers(0, 120)), span=int(dice.integers(1, 200)), jitter=2 * lateness)
+    make = partial(TimeWindows, of, FixedFrames(size, slide, origin), AGGREGATES, by)
+    found = OperatorConformance(make).check([batch], dice, lateness=lateness, rounds=2)
+    kept = batch.filter(pa.array(in_time(of, batch, lateness), pa.bool_()))
+    same(found, time_windows(ordered(of, kept), fixed(size, slide, origin), by))

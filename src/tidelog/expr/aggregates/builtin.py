@@ -30,6 +30,8 @@ from tidelog.model.arrays import integer_column
 from tidelog.model.scalars import python_value
 
 _OBJECTS = np.dtype(object)
+_EXACT_DOUBLE = 2**53
+"""Integers up to this one are doubles."""
 _TOO_HIGH = 10**WIDEST_DECIMAL >> 64
 """Upper words of integers that may have more than 38 digits."""
 
@@ -275,9 +277,13 @@ class Average(BuiltIn):
 
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The means."""
-        if not is_float(self.types[0]):
-            return None
         totals = states["sum"]
+        if not is_float(self.types[0]):
+            whole = None if self._sum.state != _WORDS or is_decimal(self.types[0]) else totals["low"].astype(np.int64)
+            # Both are doubles exactly, and so their quotient is rounded once; others are divided one by one.
+            if whole is None or (totals["high"] != whole >> 63).any() or (np.abs(whole) > _EXACT_DOUBLE).any():
+                return None
+            return made(whole / np.maximum(states["rows"], 1), known, DOUBLE)
         with np.errstate(invalid="ignore"):
             return made((totals["total"] + totals["error"]) / np.maximum(states["rows"], 1), known, DOUBLE)
 
@@ -429,6 +435,15 @@ class Variance(BuiltIn):
     def merge(self, states: States, cuts: Cuts) -> States:
         """The moments of states."""
         return self._moments.merge(states, cuts)
+
+    def column(self, states: States, known: Mask) -> pa.Array | None:
+        """The variances."""
+        divisors = states["n"] - self._variance.spare
+        with np.errstate(invalid="ignore"):
+            found = states["m2"] / np.maximum(divisors, 1)
+            if self._variance.root:
+                found = np.where(found >= 0, np.sqrt(np.abs(found)), found)
+        return made(found, known & (divisors >= 1), DOUBLE)
 
     def eval(self, state: Any) -> Any:
         """The variance; None for too few rows."""
