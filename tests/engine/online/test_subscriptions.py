@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -291,6 +292,22 @@ def test_closing_the_store_ends_its_subscriptions(store: Store) -> None:
         next(subscriptions[1])
     with pytest.raises(ClosedError):
         store.subscribe("SELECT * FROM a")
+
+
+def test_an_interrupt_while_rows_are_waited_for_harms_nothing(store: Store) -> None:
+    a = _stream(store)
+    main = threading.get_ident()
+    with store.subscribe("SELECT ts, x FROM a", name="s") as subscription:
+        for step in range(5):
+            interrupting = start(lambda: (time.sleep(0.05), signal.pthread_kill(main, signal.SIGINT)))
+            with pytest.raises(KeyboardInterrupt):
+                next(subscription)
+            interrupting.result()
+            a.append(_rows(range(3), step * 3))
+            a.flush()
+            assert [row["x"] for row in _taken(subscription, 3)] == [step * 3, step * 3 + 1, step * 3 + 2]
+        subscription.commit()
+    assert store.subscriptions()[0].behind == 0
 
 
 def test_wrong_arguments(store: Store) -> None:

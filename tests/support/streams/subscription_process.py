@@ -1,9 +1,9 @@
 """A process whose subscription appends what it finds to a stream, while it appends to those that are read.
 
 ``python subscription_process.py DIRECTORY SEED SLOW`` appends batches, which follow from their numbers, to two streams,
-each from where it was, runs a subscription into a third one, and ends when all of it has been read. What is slow is
-slower, by random pauses, so that it can be killed anywhere. ``python subscription_process.py DIRECTORY`` alone runs the
-subscription, of streams that another process writes, until it is killed.
+each from where it was, runs a subscription to both and one with windows, into further ones, and ends when all of it has
+been read. What is slow is slower, by random pauses, so that it can be killed anywhere. ``python subscription_process.py
+DIRECTORY`` alone runs the subscriptions, of streams that another process writes, until it is killed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from tidelog.engine.store import Store
 NAMES: Final = ("a", "b")
 INTO: Final = "c"
 SCHEMA: Final = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("x", pa.int64())])
+WINDOWS: Final = (
+    "SELECT window_start, window_end, x % 5 AS k, count(*) AS n, sum(x) AS total, max(ts) AS last FROM a "
+    "GROUP BY x % 5, window(ts, 70, 20)"
+)
+WINDOWS_INTO: Final = "w"
 QUERY: Final = "SELECT ts, x * 2 AS y FROM a WHERE x % 3 <> 0 UNION ALL SELECT ts, x FROM b"
 LATENESS: Final = 20
 BATCHES: Final = 60
@@ -66,10 +71,14 @@ def subscribe(store: Store, *, follow: bool = True) -> Subscription:
     return store.subscribe(QUERY, into=INTO, name="s", lateness=LATENESS, follow=follow)
 
 
+def subscribe_windows(store: Store, into: str = WINDOWS_INTO, *, follow: bool = True) -> Subscription:
+    return store.subscribe(WINDOWS, into=into, lateness=LATENESS, follow=follow)
+
+
 def _run(directory: str, seed: int, slow: float) -> None:
     dice = random.Random(seed)
     with Store.open(directory) as store:
-        subscription = subscribe(store)
+        subscription, windows = subscribe(store), subscribe_windows(store)
         for batch in range(min((store.stream(name).last_number(PRODUCER) or 0) for name in NAMES), BATCHES):
             append(store, batch)
             if dice.random() < 0.6:
@@ -79,6 +88,7 @@ def _run(directory: str, seed: int, slow: float) -> None:
         while any(info.behind for info in store.subscriptions()):
             subscription.wait(0.01)
         subscription.close()
+        windows.close()
 
 
 if __name__ == "__main__":
@@ -88,4 +98,5 @@ if __name__ == "__main__":
         with Store.open(sys.argv[1]) as opened:
             sys.stdout.write("running\n")
             sys.stdout.flush()
+            subscribe_windows(opened)
             subscribe(opened).wait()
