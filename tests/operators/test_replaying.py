@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,13 @@ import pytest
 from operators.cases import dicts, rows, shape
 from tidelog.model.errors import SchemaError
 from tidelog.operators.base import Batches
+from tidelog.operators.composed import chain
 from tidelog.operators.conformance import Make, OperatorConformance, Runtime, in_order, in_time, rows_of
+from tidelog.operators.join.partners import TimeWindow
+from tidelog.operators.join.windowed import WindowJoin
 from tidelog.operators.ordering import Union
 from tidelog.operators.replaying import replay
+from tidelog.operators.rowwise import Filter
 from tidelog.operators.window.frames import FixedFrames
 from tidelog.operators.window.timed import TimeWindows
 
@@ -64,6 +69,27 @@ def test_inputs_are_read_as_they_are_needed_and_closed() -> None:
     assert rows_of(Union([OF, OF]).output, first)
     found.close()
     assert sorted(closed) == [0, 1]
+
+
+def test_operators_that_multiply_rows_get_few_at_once() -> None:
+    class Counting(WindowJoin):
+        most_rows = 7
+        pushed: ClassVar[list[int]] = []
+
+        def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+            self.pushed.append(batch.num_rows)
+            return super().push(port, batch)
+
+    dice = np.random.default_rng(41)
+    batches = [in_order(OF, rows(OF, dice, 50)) for _ in range(2)]
+    windows = (TimeWindow(5), TimeWindow(5))
+    make = lambda: Counting(OF, OF, windows)  # noqa: E731
+    OperatorConformance(make, [History()]).check(batches, dice)
+    Counting.pushed.clear()
+    whole = chain(make(), Filter(make().output, "true"))
+    assert rows_of(whole.output, list(replay(whole, [[batch] for batch in batches])))
+    assert max(Counting.pushed) == 7
+    assert sum(Counting.pushed) == 100
 
 
 def test_there_is_an_input_for_each() -> None:

@@ -107,6 +107,8 @@ class Operator(ABC):
 
     gives_order: bool = False
     """Whether rows come out in order even where they came in any order."""
+    most_rows: int | None = None
+    """How many rows are best pushed at once at the most, where many more may come out; None for any number."""
 
     def __init__(self, inputs: Sequence[Shape], output: Shape, needs: Needs) -> None:
         self.inputs = tuple(inputs)

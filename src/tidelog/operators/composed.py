@@ -28,6 +28,8 @@ class Composed(Operator):
                     f"{shape.schema}, by {shape.time!r}"
                 )
         self.gives_order = operator.gives_order
+        limits = [each.most_rows for each in (operator, *sources) if each is not None]
+        self.most_rows = min((each for each in limits if each is not None), default=None)
         self._operator = operator
         self._sources = tuple(sources)
         self._ports: list[tuple[int, int]] = []

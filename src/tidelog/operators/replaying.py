@@ -18,7 +18,8 @@ def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> It
     """
     if len(inputs) != len(operator.inputs):
         raise SchemaError(f"found {len(inputs)} inputs for an operator of {len(operator.inputs)}")
-    iterators = [iter(each) for each in inputs]
+    most = operator.most_rows
+    iterators = [iter(each) if most is None else _cut(each, most) for each in inputs]
     reached: list[int] = [-FOREVER] * len(inputs)
     mark = -FOREVER
     try:
@@ -39,3 +40,16 @@ def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> It
             close = getattr(each, "close", None)
             if close is not None:
                 close()
+
+
+def _cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of so many at the most."""
+    iterator = iter(batches)
+    try:
+        for batch in iterator:
+            for first in range(0, batch.num_rows, rows):
+                yield batch.slice(first, rows)
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()

@@ -36,6 +36,8 @@ class WindowJoin(Operator):
     They have to have equal keys (``by``), and to satisfy a condition (``where``), of the columns that come out.
     """
 
+    most_rows = 1 << 12
+
     def __init__(
         self,
         left: Shape,
