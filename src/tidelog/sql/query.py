@@ -408,6 +408,8 @@ class Query:
         for relation in self.relations.values():
             relation.is_alone = len(self.relations) + len(self.tables) == 1
         Hints(tree, self.relations, self.tables, self.database.parser, self._sources.timezone, functions).give()
+        for relation in self.relations.values():
+            relation.look_again()
         left = next(filter(functions.is_own, nodes(tree)), None)
         if left is not None:
             raise self._own_error(left, "it stands in no selection of one stream")

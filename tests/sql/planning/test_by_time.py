@@ -158,3 +158,14 @@ def test_what_a_stream_keeps_takes_no_events(tmp_path_factory: pytest.TempPathFa
             'the index: last("n"), stddev("x"), count(*) of 1 ranges of time; from the events: var_pop(x)'
         )
         assert [list(reading.columns) for reading in relation.readings] == [["x"]]
+
+
+def test_a_selection_that_was_asked_about_before_it_was_numbered(
+    store: Store, plain: duckdb.DuckDBPyConnection
+) -> None:
+    """The index is asked where buckets end, and does not answer in the end."""
+    text = "SELECT date_trunc('minute', ts) AS m, {} AS v FROM t GROUP BY m ORDER BY m LIMIT 50"
+    result = store.sql(text.format("max_by(x, ts)"))
+    assert result.fetchall() == plain.sql(text.format("any_value(x ORDER BY ts DESC, n DESC)")).fetchall()
+    (relation,) = result._query.relations.values()
+    assert relation.way == "the events"

@@ -79,6 +79,12 @@ class Relation:
         """Have a column more, with the place of each row."""
         if PLACE_FIELD.name not in self.schema.names:
             self.schema = self.schema.append(PLACE_FIELD)
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Forget what was told of it before it was changed: DuckDB is asked about statements while they are planned."""
+        for name in ("likely_rows", "_times", "handed"):
+            self.__dict__.pop(name, None)
 
     def source(self) -> Any:
         """The relation, as DuckDB takes it."""
