@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -96,20 +95,20 @@ class Relation:
         """The rows that satisfy a condition, with some stored columns."""
         return self._watched(self._read(self.stream, names, [] if where is None else [where], coded=False))
 
-    @cached_property
+    @property
     def likely_rows(self) -> int:
         """About how many rows there are to read, by which DuckDB chooses the sides of joins."""
         within = self._times if self.is_alone else self.within & self.confined()  # which takes a while to tell
         return estimate(self.stream.snapshot, within, self.end)
 
-    @cached_property
+    @property
     def _times(self) -> Intervals:
         """The times that are read, but for conditions that come. DuckDB pushes no comparisons of nanoseconds."""
         kind = self.schema.field(self.stream.time).type
         is_pushed = not pa.types.is_timestamp(kind) or kind.unit != "ns"
         return self.within if is_pushed else self.within & self.confined()
 
-    @cached_property
+    @property
     def handed(self) -> pa.Schema:
         """The columns as DuckDB gets them: strings as dictionaries, which it takes for texts all the same."""
         texts = {index for index, kind in enumerate(self.schema.types) if pa.types.is_string(kind)}
@@ -180,7 +179,7 @@ class ManyStreams(Relation):
         super().__init__(streams[0], schema.append(STREAM_FIELD))
         self.streams = streams
 
-    @cached_property
+    @property
     def likely_rows(self) -> int:
         """About how many rows there are in all streams."""
         return sum(estimate(each.snapshot, self.within, None) for each in self.streams)
