@@ -130,7 +130,7 @@ def test_answers_are_those_of_plain_tables(fast: SparkSession, place: Path, worl
     while outcomes["asked"] < 200:
         outcomes[judge(fast, place, world, oracle, seed)] += 1
         seed += 1
-    assert outcomes["refused"] <= 0.12 * (outcomes["asked"] + outcomes["refused"]), outcomes
+    assert outcomes["refused"] <= 0.2 * (outcomes["asked"] + outcomes["refused"]), outcomes
 
 
 @pytest.mark.soak

@@ -172,6 +172,7 @@ def test_the_settings_of_the_session_do_not_matter(session: SparkSession, path: 
         ("SELECT * FROM read_csv('/etc/passwd')", "read_csv", None),
         ("SELECT n FROM sensors WHERE regexp_matches(site, '(?i)a')", "(? in a regular expression", 28),
         ("SELECT ts::TIMESTAMP_NS AS t FROM sensors", "nanoseconds in column 't'", None),
+        ("SELECT n" + " + n" * 600 + " FROM sensors", "nested too deeply", 0),
     ],
 )
 def test_what_cannot_be_asked_is_refused_at_its_place(

@@ -90,6 +90,17 @@ def sql(
         datetime.datetime.now(datetime.UTC),
         PARTITION_ROWS if partition_size is None else integer("partition_size", partition_size, 1),
     )
+    with _told(text):
+        return _asked(session, path, asked, frames, arrows)
+
+
+def _asked(
+    session: SparkSession,
+    path: str | None,
+    asked: Asked,
+    frames: Mapping[str, DataFrame],
+    arrows: Mapping[str, Any],
+) -> DataFrame:
     planned = plan_statement(None, asked) if path is None else beside_the_store(session, plan_statement, path, asked)
     used: dict[str, Any] = {}
 
@@ -101,12 +112,12 @@ def sql(
         known = planned.readings[number].columns if number in planned.readings else positions(scan)
         return Source(f"{_MARK}{own}{_MARK}", {place: name_of(place) for place in known})
 
-    written = statement(planned.bound, zone, source, Tools(partial(_has_shortest_texts, session)))
+    written = statement(planned.bound, asked.timezone, source, Tools(partial(_has_shortest_texts, session)))
     if used:  # then Spark looks for names in braces
         written = written.replace("{", "{{").replace("}", "}}")
     for own in used:
         written = written.replace(f"{_MARK}{own}{_MARK}", f"{{{own}}}")
-    with _settled(session), _told(text):
+    with _settled(session):
         return session.sql(written, **used).toDF(*planned.bound.names)
 
 
@@ -186,3 +197,9 @@ def _told(text: str) -> Iterator[None]:
     except AnalysisException as error:
         message = str(error).split("\n")[0]
         raise SqlError(f"Spark does not take what the statement became: {message}", text=text) from error
+    except RecursionError:
+        raise SqlError("the statement is nested too deeply; split it up", text=text, position=0) from None
+    except Exception as error:
+        if "StackOverflowError" not in str(error):
+            raise
+        raise SqlError("the statement is nested too deeply for Spark; split it up", text=text, position=0) from error
