@@ -45,7 +45,7 @@ _ASK_DUCKDB = """
 import sys, duckdb
 print(duckdb.connect(sys.argv[1], read_only=True).execute("SELECT count(*), avg(x) FROM s").fetchall()[0][0])
 """
-_COMMAND = ["-m", "tidelog.cli", "aggregate", "count(*)", "avg(x)", "--output", "json", "--stream", "s", "--store"]
+_COMMAND = ["-m", "tidelog.cli", "aggregate", "count(*)", "avg(x)", "--format", "json", "--stream", "s", "--store"]
 
 
 def ask(bench: Bench) -> None:

@@ -34,7 +34,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "e") as store:
         stream = store.create_stream("a", pa.schema([("t", pa.int64()), ("s", pa.string())]), "t")
         stream.append({"t": range(20_000), "s": "x" * 90})
-    with start("scan", "-s", "e", "-n", "a", "-o", "csv", cwd=tmp_path) as process:
+    with start("scan", "-s", "e", "-n", "a", "-F", "csv", cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"t,s\n"

@@ -63,7 +63,7 @@ def test_what_commands_say(cli: Cli, hostile: str, command: list[str]) -> None:
 
 
 def test_machines_get_values_as_they_are(cli: Cli, hostile: str) -> None:
-    run = cli("scan", "-s", "events", "-n", ORDERS, "--columns", ORDERS, "--output", "csv")
+    run = cli("scan", "-s", "events", "-n", ORDERS, "--columns", ORDERS, "--format", "csv")
     assert run.out.splitlines()[1] == ORDERS
 
 

@@ -93,3 +93,10 @@ def test_mistakes(cli: Cli, trades: list[Any]) -> None:
     assert cli("sql", "SELECT 1", "-s", "events", "-f", "x").code == 2
     assert cli("sql", "SELECT 1", "-s", "events", "-o", "x.unknown").code == 2
     assert cli("sql", "SELECT $a", "-s", "events", "-p", "a").code == 2
+
+
+def test_memory_is_a_size(cli: Cli, trades: list[Any]) -> None:
+    assert cli("sql", COUNTS, "-s", "events", "--sql-memory", "64MB", "-F", "csv").code == 0
+    run = cli("sql", COUNTS, "-s", "events", "--sql-memory", "little")
+    assert run.code == 1
+    assert "such as '512MB'" in run.err

@@ -27,9 +27,9 @@ def test_what_is_there(cli: Cli, trades: list[Any]) -> None:
         "p",
         *("" if each is None else str(each) for each in expected["p"].to_pylist()),
     ]
-    one = cli("subscribe", "-s", "events", "--limit", 1, "-o", "json", stdin=b"SELECT ts, volume FROM trades")
+    one = cli("subscribe", "-s", "events", "--limit", 1, "-F", "json", stdin=b"SELECT ts, volume FROM trades")
     assert [json.loads(line)["volume"] for line in one.lines] == [0]
-    arrow = cli("subscribe", "FROM trades", "-s", "events", "--once", "-o", "arrow", "--start", "1970-01-01T00:01")
+    arrow = cli("subscribe", "FROM trades", "-s", "events", "--once", "-F", "arrow", "--start", "1970-01-01T00:01")
     assert pa.ipc.open_stream(arrow.bytes).read_all().num_rows == 140
 
 
@@ -50,10 +50,10 @@ def test_names_and_streams(cli: Cli, trades: list[Any]) -> None:
     [
         (("subscribe", "SELECT count(*) FROM trades", "-s", "events"), "found the aggregate count_star"),
         (("subscribe", "SELECT ts FROM trades", "-s", "events", "--name", "n", "--limit", 3), "take whole"),
-        (("subscribe", "SELECT ts FROM trades", "-s", "events", "-o", "parquet"), "cannot be read while"),
+        (("subscribe", "SELECT ts FROM trades", "-s", "events", "-F", "parquet"), "cannot be read while"),
         (("subscribe", "SELECT ts FROM trades", "-s", "nowhere"), "no store"),
         (("scan", "-s", "events", "-n", "trades", "--follow", "--end", "5"), "have no end"),
-        (("scan", "-s", "events", "-n", "trades", "--follow", "-o", "table"), "cannot be read while"),
+        (("scan", "-s", "events", "-n", "trades", "--follow", "-F", "table"), "cannot be read while"),
     ],
 )
 def test_what_cannot_be(cli: Cli, trades: list[Any], arguments: tuple[Any, ...], message: str) -> None:

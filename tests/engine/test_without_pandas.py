@@ -77,8 +77,8 @@ with tidelog.open(sys.argv[1]) as store:
 assert "pandas" not in sys.modules
 from tidelog.cli import main
 for command in (
-    ["aggregate", "min(ts)", "max(at)"], ["aggregate", "min(ts)", "--output", "json"], ["stats", "--columns"],
-    ["scan", "--limit", "3"], ["scan", "--limit", "3", "--output", "csv"], ["scan", "--limit", "3", "--output", "json"],
+    ["aggregate", "min(ts)", "max(at)"], ["aggregate", "min(ts)", "--format", "json"], ["stats", "--columns"],
+    ["scan", "--limit", "3"], ["scan", "--limit", "3", "--format", "csv"], ["scan", "--limit", "3", "--format", "json"],
 ):
     assert main([*command, "-s", sys.argv[1], "-n", "s"]) == 0, command
 assert "pandas" not in sys.modules

@@ -444,3 +444,19 @@ def test_tables_are_inserted(store: Store) -> None:
     assert store.sql("SELECT x FROM s ORDER BY ALL").fetchall() == [(1.0,), (2.0,), (None,), (None,)]
     with pytest.raises(TidelogError, match="no stream 'rows'"):
         store.sql("INSERT INTO rows VALUES (1)", tables={"rows": rows})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["SELEC 1", "SELECT FROM WHERE", "COPY s TO 'x'", "EXPLAIN DROP STREAM s", "PRAGMA version", "UPDATE s SET n = 1"],
+)
+def test_all_statements_are_read_before_the_first_one_runs(store: Store, wrong: str) -> None:
+    before = store.streams()
+    with pytest.raises(SqlError):
+        store.sql(f"CREATE STREAM other (ts TIMESTAMP); INSERT INTO other VALUES (now()); {wrong}; SELECT 1")
+    assert store.streams() == before
+
+
+def test_a_statement_may_name_what_one_before_it_makes(store: Store) -> None:
+    text = "CREATE STREAM other (ts TIMESTAMP); INSERT INTO other VALUES (now()); SELECT count(*) FROM other"
+    assert store.sql(f"SELECT 1; {text}").fetchall() == [(1,)]

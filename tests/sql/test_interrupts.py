@@ -25,6 +25,25 @@ FETCHES: dict[str, Callable[[Result], object]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r, range(9) WHERE n > 0) FROM r ORDER BY n",
+        "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = 0",
+    ],
+)
+def test_an_interrupt_stops_what_has_no_end(text: str) -> None:
+    result = tidelog.sql(text, sql_memory="64MB")
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        result.fetchall()
+    timer.join()
+
+
 @pytest.mark.parametrize("name", FETCHES)
 def test_an_interrupt_stops_a_query(name: str) -> None:
     result = tidelog.sql(LONG, tables=TABLES)

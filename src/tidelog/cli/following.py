@@ -21,20 +21,20 @@ FOLLOWED: Final = (Output.CSV, Output.JSON, Output.ARROW)
 """What can be read while it is written."""
 
 
-def checked_form(output: Output | None) -> Output:
+def checked_form(form: Output | None) -> Output:
     """The format to write; raises for those that end before they can be read."""
-    chosen = output or Output.CSV
+    chosen = form or Output.CSV
     if chosen not in FOLLOWED:
         raise typer.BadParameter(
-            f"{chosen} cannot be read while it is written; expected csv, json or arrow", param_hint="--output"
+            f"{chosen} cannot be read while it is written; expected csv, json or arrow", param_hint="--format"
         )
     if chosen is Output.ARROW and sys.stdout.isatty():
-        raise typer.BadParameter("arrow is no text; send standard output elsewhere", param_hint="--output")
+        raise typer.BadParameter("arrow is no text; send standard output elsewhere", param_hint="--format")
     return chosen
 
 
 def follow(
-    subscription: Subscription, output: Output, *, columns: Sequence[str] | None = None, limit: int | None = None
+    subscription: Subscription, form: Output, *, columns: Sequence[str] | None = None, limit: int | None = None
 ) -> None:
     """Write rows to standard output as they come. Ctrl-C, and other signals that ask to stop, are its usual end.
 
@@ -52,7 +52,7 @@ def follow(
         subscription,
         suppress(KeyboardInterrupt),
         opened(None) as file,
-        writer(output, file, schema, is_stream=True) as sink,
+        writer(form, file, schema, is_stream=True) as sink,
     ):
         file.flush()
         while left is None or left > 0:

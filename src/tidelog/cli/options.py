@@ -56,6 +56,12 @@ AsOf: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+SqlMemory: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sql-memory", metavar="SIZE", help="Memory to compute with, such as 2GB. Default: 512MB.", show_default=False
+    ),
+]
 PipelineFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="The pipeline, a file such as pipeline.toml.", show_default=False)
 ]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from tidelog.engine.store import Store
 
 
-def existing(path: Path, *, read_only: bool = False) -> Store:
+def existing(path: Path, *, read_only: bool = False, sql_memory: str | None = None) -> Store:
     """A store that is there; opening for writing would create one, which nobody wants who has mistyped a path."""
     if not read_only:
         tidelog.open(path, read_only=True).close()
-    return tidelog.open(path, read_only=read_only)
+    return tidelog.open(path, read_only=read_only, sql_memory=sql_memory)
 
 
 def demand_somebody(is_sure: bool, to: str) -> None:

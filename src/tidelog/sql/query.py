@@ -500,6 +500,13 @@ class Query:
         return None if node is None else place(node, self.text)
 
 
+def read_alone(text: str, database: Database) -> None:
+    """Raise :class:`SqlError` for what is no statement that selects, whatever names it has."""
+    refuse_monstrous(text)
+    with database.mutex:
+        database.parser.parse(readable(text))
+
+
 def refuse_monstrous(text: str) -> None:
     """Raise for texts that would only keep the parser busy."""
     if len(text) > _LONGEST:
@@ -564,4 +571,4 @@ def _tables(node: Node) -> Iterator[Node]:
         yield from _tables(node["right"])
 
 
-__all__ = ["NotFoundError", "Query", "Sources", "refuse_monstrous"]
+__all__ = ["NotFoundError", "Query", "Sources", "read_alone", "refuse_monstrous"]

@@ -15,7 +15,7 @@ from tidelog.sql.changing.clauses import Clauses, Parameters
 from tidelog.sql.database import Database, memory_limit, shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.explaining import explain
-from tidelog.sql.query import Query, Sources, refuse_monstrous
+from tidelog.sql.query import Query, Sources, read_alone, refuse_monstrous
 from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
 from tidelog.sql.result import Result
 from tidelog.sql.text.tokens import statements, tokens
@@ -45,6 +45,9 @@ def run(
     values = Parameters(params, text)
     result: Result | None = None
     try:
+        if len(found) > 1:
+            for statement, start in found:
+                _Statement(Clauses(statement, start, values, sources, database), changes).check()
         for statement, start in found:
             result = _Statement(Clauses(statement, start, values, sources, database), changes).run()
     except RuntimeError as error:
@@ -100,10 +103,31 @@ class _Statement:
                 told = change(clauses, self._checked())
                 clauses.sources.forget_names()
                 return self._told(told)
+        raise self._refusal()
+
+    def check(self) -> None:
+        """Raise if it is none that may run here, or cannot be read: names may be those that others will have made."""
+        clauses = self._clauses
+        if clauses.comes("SHOW", "DESC"):
+            return
+        is_explained = clauses.accept("EXPLAIN")
+        if is_explained:
+            clauses.accept("ANALYZE")
+        if clauses.comes(*_SELECTS):
+            start = clauses.place
+            with clauses.placed(start):
+                read_alone(clauses.text[start:], clauses.database)
+        elif is_explained or not any(clauses.comes_all(*words) for words in _CHANGES):
+            raise self._refusal()
+        else:
+            self._checked()
+
+    def _refusal(self) -> SqlError:
+        clauses = self._clauses
         for words, advice in _ADVICE.items():
             if clauses.comes_all(*words):
-                raise clauses.error(f"found {' '.join(words)}, which tidelog does not run; {advice}")
-        raise clauses.error(
+                return clauses.error(f"found {' '.join(words)}, which tidelog does not run; {advice}")
+        return clauses.error(
             "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW STREAMS, "
             "CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
         )

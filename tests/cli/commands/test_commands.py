@@ -45,7 +45,7 @@ def test_scan_as_table(cli: Cli, trades: list[Any]) -> None:
 def test_a_table_is_short_unless_told_otherwise(cli: Cli, trades: list[Any]) -> None:
     run = cli("scan", *trades)
     assert len(run.lines) == 2 + 50
-    assert run.err == "the first 50 rows; --limit or another --output shows more\n"
+    assert run.err == "the first 50 rows; --limit or another --format shows more\n"
     assert len(cli("scan", *trades, "--limit", 120).lines) == 2 + 120
     whole = cli("scan", *trades, "--end", 50)
     assert whole.err == ""
@@ -63,7 +63,7 @@ SELECTIONS: list[tuple[list[Any], str]] = [
 
 @pytest.mark.parametrize(("arguments", "condition"), SELECTIONS)
 def test_scan_as_json(cli: Cli, trades: list[Any], arguments: list[Any], condition: str) -> None:
-    run = cli("scan", *trades, *arguments, "--output", "json", "--columns", "volume,price", "--columns", "symbol")
+    run = cli("scan", *trades, *arguments, "--format", "json", "--columns", "volume,price", "--columns", "symbol")
     rows = [tuple(json.loads(line).values()) for line in run.lines]
     assert rows == duck(f"SELECT volume, price, symbol FROM trades WHERE {condition} ORDER BY ts")
 
@@ -71,7 +71,7 @@ def test_scan_as_json(cli: Cli, trades: list[Any], arguments: list[Any], conditi
 @pytest.mark.parametrize(("arguments", "condition"), SELECTIONS)
 def test_aggregates(cli: Cli, trades: list[Any], arguments: list[Any], condition: str) -> None:
     calls = ["count(*)", "count(price)", "sum(volume)", "min(price)", "max(symbol)"]
-    run = cli("aggregate", *calls, *trades, *arguments, "--output", "json")
+    run = cli("aggregate", *calls, *trades, *arguments, "--format", "json")
     assert json.loads(run.out) == dict(
         zip(calls, duck(f"SELECT {', '.join(calls)} FROM trades WHERE {condition}")[0], strict=True)
     )
@@ -80,7 +80,7 @@ def test_aggregates(cli: Cli, trades: list[Any], arguments: list[Any], condition
 def test_aggregates_as_table_and_csv(cli: Cli, trades: list[Any]) -> None:
     run = cli("aggregate", "count(*)", "max(ts)", "max(price)", *trades, "--where", "price < 0")
     assert [line.split() for line in run.lines[2:]] == [["count(*)", "0"], ["max(ts)", "null"], ["max(price)", "null"]]
-    run = cli("aggregate", "count(*)", "max(ts)", *trades, "-o", "csv")
+    run = cli("aggregate", "count(*)", "max(ts)", *trades, "-F", "csv")
     assert run.lines == ["count(*),max(ts)", "200,1970-01-01T00:03:19"]
 
 
@@ -91,7 +91,7 @@ def test_how_an_aggregate_is_found(cli: Cli, trades: list[Any]) -> None:
 
 
 def test_scan_as_csv_with_arrival_order(cli: Cli, trades: list[Any]) -> None:
-    run = cli("scan", *trades, "--output", "csv", "--seq", "--limit", 2)
+    run = cli("scan", *trades, "--format", "csv", "--seq", "--limit", 2)
     assert list(csv.reader(io.StringIO(run.out))) == [
         ["ts", "symbol", "price", "volume", "_seq"],
         ["1970-01-01T00:00:00.000000", "S0", "0.0", "0", "0"],
@@ -100,28 +100,28 @@ def test_scan_as_csv_with_arrival_order(cli: Cli, trades: list[Any]) -> None:
 
 
 def test_scan_as_arrow_on_standard_output(cli: Cli, trades: list[Any]) -> None:
-    run = cli("scan", *trades, "--output", "arrow")
+    run = cli("scan", *trades, "--format", "arrow")
     assert pa.ipc.open_stream(run.bytes).read_all().to_pylist() == TRADES.to_pylist()
 
 
 @pytest.mark.parametrize("limit", [0, 1, 199, 200, 201])
 def test_limits(cli: Cli, trades: list[Any], limit: int) -> None:
-    first = cli("scan", *trades, "-o", "json").lines
-    assert cli("scan", *trades, "-o", "json", "--limit", limit).lines == first[:limit]
-    newest = cli("scan", *trades, "-o", "json", "--limit", limit, "--newest-first").lines
+    first = cli("scan", *trades, "-F", "json").lines
+    assert cli("scan", *trades, "-F", "json", "--limit", limit).lines == first[:limit]
+    newest = cli("scan", *trades, "-F", "json", "--limit", limit, "--newest-first").lines
     assert newest == first[::-1][:limit]
 
 
 def test_a_table_of_the_newest(cli: Cli, trades: list[Any]) -> None:
     run = cli("scan", *trades, "--newest-first", "--columns", "ts,price")
-    assert "the newest 50 rows; --limit or another --output shows more" in run.err
+    assert "the newest 50 rows; --limit or another --format shows more" in run.err
     assert len(run.lines) == 52
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.arrow", "out.arrows", "out.csv", "out.jsonl"])
 @pytest.mark.parametrize("command", ["export", "scan"])
 def test_files(cli: Cli, trades: list[Any], tmp_path: Path, name: str, command: str) -> None:
-    where = [name] if command == "export" else ["--out", name]
+    where = [name] if command == "export" else ["--output", name]
     run = cli(command, *where, *trades, "--start", 1_000_000, "--columns", "ts,price")
     path = tmp_path / name
     assert run.code == 0
@@ -145,7 +145,7 @@ def test_what_is_exported_can_be_ingested(cli: Cli, trades: list[Any]) -> None:
         assert cli("export", name, *trades).code == 0
         copy = ["--store", "events", "--stream", name.replace(".", "_")]
         assert cli("ingest", name, *copy, "--time", "ts").code == 0
-        assert cli("scan", *copy, "-o", "json").out == cli("scan", *trades, "-o", "json").out
+        assert cli("scan", *copy, "-F", "json").out == cli("scan", *trades, "-F", "json").out
 
 
 def test_streams(cli: Cli, trades: list[Any]) -> None:
@@ -301,9 +301,9 @@ def test_alter(cli: Cli, trades: list[Any]) -> None:
         "'trades' has the columns ts timestamp[us], symbol string, amount float64, volume int64, venue string\n"
     )
     assert cli("alter", "trades", "-s", "events", *given).code == 1  # some of it was done before
-    found = cli("scan", *trades, "--limit", "1", "-o", "csv").lines
+    found = cli("scan", *trades, "--limit", "1", "-F", "csv").lines
     assert found[0].replace('"', "") == "ts,symbol,amount,volume,venue"
-    assert cli("aggregate", "max(amount)", "count(venue)", *trades, "-o", "csv").lines[1:] == ["49.75,0"]
+    assert cli("aggregate", "max(amount)", "count(venue)", *trades, "-F", "csv").lines[1:] == ["49.75,0"]
 
 
 def test_salvage(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
@@ -329,8 +329,8 @@ def test_backup_and_restore(cli: Cli, trades: list[Any], tmp_path: Path) -> None
     assert cli("backup", "linked", "--store", "events", "--link", "--stream", "trades", "-q").out == ""
     assert cli("restore", "copy", "--store", "restored").out.startswith("restored 1 stream: 200 rows, ")
     assert (
-        cli("scan", *trades, "--seq", "-o", "csv").out
-        == cli("scan", "-s", "restored", "-n", "trades", "--seq", "-o", "csv").out
+        cli("scan", *trades, "--seq", "-F", "csv").out
+        == cli("scan", "-s", "restored", "-n", "trades", "--seq", "-F", "csv").out
     )
     assert cli("restore", "copy", "--store", "restored").code == 1
     assert cli("restore", "nowhere", "--store", "new").code == 1
@@ -397,10 +397,10 @@ def test_errors_are_one_message(cli: Cli, trades: list[Any], arguments: list[str
         ["frobnicate"],
         ["scan", "--stream", "trades"],
         ["scan", "--stream", "trades", "--store", "events", "--limit", "-1"],
-        ["scan", "--stream", "trades", "--store", "events", "--output", "xml"],
-        ["scan", "--stream", "trades", "--store", "events", "--out", "x.txt"],
+        ["scan", "--stream", "trades", "--store", "events", "--format", "xml"],
+        ["scan", "--stream", "trades", "--store", "events", "--output", "x.txt"],
         ["aggregate", "--stream", "trades", "--store", "events"],
-        ["aggregate", "count(*)", "--stream", "trades", "--store", "events", "-o", "parquet"],
+        ["aggregate", "count(*)", "--stream", "trades", "--store", "events", "-F", "parquet"],
         ["export", "x.txt", "--stream", "trades", "--store", "events"],
         ["ingest", "--stream", "trades", "--store", "events"],
     ],
@@ -492,10 +492,10 @@ def test_integers_that_hardly_count_microseconds_are_refused(cli: Cli, trades: l
     ],
 )
 def test_times_with_a_unit(cli: Cli, trades: list[Any], time: str, first: int) -> None:
-    run = cli("aggregate", "min(ts)", *trades, "--start", time, "-o", "json")
+    run = cli("aggregate", "min(ts)", *trades, "--start", time, "-F", "json")
     assert json.loads(run.out) == {"min(ts)": f"1970-01-01T00:{first // 60:02}:{first % 60:02}"}
 
 
 def test_streams_without_a_unit_take_any_integer(cli: Cli) -> None:
     assert cli("ingest", "-", "-s", "events", "-n", "years", "--time", "t", stdin=b"t\n2018\n2019\n").code == 0
-    assert cli("scan", "-s", "events", "-n", "years", "--start", "2019", "-o", "csv").out == "t\n2019\n"
+    assert cli("scan", "-s", "events", "-n", "years", "--start", "2019", "-F", "csv").out == "t\n2019\n"

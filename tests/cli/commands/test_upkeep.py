@@ -62,7 +62,7 @@ def test_coarsen(cli: Cli, many: None) -> None:
     assert cli("coarsen", 60, "--store", "events", "-n", "s", "--yes").out == "'s': no split is old enough\n"
     refused = cli("scan", "--store", "events", "-n", "s")
     assert (refused.code, "coarse" in refused.err) == (1, True)
-    assert cli("aggregate", "count(*)", "--store", "events", "-n", "s", "--output", "json").out == '{"count(*)": 120}\n'
+    assert cli("aggregate", "count(*)", "--store", "events", "-n", "s", "--format", "json").out == '{"count(*)": 120}\n'
     assert cli("check", "--store", "events").code == 0
 
 
@@ -73,7 +73,7 @@ def test_delete(cli: Cli, many: None) -> None:
     assert not Path("nowhere").exists()
     run = cli("delete", 55, "--store", "events", "-n", "s", "--yes")
     assert (run.code, run.out) == (0, "'s': deleted what is before 55\n")
-    found = cli("aggregate", "count(*)", "min(t)", "--store", "events", "-n", "s", "--output", "csv").lines[1]
+    found = cli("aggregate", "count(*)", "min(t)", "--store", "events", "-n", "s", "--format", "csv").lines[1]
     assert found == "65,55"
     cli("coarsen", 100, "--store", "events", "-n", "s", "--yes")
     refused = cli("delete", 62, "--store", "events", "-n", "s", "--yes")

@@ -207,7 +207,7 @@ def test_digits_of_seconds_decide_the_unit(cli: Cli, tmp_path: Path, kind: str) 
     text = "1700000000.1234567"
     (tmp_path / "a").write_text(f"t\n{text}\n" if kind == "csv" else f'{{"t": {text}}}\n')
     assert cli("ingest", "a", *NEW).code == 0
-    assert cli("scan", *TO, "-o", "csv").out == "t\n2023-11-14T22:13:20.123456700\n"
+    assert cli("scan", *TO, "-F", "csv").out == "t\n2023-11-14T22:13:20.123456700\n"
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -46,11 +46,11 @@ def scan(
     ] = False,
     as_of: AsOf = None,
     seq: Seq = False,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", help="By default told by the name of --out, else a table.")
+    form: Annotated[
+        Output | None, typer.Option("--format", "-F", help="By default told by the name of --output, else a table.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of standard output.")
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with events that come, in order of arrival, until Ctrl-C.")
@@ -58,18 +58,22 @@ def scan(
 ) -> None:
     """Print the events of a time range in order of time."""
     if follow:
-        _refuse_with_follow({"--end": end, "--as-of": as_of, "--newest-first": newest_first or None, "--out": out})
-        _follow(store, stream, start, names_of(columns), where, limit, seq, output)
+        _refuse_with_follow(
+            {"--end": end, "--as-of": as_of, "--newest-first": newest_first or None, "--output": output}
+        )
+        _follow(store, stream, start, names_of(columns), where, limit, seq, form)
         return
     from tidelog.cli.writing.formats import BINARY, output_for
 
-    named = None if out is None else output_for(out)
-    chosen = output or named or Output.TABLE
-    if out is not None and chosen is Output.TABLE:
-        raise typer.BadParameter("a table is for the terminal; name another format with --output", param_hint="--out")
-    if chosen in BINARY and out is None and sys.stdout.isatty():
+    named = None if output is None else output_for(output)
+    chosen = form or named or Output.TABLE
+    if output is not None and chosen is Output.TABLE:
         raise typer.BadParameter(
-            f"{chosen} is no text; name a file with --out, or send standard output elsewhere", param_hint="--output"
+            "a table is for the terminal; name another format with --format", param_hint="--output"
+        )
+    if chosen in BINARY and output is None and sys.stdout.isatty():
+        raise typer.BadParameter(
+            f"{chosen} is no text; name a file with --output, or send standard output elsewhere", param_hint="--format"
         )
     shown = TABLE_ROWS if limit is None else limit
     most = shown + 1 if chosen is Output.TABLE else limit  # one more, to know of more
@@ -80,13 +84,13 @@ def scan(
             *bounds, names_of(columns), where, as_of=as_of, seq=seq, limit=most, newest_first=newest_first
         )
         if chosen is not Output.TABLE:
-            _write(events, chosen, out)
+            _write(events, chosen, output)
             return
         table = events.read_all()
     _print_events(table.slice(0, shown))
     if limit is None and table.num_rows > shown:
         which = "newest" if newest_first else "first"
-        say(f"the {which} {count(shown)} rows; --limit or another --output shows more", err=True)
+        say(f"the {which} {count(shown)} rows; --limit or another --format shows more", err=True)
 
 
 def _refuse_with_follow(options: Mapping[str, object]) -> None:
@@ -103,13 +107,13 @@ def _follow(
     where: str | None,
     limit: int | None,
     seq: bool,
-    output: Output | None,
+    form: Output | None,
 ) -> None:
     """Print events as they come."""
     from tidelog.cli.following import checked_form
     from tidelog.cli.following import follow as follow_rows
 
-    chosen = checked_form(output)
+    chosen = checked_form(form)
     with tidelog.open(store, read_only=True) as opened:
         schema = opened.stream(stream).schema
         names = schema.names if columns is None else columns
@@ -138,14 +142,14 @@ def aggregate(
     end: End = None,
     where: Where = None,
     as_of: AsOf = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="table, csv or json.")] = Output.TABLE,
+    form: Annotated[Output, typer.Option("--format", "-F", help="table, csv or json.")] = Output.TABLE,
     explain: Annotated[bool, typer.Option("--explain", help="Say instead what is read to find the answer.")] = False,
 ) -> None:
     """Aggregates of the events of a time range, from the index where possible."""
     from tidelog.cli.writing.table import Column, print_table
 
-    if output not in (Output.TABLE, Output.CSV, Output.JSON):
-        raise typer.BadParameter(f"{output} is for events; expected table, csv or json", param_hint="--output")
+    if form not in (Output.TABLE, Output.CSV, Output.JSON):
+        raise typer.BadParameter(f"{form} is for events; expected table, csv or json", param_hint="--format")
     with tidelog.open(store, read_only=True) as opened:
         found = opened.stream(stream)
         question = (*_bounds(found, start, end), aggregates, where)
@@ -153,9 +157,9 @@ def aggregate(
             say(found.explain(*question, as_of=as_of))
             return
         values = found.aggregate(*question, as_of=as_of)
-    if output is Output.JSON:
+    if form is Output.JSON:
         typer.echo(json.dumps({name: _json_value(value) for name, value in values.items()}, ensure_ascii=False))
-    elif output is Output.CSV:
+    elif form is Output.CSV:
         lines = csv.writer(sys.stdout, lineterminator="\n")
         lines.writerow(values)
         lines.writerow(["" if value is None else _text(value) for value in values.values()])
@@ -166,7 +170,7 @@ def aggregate(
 
 
 def export(
-    out: Annotated[
+    output: Annotated[
         Path, typer.Argument(metavar="FILE", help="By its name: .parquet, .csv, .jsonl, .arrow.", show_default=False)
     ],
     store: StorePath,
@@ -181,16 +185,17 @@ def export(
     """Write the events of a time range to a file, which appears when it is complete."""
     from tidelog.cli.writing.formats import known_suffixes, output_for
 
-    chosen = output_for(out)
+    chosen = output_for(output)
     if chosen is None:
         raise typer.BadParameter(
-            f"found {str(out)!r}; expected a name that ends in one of {', '.join(known_suffixes())}", param_hint="FILE"
+            f"found {str(output)!r}; expected a name that ends in one of {', '.join(known_suffixes())}",
+            param_hint="FILE",
         )
     with tidelog.open(store, read_only=True) as opened:
         found = opened.stream(stream)
         bounds = _bounds(found, start, end)
-        written = _write(found.scan(*bounds, names_of(columns), where, as_of=as_of, seq=seq), chosen, out)
-    say(f"wrote {rows(written)}, {size(out.stat().st_size)}, to {out}")
+        written = _write(found.scan(*bounds, names_of(columns), where, as_of=as_of, seq=seq), chosen, output)
+    say(f"wrote {rows(written)}, {size(output.stat().st_size)}, to {output}")
 
 
 def _bounds(stream: Stream, start: str | None, end: str | None) -> tuple[int | str | None, int | str | None]:
@@ -199,14 +204,14 @@ def _bounds(stream: Stream, start: str | None, end: str | None) -> tuple[int | s
     return point_in_time(start, clock), point_in_time(end, clock)
 
 
-def _write(events: pa.RecordBatchReader, output: Output, out: Path | None) -> int:
+def _write(events: pa.RecordBatchReader, form: Output, output: Path | None) -> int:
     """Write events to a file, or to standard output; returns how many."""
     from tidelog.cli.writing.formats import writer
     from tidelog.cli.writing.target import opened
 
     written = 0
-    is_stream = out is None or out.suffix.lower() == ".arrows"
-    with opened(out) as file, writer(output, file, events.schema, is_stream=is_stream) as sink:
+    is_stream = output is None or output.suffix.lower() == ".arrows"
+    with opened(output) as file, writer(form, file, events.schema, is_stream=is_stream) as sink:
         for batch in events:
             sink.write(batch)
             written += batch.num_rows

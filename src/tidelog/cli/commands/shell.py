@@ -8,19 +8,20 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.options import StorePath
+from tidelog.cli.options import SqlMemory, StorePath
 
 
 def shell(
     store: StorePath,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse statements that change something.")] = False,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of texts of times.")] = "UTC",
+    sql_memory: SqlMemory = None,
 ) -> None:
     """Ask for SQL and answer it, until Ctrl-D; \\? helps. Without a terminal, run what standard input says."""
     from tidelog.cli.shell.session import LeaveError, Session
 
     is_terminal = sys.stdin.isatty()
-    with Session(store, read_only=read_only, timezone=timezone, is_timed=is_terminal) as session:
+    with Session(store, read_only=read_only, timezone=timezone, sql_memory=sql_memory, is_timed=is_terminal) as session:
         if is_terminal:
             from tidelog.cli.shell.loop import converse
 

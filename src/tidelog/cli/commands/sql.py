@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.options import StorePath
+from tidelog.cli.options import SqlMemory, StorePath
 from tidelog.cli.running import interruptible
 from tidelog.cli.stores import existing
 from tidelog.cli.writing.results import Form, fetched, is_quiet
@@ -37,6 +37,7 @@ def sql(
         int | None, typer.Option(min=0, metavar="N", help="At most so many rows; by default 50 in a table, else all.")
     ] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of texts of times.")] = "UTC",
+    sql_memory: SqlMemory = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the result too, as a picture such as a.png.")
     ] = None,
@@ -51,7 +52,7 @@ def sql(
     params = dict(map(parameter, parameters or [])) or None
     from tidelog.sql.statements import changes_something
 
-    with existing(store, read_only=not changes_something(asked)) as opened:
+    with existing(store, read_only=not changes_something(asked), sql_memory=sql_memory) as opened:
 
         def run() -> Callable[[], None]:
             result = opened.sql(asked, params, timezone=timezone)

@@ -49,12 +49,12 @@ def subscribe(
     limit: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="End after so many rows; not with --name.")
     ] = None,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", help="csv, json or arrow. Default: csv.", show_default=False)
+    form: Annotated[
+        Output | None, typer.Option("--format", "-F", help="csv, json or arrow. Default: csv.", show_default=False)
     ] = None,
 ) -> None:
     """Print the rows of a continuous query, those that are there and those that come, until Ctrl-C."""
-    chosen = checked_form(output)
+    chosen = checked_form(form)
     if limit is not None and (name is not None or into is not None):
         raise typer.BadParameter("what --name and --into take they take whole", param_hint="--limit")
     asked = statements(text, file)

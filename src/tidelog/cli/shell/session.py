@@ -39,8 +39,17 @@ class Session:
     from writing; from then on it is open for writing, unless ``read_only``.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False, timezone: str = "UTC", is_timed: bool = False) -> None:
-        self.store: Store = existing(path, read_only=True)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        timezone: str = "UTC",
+        sql_memory: str | None = None,
+        is_timed: bool = False,
+    ) -> None:
+        self.store: Store = existing(path, read_only=True, sql_memory=sql_memory)
+        self._sql_memory = sql_memory
         self.form = Form.TABLE
         self.limit: int | None = None
         self.is_timed = is_timed
@@ -120,7 +129,7 @@ class Session:
         return took
 
     def _open_to_write(self) -> None:
-        opened = existing(self._path)
+        opened = existing(self._path, sql_memory=self._sql_memory)
         self.store.close()
         self.store = opened
         self._may_write = False  # it can already
