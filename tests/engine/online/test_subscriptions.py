@@ -16,6 +16,7 @@ import pytest
 
 import tidelog
 import tidelog.engine.online.subscription as subscription_module
+from tidelog.engine.online.flow import Flow
 from tidelog.engine.online.subscription import Subscription
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
@@ -574,3 +575,24 @@ def test_a_column_that_changes_ends_it(store: Store) -> None:
         a.append({"ts": [1], "k": ["u"], "y": [2], "z": [3]})
         with pytest.raises(SchemaError, match="column 'x' of stream 'a' was renamed"):
             next(subscription)
+
+
+def test_rows_that_come_just_before_it_is_told_to_finish(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a look that finds nothing and the next question whether to go on."""
+    a = _stream(store)
+    ready = threading.Event()
+    subscriptions: list[Subscription] = []
+    look = Flow.step
+
+    def step(self: Flow) -> Any:
+        found = look(self)
+        if found is None and ready.wait(_SECONDS) and subscriptions:
+            a.append(_rows(range(5)))
+            subscriptions.pop().finish()
+        return found
+
+    monkeypatch.setattr(Flow, "step", step)
+    subscription = store.subscribe("SELECT * FROM a")
+    subscriptions.append(subscription)
+    ready.set()
+    assert sum(batch.num_rows for batch in subscription) == 5

@@ -177,9 +177,10 @@ class Subscription:
         try:
             self._give_again()
             while not self._is_over:
+                follows = self._follow  # before looking: what came until it was told to finish is read
                 batches = self._flow.step()
                 if batches is None:
-                    if not self._follow:
+                    if not follows:
                         break
                     batches = self._flow.tick()
                     if not batches:
