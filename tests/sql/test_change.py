@@ -460,3 +460,17 @@ def test_all_statements_are_read_before_the_first_one_runs(store: Store, wrong: 
 def test_a_statement_may_name_what_one_before_it_makes(store: Store) -> None:
     text = "CREATE STREAM other (ts TIMESTAMP); INSERT INTO other VALUES (now()); SELECT count(*) FROM other"
     assert store.sql(f"SELECT 1; {text}").fetchall() == [(1,)]
+
+
+def test_an_aggregate_that_is_added_may_rebuild_splits(store: Store) -> None:
+    store.sql("CREATE STREAM kept (ts TIMESTAMP, x DOUBLE) WITH (split = '1d')")
+    store.sql("INSERT INTO kept SELECT TIMESTAMP '2026-01-01' + INTERVAL (i) SECOND, i FROM range(200000) t(i)")
+    store.stream("kept").flush()
+    before = {each.name for each in store.stream("kept").snapshot().manifest.splits.values()}
+    store.sql("ALTER STREAM kept ADD AGGREGATE 'second_largest(x)' REBUILD")
+    after = {each.name for each in store.stream("kept").snapshot().manifest.splits.values()}
+    assert before
+    assert not before & after
+    assert store.sql("SELECT second_largest(x) FROM kept").fetchall() == [(199_998.0,)]
+    with pytest.raises(SqlError, match="expected the end"):
+        store.sql("ALTER STREAM kept DROP AGGREGATE 'second_largest(x)' REBUILD")

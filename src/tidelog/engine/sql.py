@@ -166,8 +166,8 @@ class _StoreChanges(Changes):
     def configure(self, name: str, options: Mapping[str, Any]) -> None:
         self._store.stream(name).configure(**options)
 
-    def attach(self, name: str, aggregates: Sequence[str]) -> None:
-        self._store.stream(name).attach(aggregates)
+    def attach(self, name: str, aggregates: Sequence[str], *, rebuild: bool) -> None:
+        self._store.stream(name).attach(aggregates, "rebuild" if rebuild else "next_split")
 
     def detach(self, name: str, aggregates: Sequence[str]) -> None:
         self._store.stream(name).detach(aggregates)

@@ -63,8 +63,8 @@ class Changes(ABC):
         """Change options."""
 
     @abstractmethod
-    def attach(self, name: str, aggregates: Sequence[str]) -> None:
-        """Have further aggregates kept."""
+    def attach(self, name: str, aggregates: Sequence[str], *, rebuild: bool) -> None:
+        """Have further aggregates kept, from the next split on; with ``rebuild`` in those that are there as well."""
 
     @abstractmethod
     def detach(self, name: str, aggregates: Sequence[str]) -> None:

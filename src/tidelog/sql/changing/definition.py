@@ -190,12 +190,17 @@ def alter(clauses: Clauses, changes: Changes) -> pa.Table:
 
 
 def _add_aggregate(clauses: Clauses, changes: Changes, name: str, schema: Schema) -> str:
-    changes.attach(name, _aggregates(clauses))
+    found = _aggregates(clauses)
+    is_rebuilt = clauses.accept("REBUILD")
+    clauses.ends()
+    changes.attach(name, found, rebuild=is_rebuilt)
     return name
 
 
 def _drop_aggregate(clauses: Clauses, changes: Changes, name: str, schema: Schema) -> str:
-    changes.detach(name, _aggregates(clauses))
+    found = _aggregates(clauses)
+    clauses.ends()
+    changes.detach(name, found)
     return name
 
 
@@ -203,12 +208,11 @@ def _aggregates(clauses: Clauses) -> list[str]:
     found = []
     while True:
         place = clauses.place
-        value = clauses.constant("an aggregate, such as 'second_largest(price)'", ",")
+        value = clauses.constant("an aggregate, such as 'second_largest(price)'", ",", "REBUILD")
         if not isinstance(value, str):
             raise clauses.wrong(f"found {value!r}; expected a text such as 'second_largest(price)'", place)
         found.append(value)
         if not clauses.accept(","):
-            clauses.ends()
             return found
 
 
