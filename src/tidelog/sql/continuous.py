@@ -30,7 +30,7 @@ from tidelog.operators.composed import Composed, chain
 from tidelog.operators.ordering import Union
 from tidelog.operators.rowwise import Filter, Presented, Projection
 from tidelog.sql.clauses.grouping import GROUP, calls, own_nodes
-from tidelog.sql.clauses.window_arguments import FUNCTIONS, readable, shown
+from tidelog.sql.clauses.window_arguments import FUNCTIONS, parsed, shown
 from tidelog.sql.clauses.windows import Apart, Context
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError, of_engine
@@ -129,7 +129,7 @@ class _Reading:
         self._shape_of = shape_of
 
     def read(self) -> Continuous:
-        tree = self._parser.parse(readable(self._text))
+        tree = parsed(self._parser, self._text)
         statement = tree["statements"][0]
         given = parameters(self._params, [each["key"] for each in statement["named_param_map"]])
         values = {name: self._parser.expression(literal(value)) for name, value in given.items()}

@@ -23,7 +23,7 @@ from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
 from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.clauses.operation import Operation
 from tidelog.sql.clauses.window_arguments import FUNCTIONS as WINDOW_FUNCTIONS
-from tidelog.sql.clauses.window_arguments import readable
+from tidelog.sql.clauses.window_arguments import parsed
 from tidelog.sql.clauses.windows import Context, put_windows
 from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
 from tidelog.sql.errors import SqlError, of_engine
@@ -162,7 +162,7 @@ class Query:
     def _read(self, params: Any) -> None:
         database = self.database
         with database.mutex:
-            tree = self.tree = database.parser.parse(readable(self.text))
+            tree = self.tree = parsed(database.parser, self.text)
             self._has_seq = any(map(_names_sequence, nodes(tree)))
             self._keep_names(tree)
             self._put_values(tree, params)
@@ -496,7 +496,7 @@ class Query:
 
     def _place_of(self, message: str) -> int | None:
         with self.database.mutex:
-            node = concerned(self.database.parser.parse(readable(self.text)), message)
+            node = concerned(parsed(self.database.parser, self.text), message)
         return None if node is None else place(node, self.text)
 
 
@@ -504,7 +504,7 @@ def read_alone(text: str, database: Database) -> None:
     """Raise :class:`SqlError` for what is no statement that selects, whatever names it has."""
     refuse_monstrous(text)
     with database.mutex:
-        database.parser.parse(readable(text))
+        parsed(database.parser, text)
 
 
 def refuse_monstrous(text: str) -> None:

@@ -77,6 +77,8 @@ isinf(a); isfinite(a); a IN (1.5, 'nan'::DOUBLE, NULL); i IN (1, 2, 3); i NOT IN
 NOT i > 3; coalesce(a, b, 1); nullif(i, 9); ifnull(i, 0); if(truth, i, j); truth AND i > 0; truth OR i > 0
 CASE i WHEN 5 THEN 'five' WHEN 9 THEN NULL ELSE 'other' END; truth IS NOT TRUE; i::SMALLINT + t; t::INTEGER * t
 sqrt(i); round(ln(i / 7), 9); log10(a) > 3; power(j, 2); -0.0 * i
+round(exp(j / 7), 6); round(sin(i), 9); round(cos(i), 9); round(tan(j), 6); round(atan(a), 9); round(atan2(a, 3.0), 9)
+round(log2(abs(i) + 1), 9)
 """
 WORDS = [
     None, "", "a", "ab", "abc", "Ab%", "a_c", "é", "it's", "zz\\top", "10", " 12 ", "-3", "line\none", "a,b,,c",

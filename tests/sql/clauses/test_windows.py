@@ -325,6 +325,7 @@ WRONG = {
     "SELECT count(DISTINCT n) FROM events GROUP BY window(ts, '1 hour')": "(?i)distinct",
     "SELECT site, count(*) FROM events GROUP BY ROLLUP (window(ts, '1 hour'), site)": "several sets of groups",
     "SELECT nothing FROM events GROUP BY window(ts, '1 hour'), nothing": "nothing",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 hour') window(ts)": "syntax error",
 }
 
 

@@ -17,8 +17,9 @@ from tidelog.operators.window.frames import CalendarFrames, FixedFrames, Frames,
 from tidelog.operators.window.sessions import SessionWindows
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 from tidelog.sql.clauses.grouping import Grouping
+from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import tokens
-from tidelog.sql.text.tree import Node, nodes
+from tidelog.sql.text.tree import Node, Parser, nodes
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,8 +30,18 @@ FUNCTIONS: Final = (_WINDOW, "session_window", "count_window")
 _OPTIONS: Final = ("origin", "zone", "empty", "complete_only")
 
 
-def readable(text: str) -> str:
-    """A statement with ``window(`` put so that DuckDB reads it as the call of a function; all places stay the same."""
+def parsed(parser: Parser, text: str) -> Node:
+    """The tree of a statement, in which ``window(`` is the call of a function; all places are those of the text."""
+    own = _readable(text)
+    try:
+        return parser.parse(own)
+    except SqlError as error:
+        if own == text:
+            raise
+        raise SqlError(shown(error.message), text=text, position=error.position, column=error.column) from None
+
+
+def _readable(text: str) -> str:
     found = tokens(text)
     places = [one.start for one, other in itertools.pairwise(found) if one.says("WINDOW") and other.says("(")]
     for at in places:
