@@ -179,7 +179,7 @@ def test_a_first_question_needs_no_compiler_and_no_grammar(tmp_path: Path, rows:
         stream.append(pa.table({"ts": at * 100, "x": at / 8, "name": names, "n": at.astype(np.int32)}))
     done = subprocess.run([sys.executable, "-c", FIRST_QUESTION, tmp_path], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["[]", str(rows), str(rows * (rows - 1) // 2)], done.stderr
-    command = [sys.executable, "-X", "importtime", "-m", "tidelog.cli", "aggregate", "count(*)", "avg(x)", "--output"]
+    command = [sys.executable, "-X", "importtime", "-m", "tidelog.cli", "aggregate", "count(*)", "avg(x)", "--format"]
     told = subprocess.run([*command, "json", "-s", tmp_path, "-n", "s"], capture_output=True, text=True, check=False)
     assert f'"count(*)": {rows}' in told.stdout
     loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}

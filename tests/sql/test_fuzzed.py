@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
-from sql.test_hostile import STATEMENTS, State
+from support.queries.hostile import STATEMENTS, State
 from tidelog.engine.store import Store
 from tidelog.model.errors import TidelogError
 from tidelog.sql.errors import SqlError

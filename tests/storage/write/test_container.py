@@ -483,10 +483,10 @@ def test_a_scan_is_cut_smaller_where_a_batch_could_not_hold_the_text(
     container.flush()
     decode = block.decode_leaves
 
-    def with_less_room(frames: block.OpenFrames, *arguments: Any) -> list[pa.Array]:
+    def with_less_room(frames: block.OpenFrames, *arguments: Any, **options: Any) -> list[pa.Array]:
         if len(frames.rows) > 3:
             raise TextOverflowError("as if these were more than 2 GiB")
-        return decode(frames, *arguments)
+        return decode(frames, *arguments, **options)
 
     monkeypatch.setattr(block, "decode_leaves", with_less_room)
     batches = list(container.snapshot().scan())

@@ -126,7 +126,10 @@ def first_lines(error: BaseException) -> str:
 @contextmanager
 def _without_stacks() -> Iterator[None]:
     """Have PySpark not print errors that are told anyway: it writes them to standard error, with their stacks."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    from pyspark.logger import PySparkLogger
+
+    # Of PySpark's own class: whoever asks first decides on it, and errors are written by what only that has.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
