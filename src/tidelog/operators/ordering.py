@@ -13,19 +13,12 @@ from tidelog.operators.state import State
 from tidelog.operators.waiting import Waiting
 
 
-class Reorder(Operator):
-    """The same rows in order: each waits until the watermark has passed its time."""
+class _Ordered(Operator):
+    """Rows that wait until the watermark has passed their time, and leave in order."""
 
-    gives_order = True
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__([shape], shape, Needs(order=False))
-        self._waiting = Waiting(shape)
-
-    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
-        """Let rows wait."""
-        self._waiting.add(batch)
-        return []
+    def __init__(self, inputs: Sequence[Shape], output: Shape, needs: Needs) -> None:
+        super().__init__(inputs, output, needs)
+        self._waiting = Waiting(output)
 
     def advance(self, watermark: int) -> Batches:
         """The rows before the watermark."""
@@ -46,7 +39,21 @@ class Reorder(Operator):
         self._waiting.restore(state)
 
 
-class Union(Operator):
+class Reorder(_Ordered):
+    """The same rows in order: each waits until the watermark has passed its time."""
+
+    gives_order = True
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__([shape], shape, Needs(order=False))
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """Let rows wait."""
+        self._waiting.add(batch)
+        return []
+
+
+class Union(_Ordered):
     """The rows of all inputs in the order of time; those of one time in the order of the inputs.
 
     All inputs have the same columns, apart from ``_seq``, which numbers the rows of each by themselves: it decides
@@ -62,30 +69,11 @@ class Union(Operator):
                     f"{shapes[number].time!r}; expected those of the first, {shapes[0].schema}"
                 )
         super().__init__(shapes, plain[0], Needs())
-        self._waiting = Waiting(plain[0])
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait for those of other inputs."""
         self._waiting.add(batch.select(self.output.schema.names), port)
         return []
-
-    def advance(self, watermark: int) -> Batches:
-        """The rows before the watermark."""
-        rows = self._waiting.take(watermark)
-        return [] if rows is None else [rows]
-
-    def next_deadline(self) -> int | None:
-        """When the first row may leave."""
-        first = self._waiting.first
-        return None if first is None else first + 1
-
-    def snapshot(self) -> State:
-        """What waits."""
-        return self._waiting.snapshot()
-
-    def restore(self, state: State) -> None:
-        """Let wait what waited."""
-        self._waiting.restore(state)
 
 
 def _without_numbers(shape: Shape) -> Shape:
