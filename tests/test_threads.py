@@ -234,6 +234,27 @@ def few_threads() -> None:
     few.end()
 
 
+def test_ctrl_c_ends_a_wait_beside_a_library_that_handles_signals() -> None:
+    """Polars does, from its import on: a plain lock is waited for without end then."""
+    text = """
+import _thread, os, signal, sys
+import polars
+from tidelog.threads import start
+
+never = _thread.allocate_lock()
+never.acquire()
+task = start(never.acquire)
+start(lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    task.wait()
+except KeyboardInterrupt:
+    print("noticed", flush=True)
+    os._exit(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "noticed\n"
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_no_interrupt_makes_anybody_wait_for_ever(name: str) -> None:
     """Whatever is held when an exception comes, at any boundary, others do their work afterwards, and all ends."""

@@ -27,6 +27,13 @@ THREADS: Final = max(1, min(4, os.cpu_count() or 1))
 AT_ONCE: Final = 8
 """Streams that are worked on at once. Syncs that come together share a commit of the file system's journal."""
 
+_NOTICE: Final = 0.1
+"""Seconds after which an interrupt is noticed at the latest.
+
+Libraries that handle signals themselves have the system go on with a wait that one disturbs: after ``import polars``
+a wait without an end is not left by Ctrl-C.
+"""
+
 
 class Task(Generic[_T]):
     """A job that another thread does, and what came of it."""
@@ -77,12 +84,11 @@ class Task(Generic[_T]):
 
         At once in a process that was forked meanwhile, where nobody does it.
         """
-        if (
-            not self.is_done
-            and self._process is _process
-            and self._ending.acquire(timeout=-1 if seconds is None else seconds)
-        ):
-            self._ending.release()  # for others who wait; whoever comes later sees that it is done
+        while not self.is_done and self._process is _process:
+            if self._ending.acquire(timeout=_NOTICE if seconds is None else seconds):
+                self._ending.release()  # for others who wait; whoever comes later sees that it is done
+            elif seconds is not None:
+                break
         return self.is_done
 
     def result(self) -> _T:

@@ -49,8 +49,6 @@ _SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", 
 """What statements consist of; those that change something are the others."""
 _PATIENCE: Final = 0.01
 """Seconds between two attempts to stop a statement."""
-_NOTICE: Final = 0.1
-"""Seconds after which an interrupt is noticed at the latest."""
 _STREAMS: Final = "streams"
 """The table function of many streams."""
 _LONGEST: Final = 1 << 20
@@ -131,8 +129,7 @@ def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> 
         return work()
     task = start(work)
     try:
-        while not task.wait(_NOTICE):
-            pass  # libraries that handle signals themselves (Polars) may leave a wait without end undisturbed
+        task.wait()
     except BaseException:
         while not task.wait(_PATIENCE):
             connection.interrupt()  # again and again: what has not begun yet does not notice it
