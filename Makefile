@@ -20,7 +20,7 @@ LOCK_ARGS ?=
 # Workers share sessions that are dear (Spark) by xdist groups.
 pytest = $(python) -m pytest --numprocesses=$(WORKERS) --dist=loadgroup
 
-.PHONY: help demo test lint bench soak docs lock clean distclean setup-demo setup-full kernels
+.PHONY: help demo test lint bench soak docs lock clean distclean setup-demo setup-full kernels classes
 
 help: ## list the commands
 	@echo 'usage: make COMMAND'
@@ -30,7 +30,7 @@ demo: setup-demo ## events that survive a killed writer, and a pipeline on Spark
 	@$(python) tools/warm_kernels.py
 	@$(python) demo/demo.py $(DEMO_ARGS)
 
-test: lint kernels ## everything a change must pass: lint, then the test suite
+test: lint kernels classes ## everything a change must pass: lint, then the test suite
 	$(pytest) --durations=25 $(PYTEST_ARGS)
 
 lint: setup-full ## style, types (strict) and layer rules
@@ -74,3 +74,6 @@ setup-full:
 
 kernels: setup-full
 	@$(python) tools/warm_kernels.py
+
+classes: setup-full
+	@$(python) tools/archive_classes.py

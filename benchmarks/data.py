@@ -1,4 +1,4 @@
-"""Seeded event streams as Arrow tables: *sensor*, *stock*, *sine*, *log*, *devops*, *readings* and *diagnostics*.
+"""Seeded event streams as Arrow tables: *sensor*, *stock*, *sine*, *ticks*, *log*, *devops*, *readings*, *diagnostics*.
 
 A stream is made in chunks of :data:`CHUNK_ROWS` rows, each from a generator seeded with (seed, stream,
 chunk); whatever goes on over a chunk's end (a walk's position, the clock) is carried along. So the same seed
@@ -14,6 +14,8 @@ stream                    B/row   columns
                                   (a walk in cents for each symbol), volume int32
 ``stock_strings``         ~32     the same with ticker symbols as strings
 ``sine``                  56      ts int64 (the row number), six doubles sin(2 pi i / 10^6 + k pi / 6)
+``ticks``                 16      ts int64 (ms, one every 10), a double: a reflected random walk in sixteenths
+``wide_ticks``            80      the same with nine doubles
 ``log``                   ~150    see :mod:`loglines`
 ``devops``                ~115    see :mod:`machines`, as for the next two: ts timestamp, two texts, ten doubles
 ``readings``              ~105    ts timestamp, four texts, eight doubles
@@ -178,11 +180,40 @@ class Sine:
         return [ts, *(period[phase] for period in self._periods)]
 
 
+class Ticks:
+    """A hundred events a second, each with a reading that walks by sixteenths: sums of these are exact."""
+
+    STEP_MILLIS = 10
+    COLUMNS = 1
+    HIGHEST = 1024.0
+
+    def __init__(self) -> None:
+        self.schema = pa.schema([("ts", pa.int64()), *((f"v{k}", pa.float64()) for k in range(self.COLUMNS))])
+        self._positions = [self.HIGHEST / 2] * self.COLUMNS
+
+    def chunk(self, rng: np.random.Generator, first: int, rows: int) -> list[Any]:
+        """See :meth:`Stream.chunk`."""
+        columns: list[Any] = [np.arange(first, first + rows) * self.STEP_MILLIS]
+        for k in range(self.COLUMNS):
+            walk = np.cumsum(rng.integers(-8, 9, rows)) / 16 + self._positions[k]
+            self._positions[k] = float(walk[-1])
+            columns.append(_reflect(walk, 0.0, self.HIGHEST))
+        return columns
+
+
+class WideTicks(Ticks):
+    """The same with nine readings."""
+
+    COLUMNS = 9
+
+
 STREAMS: dict[str, Callable[[], Stream]] = {
     "sensor": Sensor,
     "stock": Stock,
     "stock_strings": StockStrings,
     "sine": Sine,
+    "ticks": Ticks,
+    "wide_ticks": WideTicks,
     "log": LogLines,
     "devops": Hosts,
     "readings": Readings,

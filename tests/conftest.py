@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from support.profiles import USUAL_EXAMPLES, same_constants
+from support.spark.drivers import start_light
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +38,15 @@ settings.register_profile("smaller", **_same)
 settings.register_profile("thorough", max_examples=20 * USUAL_EXAMPLES, **_untimed)
 settings.load_profile("quick")  # `--hypothesis-profile` on the command line has the last word
 same_constants()
+start_light()
+
+# Bytecode is kept, whatever the shell says: tests start hundreds of processes, each of which would compile the package
+# anew, and every run would rewrite the assertions of all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that starts the suite in the background has it ignore interrupts, and tests send some.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A forked child inherits locks that other threads hold, and files it should not own.
 multiprocessing.set_start_method("spawn", force=True)

@@ -180,6 +180,15 @@ def start(job: Callable[[], _T]) -> Task[_T]:
 _process = object()
 """Another one in each process, as are the threads."""
 _shared = Threads(THREADS)
+_beside_main = Threads(1)
+
+
+def beside_main(job: Callable[[], _T]) -> Task[_T]:
+    """Have a job done by the thread that works while the main thread waits for nothing else, and for interrupts.
+
+    It is one thread that stays: what libraries keep for each thread, memory first of all, they make once.
+    """
+    return _beside_main.submit(job)
 
 
 def submit(job: Callable[[], _T]) -> Task[_T]:
@@ -245,13 +254,26 @@ def at_once(work: Callable[[_Item], _T], items: Iterable[_Item]) -> list[_T]:
 
 def _begin_anew() -> None:
     """In a forked child, which has none of its parent's threads."""
-    global _process, _shared
-    _process, _shared = object(), Threads(THREADS)
+    global _process, _shared, _beside_main
+    _process, _shared, _beside_main = object(), Threads(THREADS), Threads(1)
 
 
 # Stores that are still open are closed at exit, later registered and so before this. A thread that is at work while
 # the interpreter is taken down would be ended in the middle of C++.
 atexit.register(lambda: _shared.end())
+atexit.register(lambda: _beside_main.end())
 os.register_at_fork(after_in_child=_begin_anew)
 
-__all__ = ["AT_ONCE", "THREADS", "Flag", "Task", "Threads", "at_once", "in_order", "start", "submit", "together"]
+__all__ = [
+    "AT_ONCE",
+    "THREADS",
+    "Flag",
+    "Task",
+    "Threads",
+    "at_once",
+    "beside_main",
+    "in_order",
+    "start",
+    "submit",
+    "together",
+]

@@ -34,7 +34,7 @@ print(json.dumps([question.as_json() for question in bench.questions]))
 @pytest.mark.xdist_group("spark")
 def test_everybody_reads_and_writes_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, str(tmp_path / "work"), str(tmp_path / "scratch")]
-    environ = small_spark(tmp_path / "settings")
+    environ = small_spark()
     done = subprocess.run(command, cwd=BENCHMARKS, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = {question["question"]: question for question in json.loads(done.stdout.splitlines()[-1])}

@@ -192,7 +192,7 @@ def test_what_was_done_before_it_could_be_stopped_was_done() -> None:
 
     busy = Busy()
 
-    def work() -> int:
+    def work(results: object) -> int:
         os.kill(os.getpid(), signal.SIGINT)
         busy.is_asked.wait()
         return 6

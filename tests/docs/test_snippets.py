@@ -49,7 +49,7 @@ def test_python_on_spark_runs(document: Path, chosen: list[Block], tmp_path: Pat
     """In a process of its own: the session that tests share is at work in another directory."""
     (tmp_path / "blocks.json").write_text(json.dumps([[block.line, block.text] for block in chosen]))
     paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environ = {**small_spark(tmp_path / "settings"), "PYTHONPATH": os.pathsep.join(paths)}
+    environ = {**small_spark(), "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(ROOT / "tests/support/documents/run_snippets.py"), str(document), "blocks.json"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -92,6 +92,7 @@ STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
             "when_behind": "wait",
             "most_behind": 5,
             "follow": False,
+            "workers": 2,
         },
     ),
     "drop_subscription": (("p",), {}),

@@ -7,11 +7,14 @@ import pytest
 
 from operators.cases import dicts, rows, shape
 from tidelog.model.errors import SchemaError
-from tidelog.operators.base import Needs
+from tidelog.operators.base import Needs, Operator
 from tidelog.operators.composed import Composed, chain
 from tidelog.operators.conformance import OperatorConformance
 from tidelog.operators.ordering import Reorder, Union
 from tidelog.operators.rowwise import Filter, Projection
+from tidelog.operators.window.counted import CountWindows
+from tidelog.operators.window.frames import FixedFrames
+from tidelog.operators.window.timed import TimeWindows
 
 
 def plan() -> Composed:
@@ -53,3 +56,21 @@ def test_what_a_plan_needs() -> None:
         Composed(Filter(of, "true"), [None, None])
     with pytest.raises(SchemaError, match="a source gives"):
         chain(Filter(of, "true"), Filter(shape(seq=False), "true"))
+
+
+def test_keys_are_columns_of_what_comes_in() -> None:
+    of = shape()
+    renamed = Projection(of, {"ts": "ts", "g": "k", "x": "x", "upper": "upper(k)"})
+
+    def windows(by: list[str]) -> Operator:
+        return TimeWindows(renamed.output, FixedFrames(10, 10), {"n": "count(*)"}, by)
+
+    behind = Filter(windows(["g"]).output, "n > 1")
+    plan = chain(Filter(of, "x > 0"), renamed, windows(["g"]), behind)
+    assert plan.needs.keys == (("k",),)
+    assert Composed(Union([plan.output] * 2), [plan, plan]).needs.keys == (("k",), ("k",))
+    assert chain(renamed, windows(["upper"])).needs.keys is None  # of no column
+    assert chain(renamed, windows([])).needs.keys is None
+    assert Composed(Union([of] * 2), [None, None]).needs.keys == ()
+    counted = CountWindows(plan.output, 2, 2, {"m": "count(*)"}, ["g"])
+    assert chain(plan, counted).needs.keys is None  # windows do not pass their rows on

@@ -88,3 +88,17 @@ def test_keys_that_nobody_needs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
         operator.push(0, batch.slice(row, 1))
         operator.advance(row)
         assert len(operator._aggregates.keys) < 30
+
+
+def test_chunks_of_keys_stay_few() -> None:
+    of = Shape(pa.schema([pa.field("ts", pa.int64(), nullable=False), ("v", pa.int64())]), "ts")
+    keys = Keys(of, ["v"])
+    for number in range(3000):
+        values = pa.array([number, number // 2])
+        batch = pa.RecordBatch.from_arrays([pa.array([0, 0]), values], schema=of.schema)
+        assert keys.encode(batch).tolist() == [number, number // 2]
+        assert len(keys.snapshot().chunks) <= 257
+    again = Keys(of, ["v"])
+    again.restore(keys.snapshot())
+    assert again.values(np.arange(3000))[0].to_pylist() == list(range(3000))
+    assert again.encode(batch).tolist() == keys.encode(batch).tolist()

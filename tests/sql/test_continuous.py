@@ -34,6 +34,8 @@ _B = Shape(
 _PLAIN = Shape(pa.schema([pa.field("t", pa.int64(), nullable=False), _SEQ]), "t")
 _SHAPES = {"a": _A, "B": _B, "plain": _PLAIN}
 
+_NAMES = pa.table({"k": ["u", "v", "v", None], "weight": [1.5, 0.5, -1.0, 9.0]})
+
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
@@ -43,7 +45,7 @@ def database() -> Iterator[Database]:
 
 
 def _read(database: Database, text: str, params: object = None) -> Continuous:
-    return read_continuous(text, params, database, list(_SHAPES), _SHAPES.__getitem__)
+    return read_continuous(text, params, database, list(_SHAPES), _SHAPES.__getitem__, {"names": _NAMES})
 
 
 def _rows(shape: Shape, dice: np.random.Generator, count: int) -> pa.RecordBatch:
@@ -78,6 +80,66 @@ def _rows(shape: Shape, dice: np.random.Generator, count: int) -> pa.RecordBatch
             "SELECT window_end, count(y) FROM b GROUP BY window(born, '9 us')",
             None,
         ),
+        ("SELECT t, z FROM (SELECT ts AS t, x * 2 AS z, k FROM a WHERE x > ?) q WHERE q.k <> 'u'", [0]),
+        (
+            "SELECT window_end, max(n) FROM (SELECT window_end, count(*) AS n FROM a GROUP BY window(ts, '3 us')) "
+            "GROUP BY window(window_end, '10 us')",
+            None,
+        ),
+        ("SELECT ts, x, n.k AS l, weight FROM a JOIN names n USING (k) WHERE weight > 0", None),
+        ("SELECT ts, a.k, n.* EXCLUDE k FROM a LEFT JOIN names n ON n.k = a.k", None),
+        ("SELECT ts, weight FROM a JOIN names n ON n.k = a.k AND x > weight", None),
+        (
+            "SELECT window_end, n.k AS o, sum(x * weight) FROM a JOIN names n ON a.k = n.k "
+            "GROUP BY n.k, window(ts, '7 us')",
+            None,
+        ),
+        ("SELECT ts, k, x, window_start, window_end, window_time FROM TUMBLE(TABLE a, DESCRIPTOR(ts), '7 us')", None),
+        (
+            "SELECT t.ts, x, window_start FROM HOP(TABLE a, DESCRIPTOR(ts), '3 us', ?::INTERVAL, '-1 us') t "
+            "WHERE t.x > $2",
+            ["8 us", -1],
+        ),
+        ("SELECT window_end, x, k, ts FROM SESSION(TABLE a PARTITION BY k, DESCRIPTOR(ts), '2 us')", None),
+        (
+            "SELECT window_start, window_end, k, count(*), max(x) FROM SESSION(TABLE a PARTITION BY k, DESCRIPTOR(ts), "
+            "'2 us') WHERE x < 2 GROUP BY window_start, window_end, k HAVING count(*) > 1",
+            None,
+        ),
+        (
+            "SELECT window_end, count(*) AS n FROM TUMBLE(TABLE (SELECT ts, x FROM a UNION ALL SELECT born, y FROM b), "
+            "DESCRIPTOR(ts), '7 us', '2 us') GROUP BY window_start, window_end",
+            None,
+        ),
+        (
+            "SELECT l.ts, l.x, r.ts AS other, time AS t FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, "
+            "ON => l.k = r.name AND l.x + 1 > r.y, LEFT => '6 us' SLIDE '2 us', RIGHT => 7 ROWS SLIDE 2) w "
+            "WHERE w.x > $low".replace("r.ts", "r.born"),
+            {"low": -1.5},
+        ),
+        (
+            "SELECT later, l.x, r.y FROM WINDOW_JOIN((SELECT ts, x FROM a WHERE x > 0) l, TABLE b r, LEFT => 3 ROWS, "
+            "RIGHT => '4 us', TIME => later, COMPLETE_ONLY => true)",
+            None,
+        ),
+        (
+            "SELECT window_end, count(*) AS n FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.k = r.name, "
+            "LEFT => '6 us', RIGHT => '6 us') GROUP BY window(time, '10 us')",
+            None,
+        ),
+        ("SELECT ts, x, y, born FROM a ASOF JOIN b ON k = name AND ts >= born NEAREST TOLERANCE '3 us'", None),
+        ("SELECT ts, x, y FROM a l ASOF NEAREST LEFT JOIN b r ON l.k = r.name AND ts > born WHERE x > 0", None),
+        ("SELECT ts, x, y FROM a ASOF LEFT JOIN b ON ts <= born TOLERANCE INTERVAL 3 MICROSECONDS", None),
+        (
+            "SELECT l.ts, l.k, r.x FROM a l ASOF JOIN (SELECT ts, k, x FROM a WHERE x > 0) r USING (k, ts) "
+            "TOLERANCE ?::INTERVAL",
+            ["20 us"],
+        ),
+        (
+            "SELECT l.ts, one.y, two.x FROM a l ASOF LEFT JOIN b one ON l.k = one.name AND l.ts > one.born "
+            "TOLERANCE '1 day' ASOF LEFT JOIN a two ON l.k = two.k AND l.ts < two.ts TOLERANCE '1 day'",
+            None,
+        ),
     ],
 )  # fmt: skip
 def test_rows_are_those_of_sql(database: Database, text: str, params: object) -> None:
@@ -93,9 +155,8 @@ def test_rows_are_those_of_sql(database: Database, text: str, params: object) ->
     # Times are integers, so that they compare.
     names = query.make().output.schema.names
     places = [names.index(each) for each in query.columns]
-    expected = tidelog.sql(
-        _starless(text), params, tables={key: pa.Table.from_batches([each]) for key, each in tables.items()}
-    )
+    given = {key: pa.Table.from_batches([each]) for key, each in tables.items()} | {"names": _NAMES}
+    expected = tidelog.sql(_starless(text), params, tables=given)
     table = expected.arrow()
     assert list(query.columns) == [each for each in table.schema.names if each != SEQUENCE_COLUMN or "_seq" in text]
     columns = [
@@ -143,9 +204,46 @@ def test_texts_that_say_the_same_are_equal(database: Database) -> None:
         ("SELECT ts FROM a LIMIT 3", "found LIMIT", "3"),
         ("SELECT DISTINCT ts FROM a", "found DISTINCT", None),
         ("WITH c AS (SELECT 1) SELECT ts FROM a", "found WITH", "1"),
-        ("SELECT ts FROM a JOIN b ON true", "found a join", "a JOIN"),
-        ("SELECT ts FROM a, b", "found a join", None),
-        ("SELECT ts FROM (SELECT ts FROM a)", "found a query in parentheses", "(SELECT"),
+        ("SELECT ts FROM a JOIN b ON true", "found a join of streams", "JOIN"),
+        ("SELECT ts FROM a, b", "found a join of streams", None),
+        ("SELECT ts FROM (SELECT ts FROM a ORDER BY ts)", "found ORDER BY", "ts)"),
+        ("SELECT q.nope FROM (SELECT ts FROM a) q", "there is no column 'nope'|no column", "q.nope"),
+        ("SELECT ts FROM names", "found a table alone", "names"),
+        ("SELECT ts FROM a FULL JOIN names USING (k)", "of the kind FULL", "FULL"),
+        ("SELECT ts FROM a ANTI JOIN names USING (k)", "of the kind ANTI", "ANTI"),
+        ("SELECT ts FROM a LEFT JOIN names n ON a.k = n.k AND x > 1", "by more than equal columns", "LEFT"),
+        ("SELECT ts FROM a JOIN names n ON a.x > n.weight", "by other than equal columns", "JOIN"),
+        ("SELECT ts FROM a JOIN names n ON a.x = n.k", "by other than equal columns", "JOIN"),
+        ("SELECT ts FROM a JOIN names n USING (x)", "there is no column 'x'", "JOIN"),
+        ("SELECT ts, k FROM a JOIN names n ON a.k = n.k", "column 'k' is of several", "k FROM"),
+        ("SELECT ts FROM a x JOIN names x ON true", "two sides called 'x'", "JOIN"),
+        ("SELECT ts FROM a ASOF JOIN b ON a.x >= b.y", "expected that of the rows, 'ts'", "a.x"),
+        ("SELECT ts FROM a ASOF JOIN b ON a.k = b.name", "without a comparison of times", "ASOF"),
+        ("SELECT ts FROM a ASOF JOIN b ON ts >= born AND x > y", "another condition", "x > y"),
+        ("SELECT ts FROM a ASOF RIGHT JOIN b ON ts >= born", "expected ASOF JOIN or ASOF LEFT", "ASOF"),
+        ("SELECT ts FROM a ASOF JOIN b ON ts >= born TOLERANCE 'long'", "Could not convert", "'long'"),
+        ("SELECT ts FROM a ASOF JOIN b ON ts >= born TOLERANCE '-1 s'", "below zero", "'-1 s'"),
+        ("SELECT ts FROM a ASOF JOIN b ON ts >= born TOLERANCE getenv('HOME')", "the function getenv", "getenv"),
+        ("SELECT ts FROM a ASOF JOIN a ON true", "two sides called 'a'", "ASOF"),
+        ("SELECT ts FROM a ASOF JOIN plain ON ts >= t", "different units", "ASOF"),
+        ("SELECT ts FROM a ASOF JOIN b USING (ts)", "no column 'ts'", "ASOF"),
+        (
+            "SELECT time FROM WINDOW_JOIN(TABLE a AS l, TABLE c AS r, LEFT => '1 s', RIGHT => '1 s')",
+            "no stream 'c'",
+            "c",
+        ),
+        ("SELECT time FROM WINDOW_JOIN(TABLE a, TABLE a, LEFT => '1 s', RIGHT => '1 s')", "two sides", "WINDOW_JOIN"),
+        (
+            "SELECT time FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.q = r.y, LEFT => '1 s', RIGHT => '1 s')",
+            "no column of one side",
+            "l.q",
+        ),
+        ("SELECT x FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, LEFT => 2 ROWS, RIGHT => '1 s')", "rows, 'time'", "x"),
+        ("SELECT ts FROM TUMBLE(TABLE a, DESCRIPTOR(x), '1 s')", "another time than that of the rows", "x)"),
+        ("SELECT ts FROM TUMBLE(TABLE a, DESCRIPTOR(nope), '1 s')", "no column 'nope'", "nope"),
+        ("SELECT ts FROM HOP(TABLE a, DESCRIPTOR(ts), '1 s', 'x')", "Could not convert", "'x'"),
+        ("SELECT ts FROM SESSION(TABLE a PARTITION BY nope, DESCRIPTOR(ts), '1 s')", "no column 'nope'", "nope"),
+        ("SELECT window_end, max(window_end) FROM TUMBLE(TABLE a, DESCRIPTOR(ts), '1 s') GROUP BY 1", "GROUP BY", None),
         ("SELECT ts FROM range(3)", "found a table function", "range"),
         ("SELECT ts, (SELECT 1) FROM a", "found a query in an expression", "(SELECT"),
         ("SELECT ts, now() FROM a", r"found now\(\), which tells another time", "now"),
@@ -178,7 +276,7 @@ def test_texts_that_say_the_same_are_equal(database: Database) -> None:
         ("SELECT window_end, sum(nope) FROM a GROUP BY window(ts, '1 s')", "there is no column 'nope'", "sum"),
         ("SELECT window_end, median(x) FROM a GROUP BY window(ts, '1 s')", "aggregate function 'median'", "median"),
         ("SELECT window_end FROM a GROUP BY window(x, '1 s')", "another time than that of the rows", "x,"),
-        ("SELECT window_end FROM a GROUP BY window(ts, 'long')", "Could not convert", "window"),
+        ("SELECT window_end FROM a GROUP BY window(ts, 'long')", "Could not convert", "'long'"),
         ("SELECT window_end FROM a GROUP BY window(ts, getenv('HOME'))", "the function getenv", "getenv"),
         ("SELECT window_end FROM a GROUP BY window(ts, '0 s')", "size of 0", "window"),
         ("SELECT window_end, window(ts, '1 s') FROM a GROUP BY window(ts, '1 s')", "found a window among", "window"),

@@ -31,6 +31,13 @@ VALID = [
     "SELECT n, row_number() OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s",
     "SELECT k, n FROM s QUALIFY rank() OVER (PARTITION BY k ORDER BY n) = 1",
     "SELECT a.n FROM s a ASOF JOIN s b ON a.k = b.k AND a.ts >= b.ts",
+    "SELECT a.n, b.* FROM s a ASOF NEAREST LEFT JOIN s b USING (k, ts) TOLERANCE '1 h' WHERE a.n > 1",
+    "SELECT window_start, k, sum(n) FROM TUMBLE(TABLE s, DESCRIPTOR(ts), '1 h', '5 m') GROUP BY 1, window_end, k",
+    "SELECT n FROM HOP(DATA => TABLE (SELECT * FROM s), TIMECOL => DESCRIPTOR(ts), SLIDE => '1 h', SIZE => '2 h') w",
+    "SELECT window_end, count(*) FROM SESSION(TABLE s PARTITION BY k, n, DESCRIPTOR(ts), '1 h') GROUP BY ALL",
+    "SELECT l.n, r.*, time FROM WINDOW_JOIN(TABLE s AS l, TABLE s r DESCRIPTOR(ts), ON => l.k = r.k AND l.x < r.x, "
+    "LEFT => '1 h' SLIDE '2 m', RIGHT => 3 ROWS SLIDE 2, TIME => time, COMPLETE_ONLY => true) w ORDER BY w.time",
+    "SELECT k, max(x) FROM s GROUP BY k, window(ts, '2 h', early => '1 h') HAVING revision = 1",
     "SELECT k, list(n ORDER BY ts), {'a': sum(n)} FROM s GROUP BY ALL",
     "SELECT [i * 2 FOR i IN [1, 2, 3] IF i > 1], list_transform([1], lambda q: q + 1)",
     "SELECT n FROM s UNION ALL SELECT 1 EXCEPT SELECT 2 INTERSECT SELECT 3",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -297,3 +298,15 @@ def test_what_asks_for_nothing_reads_nothing(store: Store) -> None:
     assert readings(store, "SELECT max(n), count(*) FROM t") == []
     (reading,) = readings(store, "SELECT * FROM t ORDER BY ts DESC LIMIT 3")
     assert (reading.rows, reading.counters.leaves <= 1) == (3, True)
+
+
+def test_how_far_a_query_has_come(tmp_path: Path) -> None:
+    times = pa.array(range(20_000), pa.timestamp("us"))
+    with tidelog.open(tmp_path / "store") as store:
+        store.create_stream("s", time="ts", leaf_rows=1024, data=pa.table({"ts": times, "x": times.cast(pa.int64())}))
+        result = store.sql("SELECT x % 7 AS k, count(*) FROM s GROUP BY k")
+        assert result.progress == (0, 20)
+        result.arrow()
+        read, total = result.progress
+        assert 18 <= read <= 20 == total  # the newest rows may not be in a block yet
+        assert store.sql("SELECT sum(x) FROM s").progress == (0, 0)  # no events are read for it

@@ -63,11 +63,11 @@ class StoreSql:
             timezone=timezone,
         )
 
-    def continuous(self, text: str, params: Any) -> Continuous:
-        """A text as a continuous query of the streams of the store."""
+    def continuous(self, text: str, params: Any, tables: Mapping[str, Any] | None = None) -> Continuous:
+        """A text as a continuous query of the streams of the store, and of tables that are looked up."""
         store = self._store
         return read_continuous(
-            text, params, self._database("UTC"), store.streams(), lambda name: stream_shape(store.stream(name))
+            text, params, self._database("UTC"), store.streams(), lambda name: stream_shape(store.stream(name)), tables
         )
 
     def _database(self, timezone: str) -> Database:

@@ -13,8 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from tidelog.engine.stream import Stream, writer_of
 from tidelog.engine.writer import StreamWriter
 from tidelog.model.arguments import flag, found, text
 from tidelog.model.arguments import names as listed_names
+from tidelog.model.closing import Closing
 from tidelog.model.errors import (
     ClosedError,
     CorruptionError,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from tidelog.sql.result import Result
 
 
-class Store:
+class Store(Closing):
     """Streams in a directory. May be used from several threads; close it, or use it as a context manager.
 
     Other processes may use the same directory at the same time: any number read, and each stream has one writer, the
@@ -336,6 +336,7 @@ class Store:
         sql: str,
         params: Any = None,
         *,
+        tables: Mapping[str, Any] | None = None,
         start: Any = None,
         name: str | None = None,
         into: str | None = None,
@@ -346,6 +347,7 @@ class Store:
         when_behind: WhenBehind = "wait",
         most_behind: int | None = None,
         follow: bool = True,
+        workers: int | None = None,
     ) -> Subscription:
         """The rows of a continuous query, those that are there and those that come; see docs/continuous.md.
 
@@ -358,20 +360,23 @@ class Store:
         once, and is the name unless there is one. Both read only rows that are durable; others see rows that this
         process has appended at once, and those of other processes when they are flushed.
 
+        ``tables`` are those that may be joined with streams, by name; they do not change while it runs.
+
         Rows are late if they are more than ``lateness`` behind the newest of their stream: that of the stream unless it
         is given, and none for plain selections. They are counted, and given to ``on_late``. An input that is silent for
         ``idle_timeout`` seconds holds back the others no longer.
 
         Rows that are not taken fast enough wait in the stream; with ``when_behind="block"`` appends of this process
         wait as soon as there are more than ``most_behind`` of them, with ``"drop"`` the oldest are passed over and
-        counted.
+        counted. ``workers`` is how many threads divide the work of what takes long, such as joins of all pairs and
+        user-defined aggregates; as many as there are processors, up to four, unless it is given.
 
         Raises :class:`tidelog.sql.errors.SqlError` for what is no continuous query, :class:`LockedError` if somebody
         runs a subscription of that name, :class:`InputError` if it has another query.
         """
         if name is not None or into is not None:
             self._check_writable()
-        query = self._opened_sql().continuous(text("sql", sql, "a text of SQL"), params)
+        query = self._opened_sql().continuous(text("sql", sql, "a text of SQL"), params, tables)
         return self._opened_subscriptions().subscribe(
             query,
             start=start,
@@ -384,6 +389,7 @@ class Store:
             when_behind=when_behind,
             most_behind=most_behind,
             follow=flag("follow", follow),
+            workers=workers,
         )
 
     def subscriptions(self) -> list[SubscriptionInfo]:
@@ -581,14 +587,6 @@ class Store:
     def is_closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         """Tell of a store that was written and not closed. Its locks go with it; nothing can be stored any more here.

@@ -55,11 +55,14 @@ def _marked(text: str, position: int | None) -> str:
         return f"\n  {text}" if len(text) <= _SHOWN else f"\n  {text[:_SHOWN]}..."
     position = min(position, len(text))
     start = text.rfind("\n", 0, position) + 1
+    line, column = text.count("\n", 0, position) + 1, position - start + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
+    is_one = line == 1 and end == len(text)
     before = after = ""
     if position - start > _SHOWN // 2:
         start, before = position - _SHOWN // 2, "..."
     if end - position > _SHOWN // 2:
         end, after = position + _SHOWN // 2, "..."
-    return f"\n  {before}{text[start:end]}{after}\n  {' ' * (len(before) + position - start)}^"
+    where = f"\nline {line}, column {column}:" if not is_one else ""
+    return f"{where}\n  {before}{text[start:end]}{after}\n  {' ' * (len(before) + position - start)}^"

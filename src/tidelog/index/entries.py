@@ -47,7 +47,7 @@ AGGREGATE = np.dtype(
 WORDS_BEFORE = 2
 """Words of an entry before its columns."""
 WORDS_OF_COLUMN = AGGREGATE.itemsize // 8
-NULLS_WORD, NANS_WORD = 1, 2
+NULLS_WORD, NANS_WORD, MIN_WORD, MAX_WORD = 1, 2, 3, 4
 """Among the words of a column; the flags are in the first one, in its lower half."""
 
 _SUMMARY_WORDS = SUMMARY.itemsize // 8

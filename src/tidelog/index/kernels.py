@@ -152,6 +152,27 @@ def merge_ranges(entries: Any, firsts: Any, lasts: Any, kinds: Any, columns: Any
         _merge(entries, firsts[i], lasts[i], kinds, columns, out[i])
 
 
+@kernel(void(array_in(u64, 2), array_in(u64, 2), array_in(u8), array_in(i64), array_out(u64, 2)))
+def merge_pairs(entries: Any, others: Any, kinds: Any, columns: Any, out: Any) -> None:
+    """Merge each entry with the one at the same place among others, into ``out``; see :func:`merge_into`."""
+    for i in range(len(entries)):
+        _merge(entries, i, i + 1, kinds, columns, out[i])
+        _merge(others, i, i + 1, kinds, columns, out[i])
+
+
+@kernel(void(array_in(u64, 2), array_in(i64), array_in(u8), array_in(i64), i64, array_out(u64, 2)))
+def scan_entries(entries: Any, cuts: Any, kinds: Any, columns: Any, backward: Any, out: Any) -> None:
+    """Merge, into ``out[i]``, entry ``i`` with all before it in its run, or all behind it; see :func:`merge_into`."""
+    for run in range(len(cuts) - 1):
+        first, last = cuts[run], cuts[run + 1]
+        for at in range(last - first):
+            i = last - 1 - at if backward else first + at
+            if at > 0:
+                before = i + 1 if backward else i - 1
+                _merge(out, before, before + 1, kinds, columns, out[i])
+            _merge(entries, i, i + 1, kinds, columns, out[i])
+
+
 @kernel(void(array_in(u64, 3), array_in(i64), array_in(i64), array_out(u64, 2)))
 def widen_summaries(summaries: Any, cuts: Any, columns: Any, entries: Any) -> None:
     """Make an entry of the rows between each two cuts, of the words of summaries by column and run.

@@ -47,7 +47,8 @@ class Arrivals:
             raise InputError(f"found the lateness {lateness}; expected one of at least zero for each of {ports} inputs")
         self._idle_timeout = idle_timeout
         self._newest: list[int | None] = [None] * ports
-        self._heard = [now] * ports
+        self.heard = [now] * ports
+        """When something was last heard of each input; not part of a snapshot."""
         self._is_closed = [False] * ports
         self._waiting = [Waiting(shape) for shape in operator.inputs] if operator.needs.order else []
         self.watermark: int | None = None
@@ -65,7 +66,7 @@ class Arrivals:
             raise SchemaError(f"input {port} has the columns {shape.schema}; found {batch.schema}")
         if self._is_closed[port]:
             raise InputError(f"input {port} is closed; rows are taken before that")
-        self._heard[port] = now
+        self.heard[port] = now
         self.rows[port] += batch.num_rows
         if not batch.num_rows:
             return self.tick(now)
@@ -82,6 +83,13 @@ class Arrivals:
         if not self._waiting or self._passes(port):
             return self.operator.push(port, batch) + self.tick(now)
         self._waiting[port].add(batch)
+        return self.tick(now)
+
+    def hear(self, port: int, newest: int, now: float = 0.0) -> Batches:
+        """Rows of an input, up to a time, have come to others who share the work: they count for time as if here."""
+        self.heard[port] = now
+        known = self._newest[port]
+        self._newest[port] = newest if known is None else max(known, newest)
         return self.tick(now)
 
     def _passes(self, port: int) -> bool:
@@ -109,7 +117,7 @@ class Arrivals:
 
     def _mark(self, now: float) -> int | None:
         """The watermark that inputs make, as if somebody had looked at the time whenever one became idle."""
-        ports = sorted((heard, port) for port, heard in enumerate(self._heard) if not self._is_closed[port])
+        ports = sorted((heard, port) for port, heard in enumerate(self.heard) if not self._is_closed[port])
         found = []
         for place, (heard, _) in enumerate(ports):
             if place and (self._idle_timeout is None or now - ports[place - 1][0] < self._idle_timeout):

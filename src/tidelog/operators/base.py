@@ -119,6 +119,9 @@ class Operator(ABC):
             told = ", ".join(sorted(unit or "plain integers" for unit in units))
             raise SchemaError(f"inputs with clocks of different units cannot be merged by time; found {told}")
 
+    def use_threads(self, most: int) -> None:  # noqa: B027  # most have no work to divide
+        """Let at most so many threads work for it at once; by default as many as the process shares."""
+
     @abstractmethod
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Take rows of one input, and give those that come out. The schema is that of the input."""
@@ -138,6 +141,10 @@ class Operator(ABC):
     def passed(self, watermark: int) -> int:
         """The time before which nothing will come out any more, once inputs have been advanced to a watermark."""
         return watermark
+
+    def origin(self, column: str) -> str | None:
+        """The column of the only input that a column of the output is, unchanged and row by row; None if it is none."""
+        return None
 
     @abstractmethod
     def snapshot(self) -> State:

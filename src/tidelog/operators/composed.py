@@ -41,6 +41,12 @@ class Composed(Operator):
             inputs += own
         super().__init__(inputs, operator.output, _needs(operator, self._sources))
 
+    def use_threads(self, most: int) -> None:
+        """For each of them."""
+        for each in (self._operator, *self._sources):
+            if each is not None:
+                each.use_threads(most)
+
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """What comes out in the end."""
         place, inner = self._ports[port]
@@ -71,6 +77,14 @@ class Composed(Operator):
     def passed(self, watermark: int) -> int:
         """How far the last one is."""
         return self._operator.passed(self._reached(watermark))
+
+    def origin(self, column: str) -> str | None:
+        """What is passed on by all of them."""
+        if len(self._sources) > 1:
+            return None
+        between = self._operator.origin(column)
+        (source,) = self._sources
+        return between if source is None or between is None else source.origin(between)
 
     def snapshot(self) -> State:
         """The states of all of them."""
@@ -103,8 +117,19 @@ def _needs(operator: Operator, sources: Sequence[Operator | None]) -> Needs:
 
 
 def _keys(needs: Needs, sources: Sequence[Operator | None]) -> tuple[tuple[str, ...], ...] | None:
-    """The keys of the whole: those of the operator, where what stands before it leaves rows as they are."""
-    if not needs.keys:
-        return needs.keys if all(each is None or each.needs.keys == () for each in sources) else None
-    kept = all(each is None or (each.needs.keys == () and each.inputs == (each.output,)) for each in sources)
-    return needs.keys if kept else None
+    """The keys of the whole: those of the one operator that has some, as columns of what comes in."""
+    own = [() if each is None else each.needs.keys for each in sources]
+    if needs.keys == ():  # whatever stands before it, rows of one key are of one key behind it
+        if not any(own):
+            return () if None not in own else None
+        keys = [key for each in own for key in each or ()]
+        return tuple(keys) if all(own) else None
+    if needs.keys is None or any(each != () for each in own):
+        return None
+    found = []
+    for source, key in zip(sources, needs.keys, strict=True):
+        columns = [name if source is None else source.origin(name) for name in key]
+        if None in columns or (source is not None and len(source.inputs) > 1):
+            return None
+        found.append(tuple(name for name in columns if name is not None))
+    return tuple(found)

@@ -14,6 +14,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -35,6 +36,16 @@ _RESTART: Final = 0.3
 """How often an operator is replaced by its snapshot, of the times when it could be."""
 
 
+@dataclass(frozen=True)
+class Case:
+    """An operator, and rows for it."""
+
+    make: Make
+    rows: Sequence[pa.RecordBatch]
+    """Those of each input, in the order of arrival, late ones among them."""
+    lateness: Sequence[int]
+
+
 class Runtime(ABC):
     """A way to drive an operator."""
 
@@ -45,6 +56,10 @@ class Runtime(ABC):
     @abstractmethod
     def run(self, make: Make, rows: Sequence[pa.RecordBatch], lateness: Sequence[int], dice: Dice) -> Batches:
         """All that comes out for the rows of each input, given in the order of arrival, late ones among them."""
+
+    def run_all(self, cases: Sequence[Case], dice: Dice) -> list[Batches]:
+        """What comes out for each of many cases; runtimes that take long to start run them together."""
+        return [self.run(case.make, case.rows, case.lateness, dice) for case in cases]
 
 
 @final
@@ -58,7 +73,7 @@ class Replayed(Runtime):
         operator = make()
         found: Batches = []
         for port, (shape, batch, allowed) in enumerate(zip(operator.inputs, rows, lateness, strict=True)):
-            found += operator.push(port, in_order(shape, _kept(shape, batch, allowed)))
+            found += operator.push(port, in_order(shape, timely(shape, batch, allowed)))
         return found + operator.finish()
 
 
@@ -73,7 +88,7 @@ class Cut(Runtime):
         operator, disk = make(), Disk()
         waiting = []
         for shape, batch, allowed in zip(operator.inputs, rows, lateness, strict=True):
-            kept = in_order(shape, _kept(shape, batch, allowed))
+            kept = in_order(shape, timely(shape, batch, allowed))
             waiting.append(_cut(kept, dice))
         reached: list[int] = [-FOREVER if parts else FOREVER for parts in waiting]
         found: Batches = []
@@ -184,20 +199,38 @@ class OperatorConformance:
         self, rows: Sequence[pa.RecordBatch], dice: Dice, *, lateness: int | Sequence[int] = 0, rounds: int = 3
     ) -> list[Row]:
         """Run the rows of all inputs, given in the order of arrival, in all runtimes; the rows that come out."""
-        operator = self._make()
         allowed = [lateness] * len(rows) if isinstance(lateness, int) else list(lateness)
-        has_order = operator.needs.order or operator.gives_order  # else rows come out as they come in
-        expected = rows_of(operator.output, Replayed().run(self._make, rows, allowed, dice))
+        case = Case(self._make, rows, allowed)
+        expected: list[Row] = []
         for runtime in self._runtimes:
             for _ in range(rounds):
-                found = rows_of(operator.output, runtime.run(self._make, rows, allowed, dice))
-                one, other = found, expected
-                if not (has_order and runtime.keeps_order):
-                    one, other = _sorted(found), _sorted(expected)
-                assert len(one) == len(other), f"{runtime.name}: found {len(one)} rows, expected {len(other)}"
-                for place, (theirs, ours) in enumerate(zip(one, other, strict=True)):
-                    assert _same(theirs, ours), f"{runtime.name}: row {place} is {theirs}, expected {ours}"
+                (expected,) = check_all([case], runtime, dice)
         return expected
+
+
+def check_all(cases: Sequence[Case], runtime: Runtime, dice: Dice) -> list[list[Row]]:
+    """Run many cases in one runtime, which has to give the rows of :class:`Replayed`; the rows that come out of each.
+
+    Raises :class:`AssertionError`, which says of which case what is not as it must be.
+    """
+    found = runtime.run_all(cases, dice)
+    return [
+        _checked(number, case, runtime, own, dice) for number, (case, own) in enumerate(zip(cases, found, strict=True))
+    ]
+
+
+def _checked(number: int, case: Case, runtime: Runtime, batches: Batches, dice: Dice) -> list[Row]:
+    operator = case.make()
+    has_order = operator.needs.order or operator.gives_order  # else rows come out as they come in
+    expected = rows_of(operator.output, Replayed().run(case.make, case.rows, case.lateness, dice))
+    one, other = rows_of(operator.output, batches), expected
+    if not (has_order and runtime.keeps_order):
+        one, other = _sorted(one), _sorted(other)
+    what = f"{runtime.name}: case {number}" if number else runtime.name
+    assert len(one) == len(other), f"{what}: found {len(one)} rows, expected {len(other)}"
+    for place, (theirs, ours) in enumerate(zip(one, other, strict=True)):
+        assert _same(theirs, ours), f"{what}: row {place} is {theirs}, expected {ours}"
+    return expected
 
 
 @final
@@ -262,7 +295,8 @@ def in_time(shape: Shape, batch: pa.RecordBatch, lateness: int) -> list[bool]:
     return kept
 
 
-def _kept(shape: Shape, batch: pa.RecordBatch, lateness: int) -> pa.RecordBatch:
+def timely(shape: Shape, batch: pa.RecordBatch, lateness: int) -> pa.RecordBatch:
+    """The rows that are not late."""
     return batch.filter(pa.array(in_time(shape, batch, lateness), pa.bool_()))
 
 

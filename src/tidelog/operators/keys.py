@@ -18,6 +18,10 @@ from tidelog.operators.state import State, packed, unpacked
 _FEW: Final = 1024
 """Keys that are kept though nobody needs them, rather than numbering others anew."""
 
+_PARTS: Final = 32
+_MOST_PARTS: Final = 256
+"""Chunks of keys from which on two small ones become one, and any two."""
+
 _NAN: Final = object()
 """NaN as part of a key: all of them are one value."""
 
@@ -51,7 +55,7 @@ class Keys:
         """The number of each row's key."""
         if not self.columns or not batch.num_rows:
             return np.zeros(batch.num_rows, np.int64)
-        parts = [pc.dictionary_encode(_comparable(batch.column(name)), null_encoding="encode") for name in self.columns]
+        parts = [pc.dictionary_encode(comparable(batch.column(name)), null_encoding="encode") for name in self.columns]
         places = np.asarray(parts[0].indices).astype(np.int64)
         for part in parts[1:]:
             places = places * len(part.dictionary) + np.asarray(part.indices)
@@ -75,7 +79,26 @@ class Keys:
         found: Ints = numbers[places]
         return found
 
+    def encode_present(self, batch: pa.RecordBatch) -> Ints:
+        """The same, and -1 for rows with nulls in their keys: as in joins, where these are equal to nothing."""
+        codes = self.encode(batch)
+        for name in self.columns:
+            column = comparable(batch.column(name))
+            if column.null_count:
+                codes = np.where(np.asarray(column.is_valid()), codes, -1)
+        return codes
+
     def _add(self, rows: pa.RecordBatch) -> None:
+        self._put(rows)
+        if len(self._parts) > _PARTS:
+            sizes = [part.num_rows for _, part, _ in self._parts]
+            at = min(range(len(sizes) - 1), key=lambda place: sizes[place] + sizes[place + 1])
+            if sizes[at] + sizes[at + 1] <= max(_FEW, rows.num_rows) or len(sizes) > _MOST_PARTS:
+                both = pa.concat_batches([self._parts.pop(at)[1], self._parts.pop(at)[1]])
+                self._put(both)
+                self._parts.insert(at, self._parts.pop())
+
+    def _put(self, rows: pa.RecordBatch) -> None:
         self._parts.append((self._next, rows, packed(rows)))
         self._next += 1
         self._whole = None
@@ -84,6 +107,13 @@ class Keys:
     def are_many(self) -> bool:
         """Whether there are so many more than were kept last time that it is time to forget some."""
         return len(self._numbers) > 2 * self._kept + _FEW
+
+    def may_forget(self, used: int) -> bool:
+        """Whether it is worth forgetting all but so many that are used; if it is not, they are not many any more."""
+        if 2 * used > len(self):
+            self._kept = used
+            return False
+        return True
 
     def keep(self, numbers: Ints) -> Ints:
         """Forget all keys but some, and number these anew: the new numbers by the old ones, -1 for those forgotten."""
@@ -96,7 +126,7 @@ class Keys:
         return found
 
     def _know(self, rows: pa.RecordBatch) -> None:
-        columns = [_comparable(column).to_pylist() for column in rows.columns]
+        columns = [comparable(column).to_pylist() for column in rows.columns]
         for row in zip(*columns, strict=True):
             value = tuple(map(_hashable, row)) if len(row) > 1 else _hashable(row[0])
             self._numbers[value] = len(self._numbers)
@@ -137,9 +167,11 @@ def check_keys(left: Shape, right: Shape, by: Mapping[str, str]) -> None:
             )
 
 
-def _comparable(column: pa.Array) -> pa.Array:
+def comparable(column: pa.Array) -> pa.Array:
     """A column in which equal values are equal in memory, and of types that Python can compare."""
     type_ = column.type
+    if pa.types.is_dictionary(type_):
+        return comparable(column.dictionary_decode())
     if pa.types.is_floating(type_):
         return pc.add(column.cast(pa.float64()), 0.0)  # no zero is negative then
     if pa.types.is_temporal(type_):

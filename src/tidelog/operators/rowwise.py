@@ -48,6 +48,10 @@ class Filter(Rowwise):
             return [batch] if kept else []
         return [batch.filter(boolean_column(mask))] if kept else []
 
+    def origin(self, column: str) -> str | None:
+        """All columns are as they were."""
+        return column
+
 
 class Projection(Rowwise):
     """A row of new columns for each row: expressions in SQL, by the names of the columns."""
@@ -92,6 +96,11 @@ class Projection(Rowwise):
         ]
         return [pa.RecordBatch.from_arrays(arrays, schema=self.output.schema)]
 
+    def origin(self, column: str) -> str | None:
+        """Some columns are as they were."""
+        found = self._columns[column]
+        return found if isinstance(found, str) else None
+
 
 class Presented(Rowwise):
     """The same rows under other names, without columns that are not wanted, or nullable ones that were not."""
@@ -107,3 +116,7 @@ class Presented(Rowwise):
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """The same arrays."""
         return [pa.RecordBatch.from_arrays([batch.column(each) for each in self._columns], schema=self.output.schema)]
+
+    def origin(self, column: str) -> str | None:
+        """All columns are as they were."""
+        return str(self.inputs[0].schema.names[self._columns[self.output.schema.get_field_index(column)]])

@@ -6,11 +6,15 @@ keeps states writes those chunks that were not there last time, and drops those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+
+_WORD: Final = 8
+_CODEC: Final = "lz4_raw"
 
 Core: TypeAlias = dict[str, Any]
 """JSON values."""
@@ -41,10 +45,55 @@ def together(parts: Mapping[str, State], core: Core | None = None) -> State:
 
 
 def packed(batch: pa.RecordBatch) -> pa.Buffer:
-    """Rows as bytes, without their schema."""
-    return batch.serialize()
+    """Rows as bytes, without their schema; only where there are dictionaries these are told with it."""
+    if not _has_dictionaries(batch.schema):
+        return batch.serialize()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
 
 
 def unpacked(content: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     """The rows that :func:`packed` made bytes of."""
-    return pa.ipc.read_record_batch(content, schema)
+    if not _has_dictionaries(schema):
+        return pa.ipc.read_record_batch(content, schema)
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_next_batch()
+
+
+def bundled(parts: Sequence[pa.Buffer]) -> pa.Buffer:
+    """Several buffers of words as one, compressed: words next to each other are alike, byte by byte."""
+    sizes, contents = [len(parts)], []
+    for part in parts:
+        raw = np.frombuffer(part, np.uint8)
+        if not len(raw) % _WORD:
+            raw = np.ascontiguousarray(raw.reshape(-1, _WORD).T)
+        contents.append(pa.compress(raw, codec=_CODEC))
+        sizes += [len(part), len(contents[-1])]
+    return pa.py_buffer(b"".join([np.array(sizes, np.int64).tobytes(), *contents]))
+
+
+def unbundled(content: pa.Buffer) -> list[pa.Buffer]:
+    """The buffers that :func:`bundled` made one of."""
+    (count,) = np.frombuffer(content, np.int64, 1)
+    sizes = np.frombuffer(content, np.int64, 1 + 2 * int(count))[1:].tolist()
+    at = (1 + len(sizes)) * _WORD
+    found = []
+    for raw, size in zip(sizes[::2], sizes[1::2], strict=True):
+        words = pa.decompress(content.slice(at, size), raw, codec=_CODEC)
+        if not raw % _WORD:
+            words = pa.py_buffer(np.frombuffer(words, np.uint8).reshape(_WORD, -1).T.tobytes())
+        found.append(words)
+        at += size
+    return found
+
+
+def _has_dictionaries(schema: pa.Schema) -> bool:
+    return any(map(_is_dictionary, schema.types))
+
+
+def _is_dictionary(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return True
+    return any(_is_dictionary(type_.field(place).type) for place in range(type_.num_fields))

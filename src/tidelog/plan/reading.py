@@ -84,7 +84,7 @@ def read(
         batches = scan_end(
             snapshot, ranges, columns, condition, numbers, counters, limit=end.rows, newest_first=newest_first
         )
-    return reading, _counted(reading, batches)
+    return reading, counted(reading, batches)
 
 
 def _without_times(condition: Predicate, time: str) -> Predicate | None:
@@ -124,7 +124,8 @@ def _known_condition(where: str, stored: pa.Schema) -> Predicate:
     return predicate(where, stored)
 
 
-def _counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def counted(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, while what they take is noted."""
     began = perf_counter()
     for batch in batches:
         reading.rows += batch.num_rows

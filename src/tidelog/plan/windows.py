@@ -1,4 +1,4 @@
-"""Windows of time of a stream from the entries of its trees: one question for each slice, and none of the events.
+"""Windows of a stream from the entries of its trees: one question for each slice, and few of the events.
 
 Slices between the starts and ends of windows do not overlap, so nothing is asked twice, and windows are merged from
 them as they are from slices of rows (:mod:`tidelog.operators.window.sliding`).
@@ -6,167 +6,147 @@ them as they are from slices of rows (:mod:`tidelog.operators.window.sliding`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from tidelog.aggregates.base import Cuts, States
-from tidelog.aggregates.contract import UNKNOWN, Fold, Value
-from tidelog.index.entries import blank, from_batch
-from tidelog.index.layout import Layout
-from tidelog.index.ranges import merge_all
-from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.aggregates.base import States
 from tidelog.model.arrays import integer_column
-from tidelog.model.times.interval import Interval
 from tidelog.operators.base import Ints
 from tidelog.operators.window.frames import FixedFrames, Frames
 from tidelog.operators.window.sliding import Sliding
-from tidelog.store.read.aggregation import Question
-from tidelog.store.read.snapshot import Snapshot
+from tidelog.plan.slices import EntrySlices, Slices, StretchSlices
 
-_AT_ONCE: Final = 4096
+AT_ONCE: Final = 4096
 """Windows that are asked for at once."""
+
+Naive = Callable[[Ints, Ints], list[States]]
 
 
 @dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """Windows of the events in an interval, the first and the last of which are at some times."""
+class Bounds:
+    """The times of the first and of the last row, and how many rows there are."""
 
-    snapshot: Snapshot
-    question: Question
-    interval: Interval
-    frames: Frames
     first: int
     last: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindowPlan:
+    """Windows of time."""
+
+    slices: Slices
+    frames: Frames
+    bounds: Bounds
     empty: bool = False
     complete_only: bool = False
+    naive: bool = False
+    """Whether every window is asked for by itself, not made of slices."""
 
     @property
-    def count(self) -> int:
-        """How many windows there are at the most."""
-        return self._numbers[1] - self._numbers[0]
-
-    @property
-    def slices(self) -> int:
-        """How many slices there are at the most."""
-        has_two = not isinstance(self.frames, FixedFrames) or bool(self.frames.size % self.frames.slide)
-        return (2 if has_two else 1) * self.count
-
-    @property
-    def _numbers(self) -> tuple[int, int]:
-        numbers = self.frames.numbers(np.array([self.first, self.last], np.int64))
+    def numbers(self) -> tuple[int, int]:
+        """The first window, and the first one behind the last."""
+        numbers = self.frames.numbers(np.array([self.bounds.first, self.bounds.last], np.int64))
         return int(numbers[0][0]), int(numbers[1][1]) + 1
 
-    def batches(self, schema: pa.Schema, counters: ReadCounters) -> Iterator[pa.RecordBatch]:
-        """The windows: start, end, and the values of all calls of the question but the last, which counts rows.
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The windows in order: start, end, revision if they have any, and the values of all calls but the last.
 
         Raises :class:`Unknown` where entries do not tell a value; what has been given until then is right.
         """
-        columns = self.question.of_entries.columns
-        sliding = Sliding([_Entries(self.snapshot.layout, columns)])
-        edges = np.empty(0, np.int64)
-        base = 0
-        low, high = self._numbers
-        reached: int | None = None
-        for begin in range(low, high, _AT_ONCE):
-            numbers = np.arange(begin, min(begin + _AT_ONCE, high), dtype=np.int64)
+        if self.naive:
+            assert isinstance(self.slices, EntrySlices)
+            found = asked(self.frames, self.numbers, self.slices.of)
+        else:
+            found = slid(self.frames, self.numbers, self.slices)
+        for numbers, states in found:
             starts, ends = self.frames.starts(numbers), self.frames.ends(numbers)
-            fresh = self._edges(reached, int(starts[0]), int(ends[-1]), high)
-            known = np.concatenate([edges, fresh])
-            if len(known) - max(len(edges), 1) > 0:
-                cuts = known[max(len(edges) - 1, 0) :]
-                sliding.append([self._entries(cuts[:-1], cuts[1:], columns, counters)])
-            edges, reached = known, int(known[-1])
-            firsts, lasts = np.searchsorted(edges, starts) + base, np.searchsorted(edges, ends) + base
-            (states,) = sliding.merged(firsts, lasts)
-            batch = self._batch(schema, starts, ends, states)
-            if batch.num_rows:
-                yield batch
-            gone = int(np.searchsorted(edges, self.frames.starts(numbers[-1:] + 1)[0], side="right")) - 1
-            if gone > 0:
-                edges, base = edges[gone:], base + gone
-                sliding.drop(base)
-
-    def _edges(self, reached: int | None, start: int, end: int, high: int) -> Ints:
-        """The starts and ends of windows behind what is reached, or from a start on, up to an end."""
-        begin = start if reached is None else reached
-        bounds = self.frames.numbers(np.array([begin, end], np.int64))
-        numbers = np.arange(int(bounds[0][0]) - 1, min(int(bounds[1][1]) + 1, high), dtype=np.int64)
-        both = np.unique(np.concatenate([self.frames.starts(numbers), self.frames.ends(numbers)]))
-        return both[(both > begin if reached is not None else both >= begin) & (both <= end)]
-
-    def _entries(self, starts: Ints, ends: Ints, columns: Ints, counters: ReadCounters) -> States:
-        low, high = self.interval.start, self.interval.end
-        living = self.snapshot.living
-        deleted = living.manifest.deleted_before
-        for least in (low, deleted):
-            if least is not None:
-                starts = np.maximum(starts, least)
-        if high is not None:
-            ends = np.minimum(ends, high)
-        return living.index.aggregates(starts, np.maximum(starts, ends), columns, counters)
-
-    def _batch(self, schema: pa.Schema, starts: Ints, ends: Ints, states: States) -> pa.RecordBatch:
-        chosen = np.ones(len(starts), np.bool_) if self.empty else states["rows"] > 0
-        if self.complete_only:
-            chosen &= (starts >= self.first) & (ends - 1 <= self.last)
-        if not chosen.all():
-            starts, ends, states = starts[chosen], ends[chosen], states[chosen]
-        kind = schema.field(0).type
-        times = [integer_column(each) for each in (starts, ends)]
-        columns = [each if kind == pa.int64() else each.view(kind) for each in times]
-        for reading in self.question.readings[:-1]:
-            values = reading.fold.lower(states)
-            if UNKNOWN in values:
-                raise Unknown(int(starts[0]))
-            columns.append(pa.array(values, schema.field(len(columns)).type))
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-class Unknown(Exception):
-    """Entries do not tell values of windows that begin at some time or later."""
-
-    def __init__(self, start: int) -> None:
-        super().__init__(start)
-        self.start = start
-
-
-@final
-class _Entries(Fold):
-    """Entries in which several columns are filled, merged at once; other folds take their values from them."""
-
-    def __init__(self, layout: Layout, places: Ints) -> None:
-        self._layout = layout
-        self._places = places
+            chosen = np.ones(len(starts), np.bool_) if self.empty else self.slices.rows(states) > 0
+            if self.complete_only:
+                chosen &= (starts >= self.bounds.first) & (ends - 1 <= self.bounds.last)
+            if chosen.any():
+                own = states if chosen.all() else [each[chosen] for each in states]
+                told = [numbers[chosen] % self.frames.revisions] if self.frames.revisions else []
+                yield _batch(schema, starts[chosen], ends[chosen], told, self.slices.values(own))
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Those at the places."""
-        return tuple(self._layout.stored.names[each] for each in self._places.tolist())
+    def count(self) -> int:
+        """How many windows there are, at the most."""
+        return self.numbers[1] - self.numbers[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RankWindowPlan:
+    """Windows of so many rows, in the order of (time, ``_seq``); all are full."""
+
+    slices: StretchSlices
+    frames: FixedFrames
 
     @property
-    def type(self) -> pa.DataType | None:
-        """There is no value."""
-        return None
+    def numbers(self) -> tuple[int, int]:
+        """The first window, and the first one behind the last."""
+        return 0, max(0, (self.slices.count - self.frames.size) // self.frames.slide + 1)
 
-    def start(self) -> States:
-        """An entry of no rows."""
-        return blank(self._layout, 1)
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The windows in order: the times of their first and last rows, and values; see :class:`TimeWindowPlan`."""
+        for _, states in slid(self.frames, self.numbers, self.slices):
+            yield _batch(schema, *self.slices.entries.narrow.times(states[0]), [], self.slices.values(states))
 
-    def lift(self, rows: pa.RecordBatch, cuts: Cuts) -> States:
-        """The entries of runs of rows."""
-        return from_batch(self._layout, rows.select(self.columns), cuts, self._places)
+    @property
+    def count(self) -> int:
+        """How many windows there are."""
+        return self.numbers[1]
 
-    def merge(self, states: States, cuts: Cuts) -> States:
-        """The entries of runs of entries."""
-        merged = blank(self._layout, len(cuts) - 1)
-        merge_all(self._layout, self._places, np.ascontiguousarray(states), cuts[:-1], cuts[1:], merged)
-        return merged
 
-    def lower(self, states: States) -> list[Value]:
-        """Entries alone tell no value."""
-        return [UNKNOWN] * len(states)
+WindowPlan = TimeWindowPlan | RankWindowPlan
+
+
+def asked(frames: Frames, numbers: tuple[int, int], ask: Naive) -> Iterator[tuple[Ints, list[States]]]:
+    """Windows by their numbers, many at once, each asked for by itself."""
+    for begin in range(*numbers, AT_ONCE):
+        chosen = np.arange(begin, min(begin + AT_ONCE, numbers[1]), dtype=np.int64)
+        yield chosen, ask(frames.starts(chosen), frames.ends(chosen))
+
+
+def slid(frames: Frames, numbers: tuple[int, int], slices: Slices) -> Iterator[tuple[Ints, list[States]]]:
+    """Windows by their numbers, many at once, made of slices, which are asked for once."""
+    sliding = Sliding(slices.folds)
+    edges = np.empty(0, np.int64)
+    base = 0
+    reached: int | None = None
+    for begin in range(*numbers, AT_ONCE):
+        chosen = np.arange(begin, min(begin + AT_ONCE, numbers[1]), dtype=np.int64)
+        starts, ends = frames.starts(chosen), frames.ends(chosen)
+        known = np.concatenate([edges, _edges(frames, reached, int(starts[0]), int(ends[-1]), numbers)])
+        if len(known) - max(len(edges), 1) > 0:
+            sliding.append(slices.between(known[max(len(edges) - 1, 0) :]))
+        edges, reached = known, int(known[-1])
+        firsts, lasts = np.searchsorted(edges, starts) + base, np.searchsorted(edges, ends) + base
+        yield chosen, sliding.merged(firsts, lasts)
+        gone = int(np.searchsorted(edges, frames.starts(chosen[-1:] + 1)[0], side="right")) - 1
+        if gone > 0:
+            edges, base = edges[gone:], base + gone
+            sliding.drop(base)
+
+
+def _edges(frames: Frames, reached: int | None, start: int, end: int, within: tuple[int, int]) -> Ints:
+    """The starts and ends of windows behind what is reached, or from a start on, up to an end."""
+    begin = start if reached is None else reached
+    bounds = frames.numbers(np.array([begin, end], np.int64))
+    low, high = max(int(bounds[0][0]) - 1, within[0]), min(int(bounds[1][1]) + 1, within[1])
+    numbers = np.arange(low, high, dtype=np.int64)
+    both = np.unique(np.concatenate([frames.starts(numbers), frames.ends(numbers)]))
+    return both[(both > begin if reached is not None else both >= begin) & (both <= end)]
+
+
+def _batch(
+    schema: pa.Schema, starts: Ints, ends: Ints, revisions: Sequence[Ints], values: Sequence[pa.Array]
+) -> pa.RecordBatch:
+    kind = schema.field(0).type
+    times = [integer_column(each) for each in (starts, ends)]
+    columns = [each if kind == pa.int64() else each.view(kind) for each in times]
+    return pa.RecordBatch.from_arrays([*columns, *map(integer_column, revisions), *values], schema=schema)

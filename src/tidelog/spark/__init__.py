@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tidelog.spark.jobs.compacting import compact
     from tidelog.spark.jobs.counting import count
     from tidelog.spark.jobs.rebuilding import rebuild
+    from tidelog.spark.operators.running import run_operator
+    from tidelog.spark.operators.windows import window_aggregate
+    from tidelog.spark.sql.row_pattern import row_pattern
     from tidelog.spark.sql.statement import sql
 
 __all__ = [
@@ -33,8 +36,11 @@ __all__ = [
     "count",
     "read",
     "rebuild",
+    "row_pattern",
+    "run_operator",
     "session",
     "sql",
+    "window_aggregate",
     "write",
 ]
 
@@ -44,7 +50,10 @@ _MODULES = {
     "count": "tidelog.spark.jobs.counting",
     "read": "tidelog.spark.datasource.source",
     "rebuild": "tidelog.spark.jobs.rebuilding",
+    "row_pattern": "tidelog.spark.sql.row_pattern",
+    "run_operator": "tidelog.spark.operators.running",
     "sql": "tidelog.spark.sql.statement",
+    "window_aggregate": "tidelog.spark.operators.windows",
     "write": "tidelog.spark.datasource.sink",
 }
 

@@ -68,13 +68,19 @@ _SEALED: Final = {
 }
 
 
+def is_telling(name: str) -> bool:
+    """Whether a function of some name, in lower case, tells of the process or of DuckDB itself, or changes it."""
+    return _TELLING.fullmatch(name) is not None
+
+
 class Database:
     """A sealed DuckDB, opened when it is first used. Any thread may ask it for cursors."""
 
     def __init__(self, timezone: str = "UTC", memory: int | None = None, medium: Medium | None = None) -> None:
         """With so many bytes of memory; what is more is spilled into the store on a medium, if one is given."""
         self._timezone = timezone
-        self._memory = memory_limit(MEMORY) if memory is None else memory
+        self.memory = memory_limit(MEMORY) if memory is None else memory
+        """Bytes that it may compute with before it spills."""
         self._medium = medium
         self._mutex = threading.RLock()
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -124,7 +130,7 @@ class Database:
     def functions(self) -> frozenset[str]:
         """The names of functions that statements may use, but for those that make tables."""
         known = self._functions("scalar", "aggregate", "macro", "window") | {"count_star", "unnest"}
-        return frozenset(name for name in known if not _TELLING.fullmatch(name))
+        return frozenset(name for name in known if not is_telling(name))
 
     @functools.cached_property
     def reserved(self) -> frozenset[str]:
@@ -151,11 +157,15 @@ class Database:
         finally:
             cursor.close()
 
-    def _opened(self) -> duckdb.DuckDBPyConnection:
+    def check(self) -> None:
+        """Raise :class:`ClosedError` once it was ended."""
         if self._closed:
             raise ClosedError(
                 "this result belongs to a store that was closed; fetch results before the store is closed"
             )
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        self.check()
         if self._connection is None:
             import duckdb
 
@@ -167,7 +177,7 @@ class Database:
                 raise
             self._closing = weakref.finalize(self, _close, connection, scratch, os.getpid())
             try:
-                connection.execute(f"SET memory_limit = '{self._memory}B'")
+                connection.execute(f"SET memory_limit = '{self.memory}B'")
                 # A statement without end must not keep others from storing events.
                 connection.execute(f"SET max_temp_directory_size = '{shutil.disk_usage(scratch.path).free // 2}B'")
                 connection.execute("SET GLOBAL asof_loop_join_threshold = 0")  # every relation counts as one row for it

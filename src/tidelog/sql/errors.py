@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidelog.expr.errors import ExpressionError
+from tidelog.model.errors import did_you_mean
 
 _PLACE: Final = re.compile(r"\n\nLINE \d+: .*", re.DOTALL)
 _KIND: Final = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 _NO_MEMORY: Final = "Out of Memory Error: "
+_SETTING: Final = re.compile(r"\n*Use \"SET .*")
+"""Advice to change a setting, which nobody can."""
+_NO_COLUMN: Final = re.compile(r'does not have a column named "([^"]+)"')
+_MOST_LINES: Final = 8
+"""Of a message: overloads of operators are dozens."""
 _NO_DISK: Final = re.compile(r"max_temp_directory_size|No space left|Disk quota")
 
 
@@ -31,17 +37,39 @@ class SqlError(ExpressionError):
         return SqlError(self.message, text=text, position=min(position, len(text)), column=self.column)
 
 
-def of_engine(error: BaseException, text: str, position: Callable[[str], int | None]) -> SqlError:
-    """What DuckDB says of a statement; ``position`` finds in the statement as it was given what a message is about."""
+def of_engine(
+    error: BaseException, text: str, position: Callable[[str], int | None], columns: Sequence[str] = ()
+) -> SqlError:
+    """What DuckDB says of a statement; ``position`` finds in the statement as it was given what a message is about.
+
+    ``columns`` are those that may have been meant.
+    """
     told = str(error)
-    message = _PLACE.sub("", _KIND.sub("", told)).strip()
+    message = engine_message(error)
     if _NO_DISK.search(told):
         message = f"{_first_line(message)}; what is computed takes more than memory and half of what is free on disk"
         message += " for it: free space, give it more memory with sql_memory, or ask for less at once"
     elif told.startswith(_NO_MEMORY):
         message = f"{_first_line(message)}; what is computed takes more memory than it is given, and this part of it"
         message += " cannot be written to disk meanwhile: give it more with sql_memory, or ask for less at once"
-    return SqlError(message, text=text, position=position(message))
+    return SqlError(_clearer(message, columns), text=text, position=position(message))
+
+
+def _clearer(message: str, columns: Sequence[str]) -> str:
+    """A message without what does not help here, and with what does."""
+    message = _SETTING.sub("", message).replace("Values list ", "table ").rstrip()
+    missing = _NO_COLUMN.search(message)
+    if missing is not None and columns:
+        return f"{message}; {did_you_mean(missing[1], columns)}"
+    lines = message.split("\n")
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"\t... and {len(lines) - _MOST_LINES} others"]
+    return "\n".join(lines)
+
+
+def engine_message(error: BaseException) -> str:
+    """What DuckDB says, without the kind of the error and the text around its place."""
+    return _PLACE.sub("", _KIND.sub("", str(error))).strip()
 
 
 def _first_line(message: str) -> str:

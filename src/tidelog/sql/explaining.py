@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
-from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.operation import Operation, milliseconds
 from tidelog.sql.query import Query
 from tidelog.sql.reading.dataset import Relation
 
@@ -22,10 +22,10 @@ def explain(query: Query, *, analyze: bool = False) -> str:
             plan = running.relation.explain()
         return "\n".join([*lines, plan.rstrip()])
     began = time.perf_counter()
-    with query.opened() as running:
-        rows = running.fetch(lambda relation: relation.to_arrow_table().num_rows)
+    rows = query.arrow().num_rows
     spent = time.perf_counter() - began
-    lines = [line for name, relation in query.relations.items() for line in _seen(name, relation)]
+    lines = [line for operation in query.operations.values() for line in (*_clause(operation), *_took(operation))]
+    lines += [line for name, relation in query.relations.items() for line in _seen(name, relation)]
     planned = f"planned in {query.planned * 1000:.1f} ms, with what the index was asked for"
     return "\n".join([*lines, planned, f"{rows:,} rows in {spent * 1000:.1f} ms"])
 
@@ -34,6 +34,12 @@ def _clause(operation: Operation) -> Iterator[str]:
     yield f"{operation.title}: {operation.way}"
     for reason in operation.reasons:
         yield f"  {reason}"
+
+
+def _took(operation: Operation) -> Iterator[str]:
+    """What it took to get the rows of a clause, beside what was expected."""
+    estimate = "" if operation.expected is None else f", estimated {milliseconds(operation.expected)}"
+    yield f"  took {milliseconds(operation.spent)} of processors{estimate}: {operation.rows:,} rows"
 
 
 def _shown(name: str) -> str:

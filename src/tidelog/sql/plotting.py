@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from tidelog.sql.result import Result
 
 _MOST_LINES: Final = 12
+_MOST_MATCHES: Final = 1000
+_MATCHES: Final = ("tab:orange", "tab:green")
 
 
 def plot(result: Result, path: Path | str | None) -> Any:
     """Draw the numbers of a result over its first column, a line each; returns the figure of Matplotlib.
 
-    A column of texts makes lines of its own for each of its values, if there is one column of numbers. Needs the extra
-    ``plot``. Raises :class:`InputError` for what cannot be drawn.
+    A column of texts makes lines of its own for each of its values, if there is one column of numbers. Matches of a row
+    pattern, where a column is their ``MATCH_NUMBER()``, are drawn as stretches behind the lines; WITH UNMATCHED ROWS
+    has the whole series. Needs the extra ``plot``. Raises :class:`InputError` for what cannot be drawn.
     """
     try:
         from matplotlib.figure import Figure
@@ -29,7 +32,8 @@ def plot(result: Result, path: Path | str | None) -> Any:
     if table.num_columns < 2:
         raise InputError(f"found {table.num_columns} columns to draw; expected one for x and some of numbers")
     x, *others = table.column_names
-    numbers = [name for name in others if _is_number(table.schema.field(name).type)]
+    matches = next((name for name in others if name in result.match_numbers), None)
+    numbers = [name for name in others if name != matches and _is_number(table.schema.field(name).type)]
     keys = [name for name in others if pa.types.is_string(table.schema.field(name).type)]
     if not numbers:
         raise InputError(f"found no column of numbers beside {x!r}; expected some to draw")
@@ -44,6 +48,8 @@ def plot(result: Result, path: Path | str | None) -> Any:
     else:
         for name in numbers[:_MOST_LINES]:
             axes.plot(table[x].to_pylist(), table[name].to_pylist(), label=name)
+    if matches is not None:
+        _draw_matches(axes, table, x, matches)
     axes.set_xlabel(x)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
@@ -51,6 +57,14 @@ def plot(result: Result, path: Path | str | None) -> Any:
     if path is not None:
         figure.savefig(Path(path))
     return figure
+
+
+def _draw_matches(axes: Any, table: pa.Table, x: str, matches: str) -> None:
+    """Shade what each match covers, from its first row to its last, in two colours that take turns."""
+    rows = table.select([x, matches]).rename_columns(["x", "number"]).drop_null()
+    spans = rows.group_by("number").aggregate([("x", "min"), ("x", "max")]).sort_by("number")
+    for at, span in enumerate(spans.to_pylist()[:_MOST_MATCHES]):
+        axes.axvspan(span["x_min"], span["x_max"], color=_MATCHES[at % 2], alpha=0.25, label=None if at else "matches")
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -19,26 +19,32 @@ from tidelog.aggregates.binding import missing
 from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
+from tidelog.sql.clauses.context import Context
+from tidelog.sql.clauses.cutting import printable
 from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
 from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.putting import put_clauses
+from tidelog.sql.clauses.syntax import parsed
 from tidelog.sql.clauses.window_arguments import FUNCTIONS as WINDOW_FUNCTIONS
-from tidelog.sql.clauses.window_arguments import parsed
-from tidelog.sql.clauses.windows import Context, put_windows
-from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database
+from tidelog.sql.database import TABLE_FUNCTIONS, TELLING_NAMES, Database, is_telling
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import NotSo, blocks
 from tidelog.sql.planning.calls import Functions, aggregates_of
+from tidelog.sql.planning.direct import Direct, direct
 from tidelog.sql.planning.ends import read_one_end
 from tidelog.sql.planning.hints import Hints
 from tidelog.sql.planning.indexed import answer
 from tidelog.sql.planning.places import go_by_places
 from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.reading.sources import StreamAt, Streams
+from tidelog.sql.text.blame import concerned
+from tidelog.sql.text.growth import Bounds, too_large_by
 from tidelog.sql.text.literals import literal, parameters
 from tidelog.sql.text.moments import moment, put_moments
-from tidelog.sql.text.tree import Node, concerned, nodes, place, put, rename_variables
-from tidelog.threads import start
+from tidelog.sql.text.tokens import tokens
+from tidelog.sql.text.tree import Node, nodes, place, put, rename_variables
+from tidelog.threads import beside_main
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,6 +67,11 @@ _MOST_UNITED: Final = 1000
 """UNIONs and the like, for which the parser takes time that grows with the square of their number."""
 _MOST_DOTS: Final = 64
 """Parts of a name, likewise."""
+
+
+_MOST_SCHEMAS: Final = 1024
+_SCHEMAS: dict[Any, pa.Schema] = {}
+"""What DuckDB has said of the columns of scans: it depends on nothing but these and the time zone."""
 
 
 @dataclass(slots=True)
@@ -127,7 +138,7 @@ def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> 
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    task = start(work)
+    task = beside_main(work)
     try:
         task.wait()
     except BaseException:
@@ -140,8 +151,11 @@ def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> 
 class Query:
     """A statement that selects. Raises :class:`SqlError` for what cannot be, at the place in its text."""
 
-    def __init__(self, text: str, params: Any, sources: Sources, database: Database) -> None:
+    def __init__(
+        self, text: str, params: Any, sources: Sources, database: Database, *, is_embedded: bool = True
+    ) -> None:
         refuse_monstrous(text)
+        self._is_embedded = is_embedded
         self.text = text
         self.database = database
         self._sources = sources
@@ -151,6 +165,8 @@ class Query:
         """Tables that are mentioned, and answers from the index, likewise."""
         self.operations: dict[str, Operation] = {}
         """Event clauses by the names that stand in their place."""
+        self.direct: Direct | None = None
+        """The scan that answers it without DuckDB."""
         began = time.perf_counter()
         try:
             self._read(params)
@@ -171,9 +187,12 @@ class Query:
             self._refuse_telling(statement)
             put_moments(tree, self._sources.now, self._columns(tree), database.parser)
             rename_variables(tree)
+            bounds = Bounds(database.parser, database.memory, database.aggregates, self._error)
+            bounds.put(tree, tested=self._is_embedded)
             fill_gaps(tree, database.aggregates | self._functions.own, database.parser, self._error)
-            self._put_windows(tree)
+            self._put_clauses(tree)
             self._plan(tree)
+            self._go_directly(statement["node"])
             self.printed = database.parser.print(tree)
 
     # -- names ----------------------------------------------------------------------------------------------------
@@ -183,7 +202,7 @@ class Query:
         for select in [node for node in nodes(tree) if node["type"] == "SELECT_NODE"]:
             for item in select["select_list"]:
                 if not item["alias"] and any(map(_is_put, nodes(item))) and not any(map(_is_star, _own(item))):
-                    item["alias"] = self.database.parser.print_expression(item)
+                    item["alias"] = self.database.parser.print_expression(printable(item, named=True))
 
     def _put_values(self, tree: Node, params: Any) -> None:
         """Constants in the place of parameters."""
@@ -192,6 +211,7 @@ class Query:
         names = [each["key"] for each in statement["named_param_map"]]
         values = {name: parser.expression(literal(value)) for name, value in parameters(params, names).items()}
         statement["named_param_map"] = []
+        of_tables = {id(node["function"]) for node in nodes(tree) if node["type"] == "TABLE_FUNCTION"}
         for node in list(nodes(tree)):
             kind = node.get("class")
             if kind == "PARAMETER":
@@ -200,8 +220,8 @@ class Query:
                 self._check_function(node)
                 if node["function_name"].lower() in self._functions.own:
                     raise self._own_error(node, "this is a window")
-            elif kind == "FUNCTION" and node["function_name"].lower() not in (*TABLE_FUNCTIONS, _STREAMS):
-                self._check_function(node)  # those that stand in the place of a table are checked there
+            elif kind == "FUNCTION" and id(node) not in of_tables:  # which are checked where they stand
+                self._check_function(node)
 
     def _columns(self, tree: Node) -> set[str]:
         """The names of all columns that there are, in lower case."""
@@ -216,12 +236,11 @@ class Query:
         allowed = self.database.functions
         if name in allowed or name in (*GAP_FUNCTIONS, *WINDOW_FUNCTIONS) or name in self._functions.own:
             return
-        error = self._error(
-            f"there is no function {name}, or it is not allowed, because it tells of the process, or changes it; "
-            f"{did_you_mean(name, [*allowed, *self._functions.own])}",
-            node,
-        )
-        raise self._absent(name) or error
+        if is_telling(name):
+            raise self._error(f"function {name} is not allowed, because it tells of the process, or changes it", node)
+        known = did_you_mean(name, [*allowed, *GAP_FUNCTIONS, *WINDOW_FUNCTIONS, *self._functions.own])
+        known = f"; {known}" if known.startswith("did") else ", neither of DuckDB nor of tidelog"
+        raise self._absent(name) or self._error(f"there is no function {name}{known}", node)
 
     def _absent(self, name: str) -> NotFoundError | None:
         """The error for an aggregate that a stream keeps whose code is not here."""
@@ -370,7 +389,7 @@ class Query:
     def _check_table_function(self, node: Node) -> None:
         name = node["function"]["function_name"].lower()
         if name not in TABLE_FUNCTIONS:
-            known = did_you_mean(name, sorted(TABLE_FUNCTIONS))
+            known = did_you_mean(name, sorted([*TABLE_FUNCTIONS, _STREAMS]))
             raise self._error(f"table function {name} is not allowed; {known}", node)
 
     def _plan(self, tree: Node) -> None:
@@ -414,6 +433,17 @@ class Query:
         if left is not None:
             raise self._own_error(left, "it stands in no selection of one stream")
 
+    def _go_directly(self, statement: Node) -> None:
+        """Answer by a scan alone if that is all there is to do."""
+        if not self._is_embedded or len(self.relations) != 1 or self.tables or self.operations:
+            return
+        for block in blocks(statement, self.relations, self.database.parser, self._sources.timezone):
+            try:
+                self.direct = direct(block, statement)
+                self.direct.relation.way += ", without DuckDB"
+            except NotSo as reason:
+                block.relation.reasons.append(f"by DuckDB, because {reason}")
+
     @cached_property
     def _functions(self) -> Functions:
         own = frozenset(aggregates.names()) - self.database.functions
@@ -427,7 +457,7 @@ class Query:
             node,
         )
 
-    def _put_windows(self, tree: Node) -> None:
+    def _put_clauses(self, tree: Node) -> None:
         database = self.database
         context = Context(
             database.parser,
@@ -439,13 +469,61 @@ class Query:
             self._plan,
         )
         with self.told():
-            for name, operation in put_windows(tree, context):
+            for name, operation in put_clauses(tree, context):
                 self.operations[name] = operation
 
     def _error(self, message: str, node: Node) -> SqlError:
-        return SqlError(message, text=self.text, position=place(node, self.text))
+        return SqlError(message, text=self.text, position=self._place(node))
+
+    def _place(self, node: Node) -> int | None:
+        """Where a node is; a table or function that the parser says nothing of, where its name first comes."""
+        found = place(node, self.text)
+        name = node.get("table_name") or node.get("function_name")
+        if found is not None or not name:
+            return found
+        same = (token.start for token in tokens(self.text) if token.value.lower() == str(name).lower())
+        return next(same, None)
 
     # -- running --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, as DuckDB says."""
+        stored = None if self.direct is None else self.direct.relation.schema
+        key = stored, None if self.direct is None else self.direct.names, self._sources.timezone
+        known = _SCHEMAS.get(key) if stored is not None else None
+        if known is None:
+            with self.opened() as running:
+                names = running.relation.columns
+                found = running.fetch(lambda relation: relation.limit(0).to_arrow_table().schema)
+            # It has numbered names that come twice.
+            known = pa.schema([field.with_name(name) for field, name in zip(found, names, strict=True)])
+            if stored is not None and len(_SCHEMAS) < _MOST_SCHEMAS:
+                _SCHEMAS[key] = known
+        return known
+
+    def scanned(self) -> Iterator[pa.RecordBatch] | None:
+        """All rows, by a scan alone; None if it takes DuckDB."""
+        if self.direct is None or not self.direct.fits(self.schema):
+            return None
+        self.database.check()
+        self.direct.relation.readings.clear()
+        return self.direct.batches(self.schema)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Blocks of events that were read since it was last begun, and about how many there are to read."""
+        reading = [each for each in self.relations.values() if not each.is_indexed]
+        done = sum(each.counters.leaves for relation in reading for each in relation.readings)
+        return done, max(done, sum(relation.likely_blocks for relation in reading))
+
+    def arrow(self) -> pa.Table:
+        """All rows."""
+        scanned = self.scanned()
+        if scanned is not None:
+            return pa.Table.from_batches(scanned, self.schema)
+        with self.opened() as running:
+            return running.fetch(lambda relation: relation.to_arrow_table())
 
     @contextmanager
     def opened(self) -> Iterator[Running]:
@@ -492,12 +570,16 @@ class Query:
             raise self._of_engine(error) from None
 
     def _of_engine(self, error: BaseException) -> SqlError:
-        return of_engine(error, self.text, self._place_of)
+        if (found := too_large_by(str(error))) is not None:
+            message, offset = found
+            return SqlError(message, text=self.text, position=place({"query_location": offset}, self.text))
+        columns = sorted({name for each in self.relations.values() for name in each.schema.names})
+        return of_engine(error, self.text, self._place_of, columns)
 
     def _place_of(self, message: str) -> int | None:
         with self.database.mutex:
-            node = concerned(parsed(self.database.parser, self.text), message)
-        return None if node is None else place(node, self.text)
+            node = concerned(parsed(self.database.parser, self.text), message, self.database.aggregates)
+        return None if node is None else self._place(node)
 
 
 def read_alone(text: str, database: Database) -> None:

@@ -20,19 +20,11 @@ class Result:
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        self._schema: pa.Schema | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        if self._schema is None:
-            with self._query.opened() as running:
-                names = running.relation.columns
-                found = running.fetch(lambda relation: relation.limit(0).to_arrow_table().schema)
-                # It has numbered names that come twice.
-                fields = [field.with_name(name) for field, name in zip(found, names, strict=True)]
-                self._schema = pa.schema(fields)
-        return self._schema
+        return self._query.schema
 
     @property
     def columns(self) -> list[str]:
@@ -41,14 +33,18 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """All rows, as an Arrow table."""
-        with self._query.opened() as running:
-            return running.fetch(lambda relation: relation.to_arrow_table())
+        return self._query.arrow()
 
     def reader(self, batch_rows: int = _BATCH_ROWS) -> pa.RecordBatchReader:
         """All rows, in batches, with bounded memory."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(batch_rows))
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        scanned = self._query.scanned()
+        if scanned is not None:
+            for batch in scanned:
+                yield from (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
+            return
         with self._query.opened() as running:
             reader = running.fetch(lambda relation: relation.to_arrow_reader(rows))
             while (batch := running.fetch(lambda _: next(reader, None))) is not None:
@@ -75,6 +71,17 @@ class Result:
             rows = running.fetch(lambda relation: relation.limit(1).fetchall())
             return rows[0] if rows else None
 
+    @property
+    def match_numbers(self) -> frozenset[str]:
+        """The names of measures of row patterns that number matches."""
+        return frozenset(name for each in self._query.operations.values() for name in each.match_numbers)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Blocks of events that were read since it was last fetched, and about how many there are to read; from any
+        thread."""
+        return self._query.progress
+
     def explain(self, *, analyze: bool = False) -> str:
         """By which way each stream is answered, and why not by a faster one; with ``analyze``, what running it took."""
         from tidelog.sql.explaining import explain
@@ -83,6 +90,8 @@ class Result:
 
     def plot(self, path: Path | str | None = None) -> Any:
         """Draw the numbers over the first column, into a file if one is named; the figure of Matplotlib.
+
+        Stretches of matches are shaded if there is a column with the ``MATCH_NUMBER()`` of a row pattern.
 
         Needs the extra ``plot``.
         """

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidelog.model.arguments import text as checked_text
+from tidelog.model.errors import did_you_mean
 from tidelog.sql.changing import definition, modification
 from tidelog.sql.changing.changes import Changes
 from tidelog.sql.changing.clauses import Clauses, Parameters
@@ -20,6 +21,8 @@ from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
 from tidelog.sql.result import Result
 from tidelog.sql.text.tokens import statements, tokens
 
+_FIRSTS: Final = ("SELECT", "EXPLAIN", "DESCRIBE", "SUMMARIZE", "SHOW", "CREATE", "INSERT", "DELETE", "ALTER", "DROP")
+"""What statements begin with."""
 _SELECTS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT", "(")
 
 
@@ -127,9 +130,11 @@ class _Statement:
         for words, advice in _ADVICE.items():
             if clauses.comes_all(*words):
                 return clauses.error(f"found {' '.join(words)}, which tidelog does not run; {advice}")
+        first = clauses.peek()
+        meant = "" if first is None else did_you_mean(first.text.upper(), _FIRSTS)
         return clauses.error(
             "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW STREAMS, "
-            "CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
+            "CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM" + (f"; {meant}" if "did" in meant else "")
         )
 
     def _explained(self) -> list[str]:

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from tidelog.model.closing import Closing
 from tidelog.model.errors import NONSENSE, CorruptionError, InputError, LockedError, NotFoundError, TidelogError
 from tidelog.storage.journal.journal import Journal, read_journal
 from tidelog.storage.media.files import Readable, bytes_of
@@ -159,7 +160,7 @@ def write_subscription(medium: Medium, name: str, kept: Kept) -> None:
         log.commit(kept)
 
 
-class SubscriptionLog:
+class SubscriptionLog(Closing):
     """What is kept of a subscription, for the one who runs it; close it."""
 
     def __init__(self, medium: Medium, directory: str, lock: Lock) -> None:
@@ -239,12 +240,6 @@ class SubscriptionLog:
         if self._journal is not None:
             self._journal.abandon()  # every record is durable already
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _locked(medium: Medium, name: str) -> Lock:

@@ -13,7 +13,7 @@ from operators.cases import TIMES, dicts, rows, shape
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.base import Shape
 from tidelog.operators.conformance import OperatorConformance, in_order
-from tidelog.operators.join import windowed
+from tidelog.operators.join import banded, keyed, pairing, pairs
 from tidelog.operators.join.partners import JoinWindow, RowWindow, TimeWindow
 from tidelog.operators.join.windowed import WindowJoin
 
@@ -68,7 +68,10 @@ WINDOWS: list[tuple[JoinWindow, JoinWindow]] = [
 def test_against_every_pair(
     windows: tuple[JoinWindow, JoinWindow], literal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windowed, "_TILE", 17)
+    for module in (pairing, pairs, keyed, banded):
+        monkeypatch.setattr(module, "TILE", 17)
+    monkeypatch.setattr(pairs, "MATCHED", 31)
+    monkeypatch.setattr(banded, "_LEAST_RUN", 4)
     dice = np.random.default_rng(50)
     of = shape()
     conditions: list[tuple[dict[str, str], str | None, Any]] = [
@@ -138,8 +141,8 @@ def test_rows_leave_windows() -> None:
             times = pa.array(np.sort(np.asarray(batch.column("ts"))) + start + 20)
             operator.push(port, batch.set_column(0, of.schema.field("ts"), times))
         operator.advance(start + 100)
-        assert operator._rows[0].rows.num_rows == 0
-        assert operator._rows[1].rows.num_rows == 5
+        assert len(operator._rows[0]) == 0
+        assert len(operator._rows[1]) == 5
 
 
 def test_what_cannot_be() -> None:
@@ -152,3 +155,23 @@ def test_what_cannot_be() -> None:
         WindowJoin(of, of, WINDOWS[0], time="ts")
     with pytest.raises(SchemaError, match="expected the same one"):
         WindowJoin(of, of, WINDOWS[0], {"n": "x"})
+
+
+def test_keys_without_rows_are_forgotten() -> None:
+    of = Shape(pa.schema([pa.field("ts", pa.int64(), nullable=False), ("k", pa.int64())]), "ts")
+    operator = WindowJoin(of, of, (TimeWindow(100), RowWindow(50)), {"k": "k"})
+    found = []
+    for start in range(0, 50_000, 500):
+        times = np.arange(start, start + 500)
+        for port in (0, 1):
+            keys = pa.array(times // 2 if port else times)
+            operator.push(port, pa.RecordBatch.from_arrays([pa.array(times), keys], schema=of.schema))
+        for batch in operator.advance(start + 500):
+            found += batch.to_pylist()
+    assert len(operator._pairing._finder._keys) < 4_000  # type: ignore[attr-defined]
+    assert [(row["ts"], row["k"], row["ts_right"]) for row in found] == sorted(
+        ((row["ts"], row["k"], row["ts_right"]) for row in found), key=lambda row: max(row[0], row[2])
+    )
+    # A right row of the key k comes at 2k and 2k + 1, and finds the left one of time k in a window of 100.
+    expected = [(0, 0, 0)] + [(k, k, time) for time in range(1, 200) for k in [time // 2] if time - k < 100]
+    assert [(row["ts"], row["k"], row["ts_right"]) for row in found] == expected

@@ -138,11 +138,10 @@ def test_workers_without_tidelog_are_told_of(tmp_path: Path) -> None:
     venv.create(bare, with_pip=False)
     script = (
         "import sys; from pyspark.sql import SparkSession; from tidelog import spark as ts\n"
-        "from support.spark.drivers import SHORT_LIVED\n"
         "from tidelog.spark.runtime.session import LOCAL_SETTINGS; from tidelog.spark.jobs.tasks import in_tasks\n"
         "builder = SparkSession.builder.master('local[1]').config('spark.log.level', 'OFF')\n"
         "for key, value in LOCAL_SETTINGS.items(): builder = builder.config(key, value)\n"
-        "spark = builder.config('spark.driver.extraJavaOptions', SHORT_LIVED).getOrCreate()\n"
+        "spark = builder.getOrCreate()\n"
         "frame = spark.range(3).selectExpr('id AS t')\n"
         "for call in (lambda: ts.write(frame, sys.argv[1], 'a', time='t'), lambda: ts.read(spark, sys.argv[1], 'a'),\n"
         "             lambda: in_tasks(spark, str, [1])):\n"

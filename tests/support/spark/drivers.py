@@ -5,27 +5,37 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
+
+from archive_classes import ARCHIVE, QUIET, submit_arguments
 
 NOTICE = 5
 """Seconds that workers have to notice that their driver is gone."""
 WAIT = 120
 
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Only the quick compiler and the simplest collector: tests end before the others would pay off."""
+def start_light() -> None:
+    """Have drivers that this process starts, and those that its children start, take little: see :func:`_options`."""
+    os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(_options())
 
 
-def small_spark(folder: Path) -> dict[str, str]:
+def small_spark() -> dict[str, str]:
     """The environment of a process whose session says nothing of its size, so that it suits a few rows.
 
     Spark makes 200 partitions of what it has to spread, each with a task, and a state of its own in queries.
     """
-    folder.mkdir(exist_ok=True)
-    (folder / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\n")
-    return {**os.environ, "SPARK_CONF_DIR": str(folder), "JDK_JAVA_OPTIONS": SHORT_LIVED}
+    arguments = f"--conf spark.sql.shuffle.partitions=2 {submit_arguments(_options())}"
+    return {**os.environ, "PYSPARK_SUBMIT_ARGS": arguments}
+
+
+def _options() -> str:
+    """Options of Java: the quick compiler and the simplest collector, as tests end before others would pay off.
+
+    And classes from an archive, if there is one.
+    """
+    archive = f" -XX:SharedArchiveFile={ARCHIVE} {QUIET}" if ARCHIVE.exists() else ""
+    return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{archive}"
 
 
 def kill(process: subprocess.Popen[str]) -> None:

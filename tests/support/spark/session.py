@@ -9,12 +9,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from support.spark.drivers import SHORT_LIVED
 from tidelog.spark.runtime.session import session
 
 SETTINGS = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": 2,

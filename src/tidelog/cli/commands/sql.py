@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from tidelog.cli.options import SqlMemory, StorePath
 from tidelog.cli.running import interruptible
 from tidelog.cli.stores import existing
 from tidelog.cli.writing.results import Form, fetched, is_quiet
+
+if TYPE_CHECKING:
+    from tidelog.sql.result import Result
 
 
 def sql(
@@ -54,8 +57,9 @@ def sql(
 
     with existing(store, read_only=not changes_something(asked), sql_memory=sql_memory) as opened:
 
-        def run() -> Callable[[], None]:
+        def run(results: list[Result]) -> Callable[[], None]:
             result = opened.sql(asked, params, timezone=timezone)
+            results.append(result)
             if plot is not None:
                 result.plot(plot)
             return fetched(result, chosen, output, limit, "--limit or another --format")

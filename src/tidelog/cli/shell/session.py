@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -23,6 +24,7 @@ from tidelog.sql.text.tokens import statements
 
 if TYPE_CHECKING:
     from tidelog.engine.store import Store
+    from tidelog.sql.result import Result
 
 _DEEPEST: Final = 16
 """Files that run files."""
@@ -113,20 +115,16 @@ class Session:
             self._open_to_write()
         with nullcontext() if self._file is None else redirect_stdout(self._file):
             show = interruptible(
-                lambda: self.store,
-                lambda: fetched(
-                    self.store.sql(statement, timezone=self._timezone),
-                    self.form,
-                    None,
-                    self.limit,
-                    f"{MARK}limit or another {MARK}format",
-                ),
-                is_told=is_quiet(self.form, None),
+                lambda: self.store, partial(self._fetched, statement), is_told=is_quiet(self.form, None)
             )
             took = time.perf_counter() - started
             show()
             sys.stdout.flush()
         return took
+
+    def _fetched(self, statement: str, results: list[Result]) -> Callable[[], None]:
+        results.append(self.store.sql(statement, timezone=self._timezone))
+        return fetched(results[0], self.form, None, self.limit, f"{MARK}limit or another {MARK}format")
 
     def _open_to_write(self) -> None:
         opened = existing(self._path, sql_memory=self._sql_memory)

@@ -32,13 +32,20 @@ class Flow:
         idle_timeout: float | None = None,
         most_behind: int | None = None,
         on_late: OnLate | None = None,
+        workers: int | None = None,
     ) -> None:
-        """With ``most_behind``, inputs that are behind by more rows pass the oldest of them over."""
+        """With ``most_behind``, inputs that are behind by more rows pass the oldest of them over.
+
+        ``workers`` are threads that divide the work of a step where it can be; as many as are shared by default.
+        """
         self.query = query
         self.inputs = list(inputs)
         self._most_behind = most_behind
         self._on_late = on_late
-        self.arrivals = Arrivals(query.make(), lateness, idle_timeout=idle_timeout, now=time.monotonic())
+        operator = query.make()
+        if workers is not None:
+            operator.use_threads(workers)
+        self.arrivals = Arrivals(operator, lateness, idle_timeout=idle_timeout, now=time.monotonic())
         self._newest: list[int | None] = [None] * len(self.inputs)
 
     def step(self) -> Batches | None:

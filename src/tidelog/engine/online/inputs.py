@@ -204,8 +204,8 @@ class Input:
         return rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(np.argsort(order, kind="stable")))
 
     def behind(self) -> int:
-        """About how many rows are there that were not read."""
-        snapshot = self._snapshot()
+        """About how many rows are there that were not read; for any thread."""
+        snapshot = self.writer.snapshot() if self._snapshots is None else self.writer.published()
         return about_rows(snapshot, snapshot.visible - self.position.seen)
 
     def close(self) -> None:

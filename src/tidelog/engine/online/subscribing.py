@@ -89,10 +89,13 @@ class Subscriptions:
         when_behind: WhenBehind,
         most_behind: int | None,
         follow: bool,
+        workers: int | None,
     ) -> Subscription:
         """Begin a subscription, or go on with one."""
         one_of("when_behind", when_behind, WHEN_BEHIND)
         most = _MOST_BEHIND if most_behind is None else integer("most_behind", most_behind, 0)
+        if workers is not None:
+            integer("workers", workers, 1)
         _check_functions(callback, on_late)
         if idle_timeout is not None and not (isinstance(idle_timeout, int | float) and idle_timeout >= 0):
             raise found("idle_timeout", idle_timeout, "seconds, or None to wait for all inputs")
@@ -109,7 +112,8 @@ class Subscriptions:
             for stream, shape in zip(streams, operator.inputs, strict=True):
                 inputs.append(Input(stream, shape, durable=keeping is not None))
             late = [self._lateness(operator, stream, lateness) for stream in streams]
-            flow = Flow(query, inputs, late, idle_timeout, most if when_behind == "drop" else None, on_late)
+            most_kept = most if when_behind == "drop" else None
+            flow = Flow(query, inputs, late, idle_timeout, most_kept, on_late, workers)
             if keeping is not None and keeping.log.kept is not None:
                 flow.restore(keeping.log.kept.values, kept_state(keeping.log.kept))
             else:

@@ -21,7 +21,7 @@ from tidelog.engine.online.handover import Bell, Outbox
 from tidelog.engine.online.inputs import Input
 from tidelog.engine.stream import Stream
 from tidelog.engine.writer import StreamWriter
-from tidelog.model.errors import ClosedError, InputError
+from tidelog.model.errors import ClosedError, InputError, TidelogError
 from tidelog.operators.base import Batches
 from tidelog.operators.state import State
 from tidelog.store.subscriptions import Kept, SubscriptionLog
@@ -157,19 +157,27 @@ class Subscription:
         return self._thread is not None and not self._thread.is_done
 
     def stats(self) -> dict[str, Any]:
-        """How many rows came, were late, were passed over, and have come out, as plain values.
+        """How many rows came, wait, were late, were passed over, and have come out, as plain values.
 
-        ``rows`` are all that were read, ``late`` those of them that were dropped because they came too late,
-        ``dropped`` those that were not read because there were too many; ``given`` is counted since it was begun here.
+        ``rows`` are all that were read, ``behind`` about how many more there are (None once the store is closed),
+        ``late`` those that were read and dropped because they came too late, ``dropped`` those that were not read
+        because there were too many; ``given`` is counted since it was begun here.
         """
         arrivals = self._flow.arrivals
         return {
             "rows": sum(arrivals.rows),
+            "behind": self._behind(),
             "late": sum(arrivals.late_rows),
             "dropped": sum(each.position.dropped for each in self._flow.inputs),
             "given": self.rows_given,
             "running": self.is_running,
         }
+
+    def _behind(self) -> int | None:
+        try:
+            return sum(each.behind() for each in self._flow.inputs)
+        except TidelogError:  # the store is closed, or the stream gone
+            return None
 
     # -- the thread -----------------------------------------------------------------------------------------------
 

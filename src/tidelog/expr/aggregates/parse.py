@@ -79,7 +79,7 @@ def _parsed(
         where, call = Expression(binder.fitted(translate(binder, condition), BOOLEAN, condition)), node.this
     if not isinstance(call, exp.Anonymous):
         raise binder.error("expected a call of an aggregate function, e.g. avg(price)", call)
-    name = str(call.this).lower()
+    name = call.name.lower()  # which may stand between quotes
     function = ALIASES.get(name, name)
     if function not in BUILT_IN:
         kind = named(function)
@@ -89,7 +89,7 @@ def _parsed(
         if absent and function in absent:
             raise missing(absent[function])
         known = (*_NAMES, *names())
-        raise binder.error(f"there is no aggregate function {call.this!r}; {did_you_mean(name, known)}", call)
+        raise binder.error(f"there is no aggregate function {call.name!r}; {did_you_mean(name, known)}", call)
     argument = _argument(binder, function, call)
     argument = _fitted(binder, function, argument, call)
     return _call(function, argument, where)

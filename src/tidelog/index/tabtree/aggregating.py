@@ -10,11 +10,24 @@ from typing import Final
 import numpy as np
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, blank, from_batch, from_numbers, joined, without_states, words_of
+from tidelog.index.entries import (
+    MIN_WORD,
+    WORDS_BEFORE,
+    WORDS_OF_COLUMN,
+    Entries,
+    Words,
+    blank,
+    from_batch,
+    from_numbers,
+    joined,
+    without_states,
+    words_of,
+)
 from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import Edge, Nodes
+from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary import SUMMARY, summarise_numbers
@@ -27,6 +40,9 @@ _SUMMARY_WORDS = SUMMARY.itemsize // 8
 _LEAVES_AT_ONCE: Final = 8
 """Leaves that are cut together: calling the kernels takes longer than they need for one leaf, and with many more the
 rows do not stay in the processor's cache from one kernel to the next."""
+
+_MANY_LEAVES: Final = 32
+"""Leaves from which on other threads decode them ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +199,7 @@ def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: 
     parts: list[Entries] = []
     leaves: list[_CutLeaf] = []
     _cut(nodes, nodes.top, bounds, parts, leaves, counters)
-    # With its times, every part can be found again by them.
-    _cut_leaves(nodes, leaves, np.union1d(columns, [layout.time]), parts, counters)
+    _cut_leaves(nodes, leaves, columns, parts, counters)
     atoms = joined(parts)
     lows = np.ascontiguousarray(atoms["columns"]["min"][:, layout.time]).view(np.int64)
     firsts, lasts = lows.searchsorted(starts), lows.searchsorted(ends)
@@ -198,6 +213,7 @@ class _CutLeaf:
 
     place: int
     id: int
+    rows: int
     bounds: Ints
 
 
@@ -223,7 +239,8 @@ def _cut(
         if children.levels[child]:
             _cut(nodes, nodes.node(children.ids[child], counters), inside, parts, leaves, counters)
         else:
-            leaves.append(_CutLeaf(len(parts), children.ids[child], inside))
+            rows = children.before[child + 1] - children.before[child]
+            leaves.append(_CutLeaf(len(parts), children.ids[child], rows, inside))
             parts.append(blank(nodes.layout, 0))
         done = child + 1
     parts.append(without_states(nodes.layout, children.entries[done:]))
@@ -232,7 +249,11 @@ def _cut(
 def _cut_leaves(
     nodes: Nodes, leaves: Sequence[_CutLeaf], columns: Ints, parts: list[Entries], counters: ReadCounters | None
 ) -> None:
-    """Put entries of the rows of leaves, given in order, into their places."""
+    """Put entries of the rows of leaves, given in order, into their places, with their first times."""
+    if len(leaves) >= _MANY_LEAVES:
+        _cut_many(nodes, leaves, columns, parts, counters)
+        return
+    columns = np.union1d(columns, [nodes.layout.time])
     done = 0
     while done < len(leaves):
         few = leaves[done : done + _LEAVES_AT_ONCE]
@@ -241,6 +262,43 @@ def _cut_leaves(
         for leaf, entries in zip(few, _cut_few(nodes, few, columns, counters), strict=True):
             parts[leaf.place] = entries
         done += len(few)
+
+
+def _cut_many(
+    nodes: Nodes, leaves: Sequence[_CutLeaf], columns: Ints, parts: list[Entries], counters: ReadCounters | None
+) -> None:
+    """:func:`_cut_leaves` of so many that they are read ahead by other threads."""
+    layout = nodes.layout
+    names = [layout.stored.names[column] for column in columns.tolist()]
+    time = layout.stored.names[layout.time]
+    first_time = WORDS_BEFORE + WORDS_OF_COLUMN * layout.time + MIN_WORD
+    if counters:
+        counters.leaves += len(leaves)
+    done = 0
+    blocks = np.array([leaf.id for leaf in leaves], np.int64)
+    for batch in nodes.reader.scan_leaves(blocks, list(dict.fromkeys((*names, time)))):
+        few: list[_CutLeaf] = []
+        rows = 0
+        while rows < batch.num_rows:  # whole leaves
+            few.append(leaves[done + len(few)])
+            rows += few[-1].rows
+        done += len(few)
+        times = integers(batch.column(time))
+        cuts, ends = _cuts_of(times, few, [leaf.rows for leaf in few])
+        entries = from_batch(layout, batch.select(names), cuts, columns)
+        words_of(entries)[:, first_time] = times[cuts[:-1]].view(np.uint64)
+        for leaf, found in zip(few, np.split(entries, cuts.searchsorted(ends[:-1])), strict=True):
+            parts[leaf.place] = found
+
+
+def _cuts_of(times: Ints, leaves: Sequence[_CutLeaf], rows: Sequence[int]) -> tuple[Ints, Ints]:
+    """Where the rows of leaves, one behind the other, are cut, and where each leaf ends.
+
+    No bound of a leaf is at or before a time of an earlier leaf: all are found in all times at once.
+    """
+    ends = np.cumsum(rows)
+    bounds = times.searchsorted(np.concatenate([leaf.bounds for leaf in leaves]))
+    return np.unique(np.concatenate([[0], bounds, ends])), ends
 
 
 def _cut_few(
@@ -258,9 +316,5 @@ def _cut_few(
             found.append(from_batch(layout, nodes.read(leaf.id, wanted), cuts, columns))
         return found
     values, rows = numbers
-    times = values[wanted.index(layout.time)]
-    # No bound of a leaf is at or before a time of an earlier leaf: all are found in all times at once.
-    ends = np.cumsum(rows)
-    bounds = times.searchsorted(np.concatenate([leaf.bounds for leaf in leaves]))
-    cuts = np.unique(np.concatenate([[0], bounds, ends]))
+    cuts, ends = _cuts_of(values[wanted.index(layout.time)], leaves, rows)
     return np.split(from_numbers(layout, values, cuts, columns), cuts.searchsorted(ends[:-1]))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.index import ids
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, empty, merge
+from tidelog.index.entries import Entries, empty, joined, merge
 from tidelog.index.layout import Layout
 from tidelog.index.node import Children
 from tidelog.index.tabtree.aggregating import aggregate, aggregates
@@ -289,6 +289,35 @@ class TreeReader:
                 yield from self._reader.scan(self._leaf_id(first), self._leaf_id(inner - 1) + 1, columns)
             if high.row and max(first, inner) < last:
                 yield self._reader.read(self._leaf_id(high.leaf), columns, (0, high.row))
+
+    def leaf_entries(
+        self, start: int | None = None, end: int | None = None, counters: ReadCounters | None = None
+    ) -> Entries:
+        """The entries of the leaves that reach into a time range, in order. Reads the nodes above them."""
+        found: list[Entries] = [empty(self.layout, 0)]
+        if self.leaves and (start is None or end is None or start < end):
+            self._gather_leaves(self._top, start, end, counters, found)
+        return joined(found)
+
+    def _gather_leaves(
+        self,
+        children: Children,
+        start: int | None,
+        end: int | None,
+        counters: ReadCounters | None,
+        found: list[Entries],
+    ) -> None:
+        first = 0 if start is None else bisect_left(children.highs, start)
+        last = len(children) if end is None else bisect_left(children.lows, end)
+        leaf = bisect_left(range(first, last), True, key=lambda child: not children.levels[child]) + first
+        for child in range(first, leaf):  # levels never rise from left to right
+            self._gather_leaves(self.nodes.node(children.ids[child], counters), start, end, counters, found)
+        if leaf < last:
+            found.append(children.entries[leaf:last])
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves, given by block ids in order; several to a batch, a few of which are decoded ahead."""
+        return self._reader.scan_leaves(leaves, columns)
 
     def _leaves_at(self, t: int, counters: ReadCounters | None) -> tuple[int, int]:
         """The ordinals of the first leaf with a row at ``t`` or later, and of the first with no row before ``t``."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.model.arrays import boolean_column, integer_column
+from tidelog import threads
+from tidelog.model.arrays import boolean_column
 from tidelog.model.errors import SchemaError, TimeError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
@@ -18,6 +20,7 @@ from tidelog.operators.backlog import Backlog
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape, count_before
 from tidelog.operators.join import kernels
 from tidelog.operators.keys import Keys, check_keys
+from tidelog.operators.series import Series
 from tidelog.operators.state import State, together
 
 LEFT: Final = 0
@@ -25,6 +28,9 @@ RIGHT: Final = 1
 
 _FEW: Final = 1024
 """Rows that nobody needs any more and that are kept, rather than copying others."""
+
+_TOGETHER: Final = 1 << 15
+"""Rows that a thread puts beside their partners."""
 
 _ANY_DISTANCE: Final = 2**64 - 1
 
@@ -69,6 +75,7 @@ class AsOfJoin(Operator):
         """
         if tolerance is not None and not 0 <= tolerance <= INT64_MAX:
             raise TimeError(f"found a tolerance of {tolerance}; expected at least zero ticks")
+        self._threads = threads.THREADS
         self._by = dict(by or {})
         check_keys(left, right, self._by)
         self._direction, self._strict, self._tolerance, self._outer = direction, strict, tolerance, outer
@@ -87,45 +94,66 @@ class AsOfJoin(Operator):
         ahead = 0 if direction is Direction.BACKWARD else tolerance
         super().__init__([left, right], Shape(pa.schema(fields), left.time), Needs(True, keys, behind, ahead))
         self._rows = (Backlog(left), Backlog(right))
+        self._keys = Keys(left, list(self._by))
+        self._codes = (Series(np.int64), Series(np.int64))
+        """The numbers of the keys of all rows, -1 for those with nulls; without keys there are none."""
+
+    def use_threads(self, most: int) -> None:
+        """For rows that are put beside their partners."""
+        self._threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait for the watermark."""
         self._rows[port].append(batch)
+        self._encode(port, batch)
         return []
+
+    def _encode(self, port: int, batch: pa.RecordBatch) -> None:
+        if not self._by or not batch.num_rows:
+            return
+        names = self._by.values() if port == RIGHT else self._by
+        columns = batch.select(list(names)).rename_columns(list(self._by))
+        self._codes[port].append(self._keys.encode_present(columns))
 
     def advance(self, watermark: int) -> Batches:
         """The left rows before the watermark, as far as their partners are known."""
-        left, right = (log.rows for log in self._rows)
-        times = self.inputs[LEFT].times(left)
+        times, others = (log.times for log in self._rows)
         count = count_before(times, watermark)
         if not count:
-            self._forget(watermark, right)
+            self._forget(watermark)
             return []
-        left, times = left.slice(0, count), times[:count]
-        known = count_before(self.inputs[RIGHT].times(right), watermark)
-        partners = right.slice(0, known)
-        found, waits = self._partners(left, times, partners, watermark)
+        times, others = times[:count], others[: count_before(others, watermark)]
+        found, waits = self._partners(times, others, watermark)
         done = int(np.argmax(waits)) if waits.any() else count
-        batch = self._joined(left.slice(0, done), partners, found[:done])
-        self._rows[LEFT].drop(done)
-        self._forget(watermark, right)
-        return [batch] if batch.num_rows else []
+        jobs = self._jobs(found[:done])
+        batches = [job() for job in jobs] if self._threads == 1 else list(threads.in_order(jobs, self._threads))
+        self._drop(LEFT, done)
+        self._forget(watermark)
+        return [batch for batch in batches if batch.num_rows]
 
-    def _partners(self, left: pa.RecordBatch, times: Ints, right: pa.RecordBatch, watermark: int) -> tuple[Ints, Mask]:
-        """For each left row its partner or -1, and whether a nearer one may still come."""
-        others = self.inputs[RIGHT].times(right)
-        keys, other_keys, count = self._codes(left, right)
-        strict = int(self._strict)
+    def _jobs(self, found: Ints) -> Iterator[Callable[[], pa.RecordBatch]]:
+        """Jobs that put the first left rows beside their partners, some rows each."""
+        first = 0
+        for rows in self._rows[LEFT].slices(0, len(found)):
+            for begin in range(0, rows.num_rows, _TOGETHER):
+                part = rows.slice(begin, _TOGETHER)
+                yield partial(self._joined, part, found[first : first + part.num_rows])
+                first += part.num_rows
+
+    def _drop(self, port: int, count: int) -> None:
+        self._rows[port].drop(count)
+        if self._by:
+            self._codes[port].drop(count)
+
+    def _partners(self, times: Ints, others: Ints, watermark: int) -> tuple[Ints, Mask]:
+        """For each of the first left rows its partner or -1, and whether a nearer one may still come."""
         waits = np.zeros(len(times), np.bool_)
         before = behind = np.full(len(times), -1, np.int64)
         if self._direction is not Direction.FORWARD:
-            before = np.empty(len(times), np.int64)
-            kernels.find_before(times, keys, others, other_keys, strict, np.full(count, -1), before)
-            before = self._near(times, others, before)
+            before = self._near(times, others, self._found(kernels.find_before, times, others))
         if self._direction is Direction.BACKWARD:
             return before, waits
-        behind = np.empty(len(times), np.int64)
-        kernels.find_behind(times, keys, others, other_keys, strict, np.full(count, -1), behind)
+        behind = self._found(kernels.find_behind, times, others)
         is_open = behind < 0
         behind = self._near(times, others, behind)
         if watermark < FOREVER and is_open.any():
@@ -134,13 +162,29 @@ class AsOfJoin(Operator):
             # One as far away as that before it would not be taken.
             distance = np.maximum(_distances(times[has_other], others[before[has_other]]), 1) - np.uint64(1)
             reach[has_other] = np.minimum(reach[has_other], distance)
-            waits = is_open & (keys >= 0) & (reach >= _distances(times, np.int64(max(watermark, INT64_MIN))))
+            waits = is_open & (reach >= _distances(times, np.int64(max(watermark, INT64_MIN))))
+            if self._by:
+                waits &= self._codes[LEFT].line[: len(times)] >= 0
         if self._direction is Direction.FORWARD:
             return behind, waits
         both = (before >= 0) & (behind >= 0)
         is_nearer = np.zeros(len(times), np.bool_)
         is_nearer[both] = _distances(times[both], others[behind[both]]) < _distances(times[both], others[before[both]])
         return np.where((before < 0) | is_nearer, behind, before), waits
+
+    def _found(self, kernel: Any, times: Ints, others: Ints) -> Ints:
+        """The nearest of the others by a kernel that finds those before rows, or behind them."""
+        found = np.empty(len(times), np.int64)
+        if self._by:
+            keys, other_keys = (codes.line for codes in self._codes)
+            newest = np.full(max(len(self._keys), 1), -1)
+            kernel(times, keys[: len(times)], others, other_keys[: len(others)], int(self._strict), newest, found)
+        elif kernel is kernels.find_before:
+            kernels.count_others(times, others, int(not self._strict), -1, found)
+        else:
+            kernels.count_others(times, others, int(self._strict), 0, found)
+            found[found == len(others)] = -1
+        return found
 
     def _near(self, times: Ints, others: Ints, found: Ints) -> Ints:
         """Partners that are near enough."""
@@ -149,66 +193,59 @@ class AsOfJoin(Operator):
         is_near = _distances(times, others[found]) <= np.uint64(self._tolerance)
         return np.where(is_near, found, -1)
 
-    def _codes(self, left: pa.RecordBatch, right: pa.RecordBatch) -> tuple[Ints, Ints, int]:
-        """Numbers of the keys of all rows, -1 for those with nulls; and how many there are."""
-        if not self._by:
-            return np.zeros(left.num_rows, np.int64), np.zeros(right.num_rows, np.int64), 1
-        shape = self.inputs[LEFT]
-        keys = Keys(shape, list(self._by))
-        renamed = right.select(list(self._by.values())).rename_columns(list(self._by))
-        sides = []
-        for batch in (left.select(list(self._by)), renamed):
-            codes = keys.encode(batch)
-            for column in batch.columns:
-                if column.null_count:
-                    codes = np.where(np.asarray(column.is_valid()), codes, -1)
-            sides.append(codes)
-        return sides[0], sides[1], max(len(keys), 1)
-
-    def _joined(self, left: pa.RecordBatch, right: pa.RecordBatch, found: Ints) -> pa.RecordBatch:
+    def _joined(self, left: pa.RecordBatch, found: Ints) -> pa.RecordBatch:
         has_partner = found >= 0
-        every = bool(has_partner.all())
-        if not every and not self._outer:
+        if not self._outer and not has_partner.all():
             left, found = left.filter(boolean_column(has_partner)), found[has_partner]
-            every = True
-        places = integer_column(found) if every else pa.array(found, mask=~has_partner)
-        partners = right.select(self._right_columns).take(places)
-        return pa.RecordBatch.from_arrays([*left.columns, *partners.columns], schema=self.output.schema)
+        partners = self._rows[RIGHT].take(found, self._right_columns)
+        return pa.RecordBatch.from_arrays([*left.columns, *partners], schema=self.output.schema)
 
-    def _forget(self, watermark: int, right: pa.RecordBatch) -> None:
+    def _forget(self, watermark: int) -> None:
         """Drop right rows that no left row which is still to come, or waits, can have for a partner."""
         first = self._first_left(watermark)
-        times = self.inputs[RIGHT].times(right)
+        times = self._rows[RIGHT].times
         old = count_before(times, first)
         if self._direction is Direction.FORWARD:
-            self._rows[RIGHT].drop(old)
-            return
-        if self._tolerance is not None and first < FOREVER:
-            too_old = count_before(times[:old], max(first - self._tolerance, INT64_MIN))
-            self._rows[RIGHT].drop(too_old)
-            right, old = right.slice(too_old), old - too_old
-        if not self._by:
-            self._rows[RIGHT].drop(max(old - 1, 0))
-            return
-        if old <= _FEW:
-            return
-        _, codes, count = self._codes(self.inputs[LEFT].empty(), right.slice(0, old))
+            self._drop(RIGHT, old)
+        else:
+            if self._tolerance is not None and first < FOREVER:
+                too_old = count_before(times[:old], max(first - self._tolerance, INT64_MIN))
+                self._drop(RIGHT, too_old)
+                old -= too_old
+            if not self._by:
+                self._drop(RIGHT, max(old - 1, 0))
+            elif old > _FEW:
+                self._keep_newest(old)
+        if self._by and self._keys.are_many:
+            lines = [codes.line for codes in self._codes]
+            used = np.unique(np.concatenate(lines))
+            numbers = self._keys.keep(used[used >= 0])
+            for line in lines:
+                line[line >= 0] = numbers[line[line >= 0]]
+
+    def _keep_newest(self, old: int) -> None:
+        """Of the first right rows keep the last one of each key, if these are few."""
+        codes = self._codes[RIGHT].line
         kept = np.empty(old, np.int64)
-        size = kernels.last_of_keys(codes, old, np.full(count, -1), kept)
+        size = kernels.last_of_keys(codes, old, np.full(max(len(self._keys), 1), -1), kept)
         if 2 * size <= old:
-            self._rows[RIGHT].replace(old, right.take(integer_column(kept[:size])))
+            kept = kept[:size]
+            log = self._rows[RIGHT]
+            columns = log.take(kept, self.inputs[RIGHT].schema.names)
+            log.replace(old, pa.RecordBatch.from_arrays(columns, schema=self.inputs[RIGHT].schema))
+            codes = np.concatenate([codes[kept], codes[old:]])
+            self._codes[RIGHT].drop(len(self._codes[RIGHT]))
+            self._codes[RIGHT].append(codes)
 
     def _first_left(self, watermark: int) -> int:
         """The time before which there will be no left row any more."""
-        waiting = self._rows[LEFT].rows
-        if not waiting.num_rows:
-            return watermark
-        return min(int(self.inputs[LEFT].times(waiting)[0]), watermark)
+        waiting = self._rows[LEFT].times
+        return min(int(waiting[0]), watermark) if len(waiting) else watermark
 
     def next_deadline(self) -> int | None:
         """When the first left row that waits may have all its partners; that it waits is all that is known."""
-        waiting = self._rows[LEFT].rows
-        return int(self.inputs[LEFT].times(waiting)[0]) + 1 if waiting.num_rows else None
+        waiting = self._rows[LEFT].times
+        return int(waiting[0]) + 1 if len(waiting) else None
 
     def passed(self, watermark: int) -> int:
         """Left rows that wait are still to come."""
@@ -222,6 +259,9 @@ class AsOfJoin(Operator):
         """Have the same rows."""
         self._rows[LEFT].restore(state.part("left"))
         self._rows[RIGHT].restore(state.part("right"))
+        for port, log in enumerate(self._rows):
+            for rows in log.slices(0, len(log)):
+                self._encode(port, rows)
 
 
 def _distances(times: Ints, others: Ints | np.int64) -> npt.NDArray[np.uint64]:

@@ -15,7 +15,8 @@ from tidelog.model.errors import SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.keys import Keys
-from tidelog.operators.window.slices import KEY, Slices
+from tidelog.operators.window.lifting import Lifting
+from tidelog.operators.window.slices import KEY, UNWRITTEN, Slices
 
 START: Final = "window_start"
 END: Final = "window_end"
@@ -45,6 +46,7 @@ class Aggregates:
         if not shape.has_numbers:
             schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self.folds = [parse_aggregate(text, schema, shape.time) for text in aggregates.values()]
+        self.lifting = Lifting(self.folds)
         fields = [*self.keys.schema, *(pa.field(name, shape.time_type, nullable=False) for name in (START, END))]
         self._is_revised = revised
         if revised:
@@ -98,9 +100,10 @@ class Aggregates:
             rows = rows.take(integer_column(order))
         times = self.shape.times(batch)
         base = self.rows
-        words = np.stack([places, codes, firsts + base, lasts + base, times[firsts], times[lasts]])
+        unwritten = np.full(len(places), UNWRITTEN, np.int64)
+        words = np.stack([places, codes, firsts + base, lasts + base, times[firsts], times[lasts], unwritten])
         self.rows += batch.num_rows
-        return Slices(words, [fold.lift(rows, cuts) for fold in self.folds])
+        return Slices(words, self.lifting.lift(rows, cuts))
 
     def _needed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if SEQUENCE_COLUMN in self._columns and not self.shape.has_numbers:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arguments import integer
-from tidelog.model.arrays import integer_column, integers
 from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
-from tidelog.operators.state import State, packed, together, unpacked
+from tidelog.operators.state import State, together
 from tidelog.operators.window import kernels
 from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames
-from tidelog.operators.window.slices import FIRST_TIME, KEY, LAST_ROW, LAST_TIME, PLACE, Slices, SliceStore
-
-_COUNTS = pa.schema([("rows", pa.int64()), ("windows", pa.int64())])
+from tidelog.operators.window.slice_log import SliceLog
+from tidelog.operators.window.slices import (
+    FIRST_ROW,
+    FIRST_TIME,
+    KEY,
+    LAST_ROW,
+    LAST_TIME,
+    PLACE,
+    UNWRITTEN,
+    WRITTEN,
+    Slices,
+)
+from tidelog.operators.window.stores import make_store
 
 
 class CountWindows(Operator):
@@ -35,14 +44,20 @@ class CountWindows(Operator):
         keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by else None
         super().__init__([shape], self._aggregates.output, Needs(True, keys, None, 0))
         # Places are ranks of rows among those of their key.
-        self._store = SliceStore(self._aggregates.folds, has_keys=bool(by))
+        self._store = make_store(self._aggregates.folds, has_keys=bool(by))
         self._open = Slices.none(self._aggregates.folds)
         """Slices to which rows will be added, at most one of each key."""
         self._counts: Ints = np.zeros(0, np.int64)
         """How many rows of each key there have been."""
+        self._written: Ints = np.zeros(0, np.int64)
+        """To which chunk that was written, for each key."""
+        self._log = SliceLog(())
         self._next: Ints = np.zeros(0, np.int64)
         """The first window of each key that has not come out."""
-        self._version = 0
+
+    def use_threads(self, most: int) -> None:
+        """For aggregates that take long."""
+        self._aggregates.lifting.threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """The windows that these rows complete."""
@@ -53,24 +68,27 @@ class CountWindows(Operator):
         fresh_keys = len(own.keys) - len(self._counts)
         self._counts = np.concatenate([self._counts, np.zeros(fresh_keys, np.int64)])
         self._next = np.concatenate([self._next, np.zeros(fresh_keys, np.int64)])
+        self._written = np.concatenate([self._written, np.full(fresh_keys, UNWRITTEN, np.int64)])
+        self._written[codes] = UNWRITTEN
         if own.keys.columns:
             ranks = np.empty(batch.num_rows, np.int64)
             kernels.rank_rows(codes, self._counts, ranks)
+            fresh = own.slices(batch, order_of(codes), _bounds(frames, ranks)[0], codes)
         else:
-            ranks = np.arange(self._counts[0], self._counts[0] + batch.num_rows)
+            low = int(self._counts[0])
             self._counts[0] += batch.num_rows
-        places, _ = _bounds(frames, ranks)
-        fresh = own.slices(batch, order_of(codes) if own.keys.columns else None, places, codes)
+            starts = _starts(frames, low, low + batch.num_rows)
+            cuts = np.concatenate([np.zeros(1, np.int64), starts[1:] - low, [batch.num_rows]])
+            fresh = own.plain_slices(batch, cuts, starts)
         fresh = self._open.continued(fresh, own.folds)
         is_whole = _bounds(frames, fresh.words[PLACE])[1] <= self._counts[fresh.words[KEY]]
         self._open = fresh.take(~is_whole)
-        self._version += 1
         whole = fresh.take(is_whole)
         if frames.slide > frames.size:
             firsts, lasts = frames.numbers(whole.words[PLACE])
             whole = whole.take(firsts <= lasts)
         self._store.add(whole)
-        high = np.maximum((self._counts - frames.size) // frames.slide + 1, 0)
+        high = self._complete()
         found = self._store.windows(frames, self._next, high)
         self._next = np.maximum(self._next, high)
         if found is None:
@@ -79,31 +97,39 @@ class CountWindows(Operator):
         order = np.argsort(found.last[LAST_ROW], kind="stable") if own.keys.columns else slice(None)
         return [own.batch(found.first, found.first[FIRST_TIME], found.last[LAST_TIME], found.states, order)]
 
+    def _complete(self) -> Ints:
+        """How many windows of each key are full."""
+        return np.maximum((self._counts - self._frames.size) // self._frames.slide + 1, 0)
+
     def advance(self, watermark: int) -> Batches:
         """Time alone completes no window."""
         return []
 
     def snapshot(self) -> State:
         """Slices and keys, and how many rows each key has had."""
-        core: dict[str, Any] = {"rows": self._aggregates.rows, "version": self._version}
-        counts = pa.RecordBatch.from_arrays(
-            [integer_column(each) for each in (self._counts, self._next)], schema=_COUNTS
-        )
-        chunks = {"counts": packed(counts), **self._open.snapshot(self._aggregates.folds)}
-        newest = State({}, {f"{self._version}/{name}": each for name, each in chunks.items()})
-        keys = self._aggregates.keys.snapshot()
-        return together({"slices": self._store.snapshot(), "keys": keys, "newest": newest}, core)
+        counted = Slices(np.zeros((WRITTEN + 1, len(self._counts)), np.int64), [])
+        counted.words[KEY] = np.arange(len(self._counts))
+        counted.words[FIRST_ROW], counted.words[WRITTEN] = self._counts, self._written
+        parts = {"slices": self._store.snapshot(self._open), "keys": self._aggregates.keys.snapshot()}
+        parts["counts"] = self._log.snapshot([counted])
+        self._written = counted.words[WRITTEN].copy()
+        return together(parts, {"rows": self._aggregates.rows})
 
     def restore(self, state: State) -> None:
         """Go on with the same slices."""
-        own, self._version = self._aggregates, state.core["version"]
+        own, frames = self._aggregates, self._frames
         own.rows = state.core["rows"]
         own.keys.restore(state.part("keys"))
-        self._store.restore(state.part("slices"))
-        newest = state.part("newest")
-        self._open = Slices.restored(newest, str(self._version), own.folds)
-        counts = unpacked(newest.chunks[f"{self._version}/counts"], _COUNTS)
-        self._counts, self._next = (integers(column).copy() for column in counts.columns)
+        counted = self._log.restore(state.part("counts"))
+        self._counts, self._written = counted.words[FIRST_ROW].copy(), counted.words[WRITTEN].copy()
+        self._next = self._complete()
+
+        def is_open(slices: Slices) -> npt.NDArray[np.bool_]:
+            behind = _bounds(frames, slices.words[PLACE])[1]
+            return np.asarray(behind > self._counts[slices.words[KEY]])
+
+        self._open = self._store.restore(state.part("slices"), is_open)
+        self._store.drop(frames, self._next)
 
 
 def _bounds(frames: FixedFrames, ranks: Ints) -> tuple[Ints, Ints]:
@@ -114,3 +140,13 @@ def _bounds(frames: FixedFrames, ranks: Ints) -> tuple[Ints, Ints]:
         return starts, starts + frames.slide
     is_behind = ranks - starts >= offset
     return starts + is_behind * offset, starts + np.where(is_behind, frames.slide, offset)
+
+
+def _starts(frames: FixedFrames, low: int, high: int) -> Ints:
+    """The first ranks of the slices that ranks from ``low`` to ``high`` (exclusive) are in."""
+    starts = np.arange(low // frames.slide, (high - 1) // frames.slide + 1) * frames.slide
+    offset = frames.size % frames.slide
+    if offset:
+        starts = np.stack([starts, starts + offset], axis=1).ravel()
+    first, last = np.searchsorted(starts, [low, high - 1], side="right")
+    return starts[first - 1 : last]

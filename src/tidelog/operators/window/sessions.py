@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import TimeError
@@ -13,6 +14,7 @@ from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Batches, Needs, Operator, Shape
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import Aggregates, order_of
+from tidelog.operators.window.slice_log import SliceLog
 from tidelog.operators.window.slices import FIRST_ROW, FIRST_TIME, KEY, LAST_TIME, PLACE, Slices
 
 
@@ -32,7 +34,13 @@ class SessionWindows(Operator):
         super().__init__([shape], self._aggregates.output, Needs(True, keys, None, None))
         self._sessions = Slices.none(self._aggregates.folds)
         """Those that have not come out; their places are the times of their first rows."""
-        self._version = 0
+        self._log = SliceLog(self._aggregates.folds)
+        self._watermark: int | None = None
+        """All that ended before this one have come out."""
+
+    def use_threads(self, most: int) -> None:
+        """For aggregates that take long."""
+        self._aggregates.lifting.threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Add rows to sessions, or begin new ones."""
@@ -55,7 +63,6 @@ class SessionWindows(Operator):
         fresh = own.slices(batch, order, places, codes)
         self._go_on(fresh)
         self._sessions = Slices.joined([self._sessions, fresh]).united(own.folds)
-        self._version += 1
         return []
 
     def _go_on(self, fresh: Slices) -> None:
@@ -73,22 +80,28 @@ class SessionWindows(Operator):
 
     def advance(self, watermark: int) -> Batches:
         """The sessions that the watermark has passed."""
-        words = self._sessions.words
-        ends = words[LAST_TIME] + self._gap
-        # A row at the very end would still belong to it.
-        is_over = np.ones(len(ends), np.bool_) if watermark > INT64_MAX else ends < watermark
+        self._watermark = watermark
+        is_over = self._over(self._sessions, watermark)
         if not is_over.any():
             return []
         done = self._sessions.take(is_over)
-        starts, ends = done.words[PLACE], ends[is_over]
+        starts, ends = done.words[PLACE], done.words[LAST_TIME] + self._gap
         order = np.lexsort((done.words[FIRST_ROW], starts, ends))
         self._sessions = self._sessions.take(~is_over)
-        self._version += 1
         batch = self._aggregates.batch(done.words, starts, ends, done.states, order)
         keys = self._aggregates.keys
         if keys.are_many:
-            self._sessions = self._sessions.renumbered(keys.keep(np.unique(self._sessions.words[KEY])))
+            used = np.unique(self._sessions.words[KEY])
+            if keys.may_forget(len(used)):
+                self._sessions = self._sessions.renumbered(keys.keep(used))
         return [batch]
+
+    def _over(self, sessions: Slices, watermark: int) -> npt.NDArray[np.bool_]:
+        """Which ones a watermark has passed: a row at the very end would still belong to one."""
+        if watermark > INT64_MAX:
+            return np.ones(len(sessions), np.bool_)
+        is_over: npt.NDArray[np.bool_] = sessions.words[LAST_TIME] + self._gap < watermark
+        return is_over
 
     def next_deadline(self) -> int | None:
         """When the first session is over."""
@@ -98,14 +111,15 @@ class SessionWindows(Operator):
 
     def snapshot(self) -> State:
         """The sessions that have not come out."""
-        core: dict[str, Any] = {"rows": self._aggregates.rows, "version": self._version}
-        chunks = self._sessions.snapshot(self._aggregates.folds)
-        newest = State({}, {f"{self._version}/{name}": each for name, each in chunks.items()})
-        return together({"keys": self._aggregates.keys.snapshot(), "newest": newest}, core)
+        core: dict[str, Any] = {"rows": self._aggregates.rows, "watermark": self._watermark}
+        return together(
+            {"keys": self._aggregates.keys.snapshot(), "sessions": self._log.snapshot([self._sessions])}, core
+        )
 
     def restore(self, state: State) -> None:
         """Go on with the same sessions."""
-        own, self._version = self._aggregates, state.core["version"]
+        own, self._watermark = self._aggregates, state.core["watermark"]
         own.rows = state.core["rows"]
         own.keys.restore(state.part("keys"))
-        self._sessions = Slices.restored(state.part("newest"), str(self._version), own.folds)
+        kept = self._log.restore(state.part("sessions"))
+        self._sessions = kept if self._watermark is None else kept.take(~self._over(kept, self._watermark))

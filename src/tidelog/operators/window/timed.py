@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import InputError, TimeError
+from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames, Frames
-from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, Slices, SliceStore
+from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, Slices
+from tidelog.operators.window.stores import make_store
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,24 @@ class TimeWindows(Operator):
         self._frames = frames if isinstance(frames, Frames) else None
         self._empty = empty
         self._complete_only = complete_only
-        reach = frames.reach if isinstance(frames, Frames) else frames.size
-        keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by else None
+        # Windows from the first row on, and those that depend on where rows begin or end, depend on all rows.
+        is_local = isinstance(frames, Frames) and not empty and not complete_only
+        reach = frames.reach if is_local and isinstance(frames, Frames) else None
+        keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by and is_local else None
         super().__init__([shape], self._aggregates.output, Needs(True, keys, reach, 0))
-        self._store = SliceStore(self._aggregates.folds, has_keys=bool(by))
+        self._store = make_store(self._aggregates.folds, has_keys=bool(by))
         self._open = Slices.none(self._aggregates.folds)
         """The slices of the newest place, to which rows may be added."""
-        self._version = 0
         self._next: int | None = None
         """The first window that has not come out."""
         self._last = 0
         """The last window that has rows."""
         self._first_time: int | None = None
         self._last_time = 0
+
+    def use_threads(self, most: int) -> None:
+        """For aggregates that take long."""
+        self._aggregates.lifting.threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Add rows to slices; windows come out when the watermark has passed them."""
@@ -100,7 +107,6 @@ class TimeWindows(Operator):
         if done:
             self._store.add(self._in_windows(fresh.take(slice(0, done))))
         self._open = fresh.take(slice(done, None)) if done else fresh
-        self._version += 1
         return []
 
     def _see(self, starts: Ints) -> None:
@@ -117,7 +123,6 @@ class TimeWindows(Operator):
         if len(self._open):
             self._store.add(self._in_windows(self._open))
             self._open = Slices.none(self._aggregates.folds)
-            self._version += 1
 
     def _in_windows(self, slices: Slices) -> Slices:
         """Those that are part of some window; there may be gaps between windows."""
@@ -161,11 +166,13 @@ class TimeWindows(Operator):
     def _forget_keys(self) -> None:
         """Forget keys that have no slices, now and then."""
         keys = self._aggregates.keys
-        if keys.are_many:
-            numbers = keys.keep(np.union1d(self._store.keys(), self._open.words[KEY]))
+        if not keys.are_many:
+            return
+        used = np.union1d(self._store.keys(), self._open.words[KEY])
+        if keys.may_forget(len(used)):
+            numbers = keys.keep(used)
             self._store.renumber(numbers)
             self._open = self._open.renumbered(numbers)
-            self._version += 1
 
     def _kept(self, starts: Any, order: Any) -> Any:
         """Of windows in an order those that are wanted."""
@@ -218,22 +225,19 @@ class TimeWindows(Operator):
         """Slices and keys, and how far windows have come out."""
         core: dict[str, Any] = {"next": self._next, "last": self._last}
         core |= {"first time": self._first_time, "last time": self._last_time}
-        core |= {"rows": self._aggregates.rows, "version": self._version, "open": len(self._open)}
-        parts = {"slices": self._store.snapshot(), "keys": self._aggregates.keys.snapshot()}
-        if len(self._open):
-            chunks = self._open.snapshot(self._aggregates.folds)
-            parts["newest"] = State({}, {f"{self._version}/{name}": each for name, each in chunks.items()})
-        return together(parts, core)
+        core |= {"rows": self._aggregates.rows, "open": int(self._open.words[PLACE, 0]) if len(self._open) else None}
+        return together({"slices": self._store.snapshot(self._open), "keys": self._aggregates.keys.snapshot()}, core)
 
     def restore(self, state: State) -> None:
         """Go on with the same slices."""
         core, own = state.core, self._aggregates
         self._next, self._last = core["next"], core["last"]
         self._first_time, self._last_time = core["first time"], core["last time"]
-        own.rows, self._version = core["rows"], core["version"]
+        own.rows = core["rows"]
         if isinstance(self._asked, FromFirst) and self._first_time is not None:
             self._frames = FixedFrames(self._asked.size, self._asked.slide, self._first_time)
         own.keys.restore(state.part("keys"))
-        self._store.restore(state.part("slices"))
-        if core["open"]:
-            self._open = Slices.restored(state.part("newest"), str(self._version), own.folds)
+        self._open = self._store.restore(state.part("slices"), lambda slices: slices.words[PLACE] == core["open"])
+        if self._frames is not None:
+            low = INT64_MIN if self._next is None else self._next
+            self._store.drop(self._frames, np.full(len(own.keys), low, np.int64))

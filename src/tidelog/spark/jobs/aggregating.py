@@ -90,7 +90,7 @@ def aggregate(
 
     Raises :class:`NotFoundError`, :class:`InputError` and :class:`SchemaError` for what cannot be asked.
     """
-    calls = _named(aggregates)
+    calls = named_calls(aggregates)
     one_of("ns", ns, NS_RULES)
     if tasks is not None:
         tasks = integer("tasks", tasks, 1)
@@ -119,7 +119,7 @@ def aggregate(
     return _of_pairs(spark, plans, column, pairs_of(intervals), start, end, results, tasks)
 
 
-def _named(aggregates: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def named_calls(aggregates: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Aggregate calls by the names of their columns."""
     if isinstance(aggregates, Mapping):
         for name, call in aggregates.items():

@@ -23,12 +23,14 @@ from tidelog.spark.pipeline.description.steps import (
 )
 from tidelog.spark.pipeline.file.problems import PipelineError, Problem
 from tidelog.spark.pipeline.sql.analysis import Sql
+from tidelog.spark.pipeline.sql.continuous import Continuous
 
 if TYPE_CHECKING:
     from tidelog.spark.pipeline.running.progress import Progress
     from tidelog.spark.pipeline.running.runner import Outcome, PipelineFailedError, run
 
 __all__ = [
+    "Continuous",
     "Deduplicate",
     "Fault",
     "Outcome",

@@ -153,17 +153,17 @@ def _home_for_spark(runtime: _Runtime, environ: Mapping[str, str]) -> Path:
     """The runtime's own home, or one that drops what the runtime does not know."""
     if DROPPED_MODULE in runtime.modules:
         return runtime.home
-    return _make_wrapping_home(runtime.home / "bin" / "java", _cache_directory(environ))
+    return _make_wrapping_home(runtime.home / "bin" / "java", cache_directory(environ, "java"))
 
 
-def _cache_directory(environ: Mapping[str, str]) -> Path:
-    """Where Java homes are kept; beside the kernels' cache and moved by the same variable."""
+def cache_directory(environ: Mapping[str, str], kind: str) -> Path:
+    """Where homes of a kind are kept; beside the kernels' cache and moved by the same variable."""
     chosen = environ.get("TIDELOG_CACHE_DIR")
     if chosen:
-        return Path(chosen) / "java"
+        return Path(chosen) / kind
     user = environ.get("XDG_CACHE_HOME")
     home = Path(user) if user else Path.home() / ".cache"
-    return home / "tidelog" / "java"
+    return home / "tidelog" / kind
 
 
 def _wrapper(executable: Path) -> bytes:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.model.arguments import flag, found, text
 from tidelog.model.errors import InputError
-from tidelog.spark.runtime.java import find_java
+from tidelog.spark.runtime.home import light_home
+from tidelog.spark.runtime.java import cache_directory, find_java
 from tidelog.spark.runtime.workers import DAEMON
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # tidelog takes times without a zone for UTC. So does Spark with this, when it turns the one kind into the other.
     "spark.sql.session.timeZone": "UTC",
+    # Spark's own default has no states of several variables, which continuous queries keep.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
 }
 """Settings that a session can be given at any time."""
 
@@ -176,6 +181,9 @@ def _environment(is_local: bool) -> Iterator[None]:
     }
     if is_local:
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+        home = light_home(cache_directory(os.environ, "spark")) if "SPARK_HOME" not in os.environ else None
+        if home is not None:
+            wanted["SPARK_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -20,6 +20,7 @@ LOADED_EARLY: Final = (
     "tidelog.spark.datasource.source",
     "tidelog.spark.datasource.stream_sink",
     "tidelog.spark.datasource.stream_source",
+    "tidelog.spark.operators.windows",
     "pandas",
 )
 """What workers need, with all that it takes in turn; pandas, because Arrow loads it with the first array it makes."""

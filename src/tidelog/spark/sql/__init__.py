@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,10 @@ class _Callable(ModuleType):
         timezone: str = "UTC",
         as_of: int | None = None,
         partition_size: int | None = None,
+        lateness: Any = None,
+        late: Literal["drop", "keep"] = "drop",
+        tasks: int | None = None,
+        imports: Sequence[str] = (),
     ) -> DataFrame:
         """See :func:`tidelog.spark.sql.statement.sql`."""
         from tidelog.spark.sql.statement import sql
@@ -43,6 +47,10 @@ class _Callable(ModuleType):
             timezone=timezone,
             as_of=as_of,
             partition_size=partition_size,
+            lateness=lateness,
+            late=late,
+            tasks=tasks,
+            imports=imports,
         )
 
 

@@ -74,6 +74,17 @@ def bind(query: Query, timezone: str, columns: Mapping[str, pa.Schema]) -> Bound
 
     Raises :class:`SqlError` for what DuckDB refuses.
     """
+    names, root = _bound(query.printed, query, timezone, columns)
+    return Bound(root, names, dict(_places(query)), query.text)
+
+
+def bind_part(text: str, query: Query, timezone: str, columns: Mapping[str, pa.Schema]) -> Bound:
+    """The same for a part of a statement that was made of it."""
+    names, root = _bound(text, query, timezone, columns)
+    return Bound(root, names, {}, query.text)
+
+
+def _bound(printed: str, query: Query, timezone: str, columns: Mapping[str, pa.Schema]) -> tuple[tuple[str, ...], Node]:
     import duckdb
 
     with _mutex, closing(_database(timezone).cursor()) as cursor:
@@ -82,17 +93,17 @@ def bind(query: Query, timezone: str, columns: Mapping[str, pa.Schema]) -> Bound
             cursor.execute(f"CREATE TEMP TABLE {_quoted(name)} AS FROM given")
             cursor.unregister("given")
         with query.told():
-            names = tuple(cursor.sql(query.printed).columns)
+            names = tuple(cursor.sql(printed).columns)
         ask = "SELECT json_serialize_plan(?::VARCHAR, optimize := true, skip_null := true, skip_empty := true)"
         try:
-            told = cursor.execute(ask, [query.printed]).fetchone()
+            told = cursor.execute(ask, [printed]).fetchone()
         except duckdb.Error as error:
             raise of_engine(error, query.text, lambda _: None) from None
         assert told is not None
         plan = json.loads(_NUMBERS.sub(_number, told[0]))
         if plan["error"]:
             raise SqlError(f"DuckDB cannot tell how it would run this: {plan['error_message']}", text=query.text)
-    return Bound(plan["plans"][0], names, dict(_places(query)), query.text)
+    return names, plan["plans"][0]
 
 
 def _number(found: re.Match[str]) -> str:

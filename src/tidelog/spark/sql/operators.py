@@ -28,9 +28,14 @@ class Source:
     columns: Mapping[int, str]
 
 
-def statement(bound: Bound, zone: str, sources: Callable[[Node], Source], tools: Tools) -> str:
-    """A bound statement in Spark SQL. Raises :class:`SqlError` at what cannot be written."""
-    return _Translation(bound, zone, sources, tools).whole()
+def statement(
+    bound: Bound, zone: str, sources: Callable[[Node], Source], tools: Tools, *, as_numbers: bool = False
+) -> str:
+    """A bound statement in Spark SQL. Raises :class:`SqlError` at what cannot be written.
+
+    With ``as_numbers`` nanoseconds may come out, as numbers since 1970.
+    """
+    return _Translation(bound, zone, sources, tools).whole(as_numbers)
 
 
 class _Translation(Joins):
@@ -40,12 +45,12 @@ class _Translation(Joins):
         self._known: dict[int, Rows] = {}
         """Queries with a name, by their number."""
 
-    def whole(self) -> str:
+    def whole(self, as_numbers: bool) -> str:
         for what, node in unknown(self._bound.root):
             raise self._write.refuse(what, node)
         rows = self.rows(self._bound.root)
         for column, name in zip(rows.columns, self._bound.names, strict=True):
-            if column.type.has_nanoseconds or column.type.spark is None:
+            if (column.type.has_nanoseconds and not as_numbers) or column.type.spark is None:
                 what = "nanoseconds" if column.type.has_nanoseconds else f"type {column.type.name}"
                 raise self._write.refuse(f"{what} in column {name!r} of the result", {})
         shown = [f"{each.name} AS o{place}" for place, each in enumerate(rows.columns)]

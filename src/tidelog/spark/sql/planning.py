@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from tidelog.engine.store import Store, manifests_of
 from tidelog.expr import predicate
+from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import read, times_of
-from tidelog.spark.sql.binding import Bound, bind
+from tidelog.spark.sql.binding import Bound, bind, bind_part
 from tidelog.spark.sql.columns import conditions, mark_used, positions, scans, table, used
 from tidelog.spark.sql.conditions import texts_of
 from tidelog.spark.sql.expressions.aggregates import ORDERED
+from tidelog.sql.clauses.operation import Work
 from tidelog.sql.database import shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query, Sources, refuse_monstrous
@@ -50,6 +53,8 @@ class Asked:
     timezone: str
     now: datetime.datetime
     rows_per_task: int
+    streaming: frozenset[str] = frozenset()
+    """The tables that are streams of Spark's."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,39 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A statement, ready to be written for Spark. Can be pickled."""
+class Selecting:
+    """A statement, or a part of one, and what it reads of streams."""
 
     bound: Bound
     readings: Mapping[int, Reading]
     """Scans of streams, by their numbers in the plan."""
+
+
+@dataclass(frozen=True)
+class Operated:
+    """An event clause that tasks compute: what gives an operator, and its inputs."""
+
+    make: bytes
+    """That of the work. Pickled by value: functions that are made of a text have no name."""
+    inputs: tuple[tuple[Selecting, bool], ...]
+    """Whether numbers of rows stand behind the columns."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A statement, ready to be written for Spark. Can be pickled."""
+
+    whole: Selecting
+    operations: Mapping[str, Operated]
+    """Event clauses, by the names of tables in the plan."""
     answers: Mapping[str, pa.Table]
     """Answers of the index, by the names of tables in the plan."""
     given: Mapping[str, str]
     """Tables that were given, likewise."""
+
+
+class ContinuousAsked(Exception):
+    """A statement has event clauses about streams of Spark's, and so is a continuous query."""
 
 
 def plan_statement(path: str | None, asked: Asked) -> Planned:
@@ -119,33 +147,71 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
         tables = {name: schema.empty_table() for name, schema in asked.columns.items()}
         sources = Sources(streams, tables, asked.as_of, asked.now, asked.timezone)
         query = Query(text, asked.params, sources, shared(asked.timezone))
-        for operation in query.operations.values():
-            raise SqlError(f"found {operation.title}, which Spark does not run; expected time_bucket, or store.sql")
-        _refuse_clauses(query)
+        has_clauses = query.operations or any(token.says("ASOF") for token in tokens(text))
+        if has_clauses and any(f"#{name}" in query.tables for name in asked.streaming):
+            raise ContinuousAsked
         _refuse_order(query)
-        schemas = {name: each.schema for name, each in (*query.relations.items(), *query.tables.items())}
-        bound = bind(query, asked.timezone, schemas)
+        planning = _Planning(query, streams, asked)
+        operations: dict[str, Operated] = {}
+        answers = {}
+        for name, operation in query.operations.items():
+            if operation.is_indexed:
+                batches = [batch.rename_columns(operation.schema.names) for batch in operation.run()]
+                answers[name] = pa.Table.from_batches(batches, operation.schema)
+            elif operation.work is None:
+                raise SqlError(f"found {operation.title}, which is not computed on Spark; ask store.sql", text=text)
+            else:
+                operations[name] = planning.operated(operation.work)
+        whole = planning.selecting(bind(query, asked.timezone, planning.schemas()))
+    given = {f"#{name}": name for name in asked.columns if f"#{name}" in query.tables}
+    answers |= {name: each for name, each in query.tables.items() if name not in given}
+    return Planned(whole, operations, answers, given)
+
+
+class _Planning:
+    """Sees what parts of a statement read."""
+
+    def __init__(self, query: Query, streams: Streams, asked: Asked) -> None:
+        self._query = query
+        self._streams = streams
+        self._asked = asked
+
+    def schemas(self, numbered: str | None = None) -> dict[str, pa.Schema]:
+        """The columns of all that is mentioned; a stream may have its ``_seq`` besides."""
+        query = self._query
+        found = {name: each.schema for name, each in (*query.relations.items(), *query.tables.items())}
+        found |= {name: each.schema for name, each in query.operations.items()}
+        if numbered is not None and SEQUENCE_COLUMN not in found[numbered].names:
+            found[numbered] = found[numbered].append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
+        return found
+
+    def operated(self, work: Work) -> Operated:
+        """An event clause, and what its inputs read."""
+        inputs = []
+        for each in work.inputs():
+            items = [f'{item} AS "c{at}"' for at, item in enumerate(each.items)]
+            if each.stream is not None:
+                items.append(f'{SEQUENCE_COLUMN} AS "place"')
+            text = f"SELECT {', '.join(items)} FROM {each.source}"
+            schemas = self.schemas(each.stream)
+            bound = bind_part(text, self._query, self._asked.timezone, schemas)
+            inputs.append((self.selecting(bound, schemas), each.stream is not None))
+        return Operated(cloudpickle.dumps(work.make), tuple(inputs))  # type: ignore[no-untyped-call]
+
+    def selecting(self, bound: Bound, schemas: Mapping[str, pa.Schema] | None = None) -> Selecting:
+        """A bound statement, and what its scans of streams read."""
         mark_used(bound.root)
         wanted = conditions(bound.root)
         readings = {}
         for number, scan in enumerate(scans(bound.root)):
             scan["number"] = number
-            relation = query.relations.get(table(scan))
+            relation = self._query.relations.get(table(scan))
             if relation is not None:
-                assert isinstance(streams, _Published)
-                readings[number] = _reading(scan, relation, wanted.get(id(scan), []), streams, asked.rows_per_task)
-    given = {f"#{name}": name for name in asked.columns if f"#{name}" in query.tables}
-    answers = {name: each for name, each in query.tables.items() if name not in given}
-    return Planned(bound, readings, answers, given)
-
-
-def _refuse_clauses(query: Query) -> None:
-    """Raise for what operators of ours compute, one event after the other."""
-    for operation in query.operations.values():
-        raise SqlError(
-            f"found {operation.title}, which is not computed on Spark; ask store.sql, or group by time_bucket",
-            text=query.text,
-        )
+                assert isinstance(self._streams, _Published)
+                schema = relation.schema if schemas is None else schemas[table(scan)]
+                rows = self._asked.rows_per_task
+                readings[number] = _reading(scan, relation, schema, wanted.get(id(scan), []), self._streams, rows)
+        return Selecting(bound, readings)
 
 
 def _refuse_order(query: Query) -> None:
@@ -185,10 +251,15 @@ class _Published(Streams):
 
 
 def _reading(
-    scan: Node, relation: Relation, wanted: Sequence[Node], streams: _Published, rows_per_task: int
+    scan: Node,
+    relation: Relation,
+    schema: pa.Schema,
+    wanted: Sequence[Node],
+    streams: _Published,
+    rows_per_task: int,
 ) -> Reading:
     """What a scan reads."""
-    places, schema = positions(scan), relation.schema
+    places = positions(scan)
     names = [schema.names[each] if each < len(schema.names) else "" for each in places]
     columns = {places[at]: schema.field(names[at]) for at in sorted(used(scan)) if names[at]}
     stored = relation.stream.snapshot.layout.stored

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import datetime
 import os
+import pickle
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.model.arguments import found, integer
+from tidelog.model.arguments import found, integer, names
 from tidelog.model.arguments import text as checked_text
 from tidelog.model.errors import InputError
+from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.spark.datasource.options import shared_path
 from tidelog.spark.datasource.source import PARTITION_ROWS
 from tidelog.spark.jobs.tasks import beside_the_store
+from tidelog.spark.operators.inputs import Input
+from tidelog.spark.operators.row_patterns import run_row_pattern
+from tidelog.spark.operators.running import Late, run
 from tidelog.spark.runtime.session import is_remote
 from tidelog.spark.sql.columns import positions, table
+from tidelog.spark.sql.continuous import continuous
 from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.operators import Source, statement
-from tidelog.spark.sql.planning import Asked, Planned, plan_statement
+from tidelog.spark.sql.planning import Asked, ContinuousAsked, Operated, Planned, Selecting, plan_statement
 from tidelog.spark.sql.reading import (
     frame_of_frame,
     frame_of_stream,
@@ -46,6 +53,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 """What a statement is analyzed under; expressions keep it."""
 
+_PLACE: Final = "#place"
+"""The column with the numbers of rows, by which those of one time are in order."""
 _MARK: Final = "\0"
 """What names of tables are written between until they are known: no text of a statement has it."""
 _SHORTEST: Final = 19
@@ -62,6 +71,10 @@ def sql(
     timezone: str = "UTC",
     as_of: int | None = None,
     partition_size: int | None = None,
+    lateness: Any = None,
+    late: Late = "drop",
+    tasks: int | None = None,
+    imports: Sequence[str] = (),
 ) -> DataFrame:
     """A ``SELECT`` over the streams of a store and over tables, in the dialect of ``store.sql``, as a DataFrame.
 
@@ -72,6 +85,11 @@ def sql(
     that the statement needs; what the index knows is answered at the call. The rows are those that ``store.sql`` gives;
     whatever Spark would compute otherwise, and is not rewritten, is refused (see docs/spark-sql.md).
     ``partition_size`` is the rows that a task reads, about.
+
+    A statement with event clauses (windows, joins by time) whose tables are streaming DataFrames is a continuous query
+    (docs/continuous.md says what it may contain). ``lateness`` and ``late`` are then as for
+    :func:`tidelog.spark.run_operator`; ``lateness`` may be a dict by the names of tables. ``tasks`` is by how many
+    tasks event clauses are computed, ``imports`` are modules of user-defined aggregates that these import.
 
     Raises :class:`SqlError`, at the place in the text, for what cannot be asked.
     """
@@ -89,9 +107,19 @@ def sql(
         zone,
         datetime.datetime.now(datetime.UTC),
         PARTITION_ROWS if partition_size is None else integer("partition_size", partition_size, 1),
+        frozenset(name for name, each in frames.items() if each.isStreaming),
     )
+    modules = names("imports", imports, "module")
+    count = None if tasks is None else integer("tasks", tasks, 1)
     with _told(text):
-        return _asked(session, path, asked, frames, arrows)
+        try:
+            return _asked(session, path, asked, frames, arrows, modules, count)
+        except ContinuousAsked:
+            streams = {name: frames[name] for name in asked.streaming}
+            looked_up = {name: each for name, each in {**frames, **arrows}.items() if name not in streams}
+            return continuous(
+                text, params, zone, streams, looked_up, lateness=lateness, late=late, tasks=count, imports=modules
+            )
 
 
 def _asked(
@@ -100,25 +128,83 @@ def _asked(
     asked: Asked,
     frames: Mapping[str, DataFrame],
     arrows: Mapping[str, Any],
+    imports: Sequence[str],
+    tasks: int | None,
 ) -> DataFrame:
     planned = plan_statement(None, asked) if path is None else beside_the_store(session, plan_statement, path, asked)
-    used: dict[str, Any] = {}
+    return _Writing(session, path, asked, planned, frames, arrows, imports, tasks).whole()
 
-    def source(scan: Node) -> Source:
-        number, name = int(scan["number"]), table(scan)
-        own = f"r{number}" if number in planned.readings else f"g{[*planned.answers, *planned.given].index(name)}"
-        if own not in used:
-            used[own] = _frame(session, path, planned, number, name, frames, arrows, asked.rows_per_task)
-        known = planned.readings[number].columns if number in planned.readings else positions(scan)
-        return Source(f"{_MARK}{own}{_MARK}", {place: name_of(place) for place in known})
 
-    written = statement(planned.bound, asked.timezone, source, Tools(partial(_has_shortest_texts, session)))
-    if used:  # then Spark looks for names in braces
-        written = written.replace("{", "{{").replace("}", "}}")
-    for own in used:
-        written = written.replace(f"{_MARK}{own}{_MARK}", f"{{{own}}}")
-    with _settled(session):
-        return session.sql(written, **used).toDF(*planned.bound.names)
+@dataclass(frozen=True)
+class _Writing:
+    """A planned statement as DataFrames."""
+
+    session: SparkSession
+    path: str | None
+    asked: Asked
+    planned: Planned
+    frames: Mapping[str, DataFrame]
+    arrows: Mapping[str, Any]
+    imports: Sequence[str]
+    tasks: int | None
+
+    def whole(self) -> DataFrame:
+        """What the statement gives."""
+        own = self.planned.whole
+        return self._selected(own).toDF(*own.bound.names)
+
+    def _selected(self, own: Selecting, *, as_numbers: bool = False) -> DataFrame:
+        """What a statement, or a part of one, gives."""
+        used: dict[str, Any] = {}
+        tables = [*self.planned.operations, *self.planned.answers, *self.planned.given]
+
+        def source(scan: Node) -> Source:
+            number, name = int(scan["number"]), table(scan)
+            known = f"r{number}" if number in own.readings else f"g{tables.index(name)}"
+            if known not in used:
+                used[known] = self._frame(own, number, name)
+            places = own.readings[number].columns if number in own.readings else positions(scan)
+            return Source(f"{_MARK}{known}{_MARK}", {place: name_of(place) for place in places})
+
+        tools = Tools(partial(_has_shortest_texts, self.session))
+        written = statement(own.bound, self.asked.timezone, source, tools, as_numbers=as_numbers)
+        if used:  # then Spark looks for names in braces
+            written = written.replace("{", "{{").replace("}", "}}")
+        for known in used:
+            written = written.replace(f"{_MARK}{known}{_MARK}", f"{{{known}}}")
+        with _settled(self.session):
+            return self.session.sql(written, **used)
+
+    def _frame(self, own: Selecting, number: int, name: str) -> DataFrame:
+        planned = self.planned
+        if number in own.readings:
+            assert self.path is not None
+            return frame_of_stream(self.session, self.path, own.readings[number], self.asked.rows_per_task)
+        if name in planned.operations:
+            return self._operated(planned.operations[name])
+        if name in planned.answers:
+            return frame_of_table(self.session, name, planned.answers[name])
+        given = planned.given[name]
+        if given in self.frames:
+            return frame_of_frame(self.frames[given])
+        return frame_of_table(self.session, given, self.arrows[given])
+
+    def _operated(self, operation: Operated) -> DataFrame:
+        """What an event clause gives."""
+        make = pickle.loads(operation.make)
+        is_pattern = isinstance(make, RowPattern)
+        schemas = [make.schema] if is_pattern else [each.schema for each in make().inputs]
+        frames, places = [], []
+        for (selecting, is_numbered), schema in zip(operation.inputs, schemas, strict=True):
+            places.append(_PLACE if is_numbered else None)
+            columns = [*schema.names, *([_PLACE] if is_numbered else [])]
+            frames.append(self._selected(selecting, as_numbers=True).toDF(*columns))
+        if is_pattern:
+            found = run_row_pattern(frames[0], make, place=places[0], tasks=self.tasks, imports=self.imports)
+            return frame_of_frame(found)
+        shapes = make().inputs
+        inputs = [Input(frame, shape, place=place) for frame, shape, place in zip(frames, shapes, places, strict=True)]
+        return frame_of_frame(run(inputs, make, tasks=self.tasks, imports=self.imports))
 
 
 def _parted(tables: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -128,25 +214,6 @@ def _parted(tables: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str,
     frames = {name: each for name, each in (tables or {}).items() if is_frame(each)}
     arrows = checked_tables({name: each for name, each in (tables or {}).items() if name not in frames})
     return frames, arrows
-
-
-def _frame(
-    session: SparkSession,
-    path: str | None,
-    planned: Planned,
-    number: int,
-    name: str,
-    frames: Mapping[str, DataFrame],
-    arrows: Mapping[str, Any],
-    rows_per_task: int,
-) -> DataFrame:
-    if number in planned.readings:
-        assert path is not None
-        return frame_of_stream(session, path, planned.readings[number], rows_per_task)
-    if name in planned.answers:
-        return frame_of_table(session, name, planned.answers[name])
-    given = planned.given[name]
-    return frame_of_frame(frames[given]) if given in frames else frame_of_table(session, given, arrows[given])
 
 
 _JAVAS: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()

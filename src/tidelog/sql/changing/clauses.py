@@ -18,7 +18,7 @@ from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError
 from tidelog.sql.query import Query, Sources
 from tidelog.sql.text.literals import parameters
-from tidelog.sql.text.tokens import Reader, tokens
+from tidelog.sql.text.tokens import Reader, pattern_places, tokens
 from tidelog.store.manifest.options import StreamOptions
 
 OPTIONS: Final = tuple(each.name for each in fields(StreamOptions))
@@ -35,8 +35,9 @@ class Parameters:
         """Where each stands, its name, and whether it is counted."""
         counted = 0
         found = tokens(text)
+        others = pattern_places(found)
         for index, token in enumerate(found):
-            if not token.says("?", "$"):
+            if not token.says("?", "$") or token.start in others:
                 continue
             behind = found[index + 1] if index + 1 < len(found) else None
             if behind is not None and behind.start == token.end and behind.kind in ("word", "number"):
@@ -45,7 +46,11 @@ class Parameters:
                 counted += 1
                 self._places.append((token.start, str(counted), True))
         names = list(dict.fromkeys(name for _, name, _ in self._places))
-        self._values = parameters(params, names)
+        try:
+            self._values = parameters(params, names)
+        except InputError as error:
+            place = self._places[0][0] if self._places else None
+            raise SqlError(str(error), text=text, position=place) from None
 
     def of(self, start: int, end: int) -> dict[str, Any]:
         """The values of those in a part of the text, by the names that they have in it alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tidelog.operators.base import Operator
+from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern
 from tidelog.sql.reading.dataset import ScannedDataset
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The rows that an operator takes, as parts of a SELECT about what the statement mentions; in no order."""
+
+    items: Sequence[str]
+    """The columns of the input, in their order."""
+    source: str
+    """What stands behind FROM, with conditions."""
+    stream: str | None = None
+    """The mention of a stream whose rows these are, one by one, and whose ``_seq`` may be selected as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does, for those who do it elsewhere."""
+
+    make: Callable[[], Operator] | RowPattern
+    """Gives a new operator, always an equal one, whose columns are those of the operation, by their places. Or a row
+    pattern, whose only input has its columns; rows of that may be in any order."""
+    inputs: Callable[[], Sequence[Selected]]
+    """Gives what each input takes."""
 
 
 @dataclass(slots=True)
@@ -25,9 +51,27 @@ class Operation:
     way: str
     """How that is found."""
     reasons: Sequence[str] = ()
-    """Why not in a faster way."""
+    """Why not in a faster way, or why in this one."""
+    expected: float | None = None
+    """The seconds that it is estimated to take of processors."""
+    spent: float = field(default=0.0)
+    """The seconds that this process has taken of processors while rows were made, in all runs."""
+    rows: int = field(default=0)
+    """How many rows have come out."""
     failure: BaseException | None = field(default=None)
     """What it has raised: DuckDB tells its text alone."""
+    work: Work | None = field(default=None)
+    """What it does to rows; None if nobody but this process can do it."""
+    is_indexed: bool = False
+    """Whether it is answered from the index alone."""
+
+    @property
+    def match_numbers(self) -> list[str]:
+        """Columns that number matches of a row pattern."""
+        pattern = None if self.work is None else self.work.make
+        if not isinstance(pattern, RowPattern):
+            return []
+        return [each.name for each in pattern.measures if each.value.terms == (MatchNumber(),)]
 
     def dataset(self) -> ds.Dataset:
         """The relation, as DuckDB takes it."""
@@ -42,10 +86,26 @@ class Operation:
 
     def _batches(self) -> Generator[pa.RecordBatch]:
         try:
-            for batch in self.run():
+            for batch in self._timed():
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
         except GeneratorExit:  # nobody wants the rest
             raise
         except BaseException as error:
             self.failure = error
             raise
+
+    def _timed(self) -> Iterator[pa.RecordBatch]:
+        batches = self.run()
+        while True:
+            began = time.process_time()
+            batch = next(batches, None)
+            self.spent += time.process_time() - began
+            if batch is None:
+                return
+            self.rows += batch.num_rows
+            yield batch
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as people read them."""
+    return f"{seconds * 1000:,.2f} ms"

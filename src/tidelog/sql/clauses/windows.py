@@ -12,87 +12,51 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from tidelog.expr import parse_aggregate
 from tidelog.expr.errors import ExpressionError
-from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.model.arrays import boolean_column, integers
 from tidelog.model.errors import TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.replaying import replay
-from tidelog.operators.window.frames import FixedFrames
-from tidelog.operators.window.timed import FromFirst
-from tidelog.plan.answers import bounds, question_of
-from tidelog.plan.windows import Unknown, WindowPlan
+from tidelog.operators.window.aggregating import END, REVISION, START
+from tidelog.plan.choosing import AskedWindows, NotIndexed, candidates, fastest
+from tidelog.plan.slices import Unknown
+from tidelog.sql.clauses.context import Context
 from tidelog.sql.clauses.grouping import GROUP, Grouping, Refuse, calls, key, own_nodes, value
-from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.operation import Operation, Selected, Work, milliseconds
 from tidelog.sql.clauses.window_arguments import FUNCTIONS, Arguments, Kind, shown
 from tidelog.sql.errors import SqlError
 from tidelog.sql.planning.blocks import Block, NotSo
-from tidelog.sql.planning.calls import Functions
-from tidelog.sql.reading.dataset import Relation
-from tidelog.sql.text.tree import NOWHERE, Node, Parser, nodes, put
-from tidelog.store.read.aggregate_sources import Source
+from tidelog.sql.text.tree import NOWHERE, Node, nodes, put
 
 if TYPE_CHECKING:
     import duckdb
 
-_COLUMNS: Final = ("window_start", "window_end")
+_COLUMNS: Final = (START, END)
 _TIME: Final = "#time"
-_LEAST_ROWS: Final = 4096
-"""Events that a slice must have on average: with less, replay is as fast."""
 _BATCH: Final = 1 << 16
 """Rows that DuckDB gives at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the clauses of a statement need to know of it."""
-
-    parser: Parser
-    refuse: Refuse
-    functions: Functions
-    relations: Mapping[str, Relation]
-    timezone: str
-    connect: Callable[[], duckdb.DuckDBPyConnection]
-    """A connection that knows what the statement mentions."""
-    plan: Callable[[Node], None]
-    """Looks at a statement's tree for what can be read in a better way."""
+def has_windows(select: Node) -> bool:
+    """Whether a selection is one with windows."""
+    return any(calls(each, *FUNCTIONS) for each in own_nodes(select))
 
 
-def put_windows(tree: Node, context: Context) -> Iterator[tuple[str, Operation]]:
-    """Put relations in the place of selections with windows; gives them one by one with their names.
+def make_windows(select: Node, ctes: Sequence[Node], name: str, context: Context) -> Operation:
+    """The windows of a selection, which selects from the relation of a name from now on: what is given back."""
+    return _Windows(select, list(ctes), context).operation(name)
 
-    Those inside of others come first, and have to be known to connections before the next is asked for.
-    """
-    for number, (select, ctes) in enumerate(_selections(tree["statements"][0]["node"], [])):
-        name = f"#window {number}"
-        yield name, _Windows(select, ctes, context).operation(name)
+
+def refuse_windows(tree: Node, refuse: Refuse) -> None:
+    """Raise for windows where none can be."""
     for node in nodes(tree):
         if calls(node, *FUNCTIONS):
-            raise _misplaced(node, context.refuse)
-
-
-def _selections(value: Any, ctes: list[Node]) -> Iterator[tuple[Node, list[Node]]]:
-    """All selections with windows, those inside of others first, each with the CTEs that it sees."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _selections(each, ctes)
-    if not isinstance(value, dict):
-        return
-    seen = list(ctes)
-    for each in (value.get("cte_map") or {}).get("map", []):
-        yield from _selections(each["value"], seen)
-        seen.append(each)
-    for name, inner in value.items():
-        if name != "cte_map":
-            yield from _selections(inner, seen)
-    if value.get("type") == "SELECT_NODE" and any(calls(each, *FUNCTIONS) for each in own_nodes(value)):
-        yield value, seen
+            raise _misplaced(node, refuse)
 
 
 def _misplaced(node: Node, refuse: Refuse) -> Exception:
@@ -104,9 +68,10 @@ def _misplaced(node: Node, refuse: Refuse) -> Exception:
     )
 
 
-def _is_own(node: Node) -> bool:
-    """Whether a node is a column that windows have."""
-    return node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in _COLUMNS
+def _is_early(select: Node) -> bool:
+    """Whether windows of a selection are told early."""
+    found = (node for node in own_nodes(select) if calls(node, *FUNCTIONS))
+    return any(each["name"].lower() == "early" for node in found for each in node["arguments"])
 
 
 class _Windows:
@@ -116,16 +81,29 @@ class _Windows:
         self._context = context
         self._ctes = ctes
         parser, refuse = context.parser, context.refuse
+        self._columns = (*_COLUMNS, REVISION) if _is_early(select) else _COLUMNS
+        """The columns that windows have."""
         self._grouping = Grouping(
             select,
             FUNCTIONS,
             context.functions.of_duckdb | context.functions.own,
             parser,
             refuse,
-            own=_is_own,
+            own=self._is_own,
             misplaced=_misplaced,
         )
         self._arguments = Arguments(self._grouping, context.connect)
+
+    def _is_own(self, node: Node) -> bool:
+        """Whether a node is a column that windows have."""
+        return node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in self._columns
+
+    def leave(self, node: Node) -> bool:
+        """Leave columns that windows have as they are."""
+        if not self._is_own(node):
+            return False
+        node["column_names"] = [node["column_names"][-1].lower()]
+        return True
 
     def operation(self, name: str) -> Operation:
         """The relation of the windows, from which the selection selects from now on."""
@@ -134,8 +112,8 @@ class _Windows:
         source = copy.deepcopy(select)
         having = select["having"]
         if having is not None:
-            grouping.lift_one(having, _leave)
-        grouping.lift(_leave)
+            grouping.lift_one(having, self.leave)
+        grouping.lift(self.leave)
         types = self._types(source)
         try:
             operation = self._made(source)
@@ -155,32 +133,45 @@ class _Windows:
         windows = self._arguments.kind(made.shape.clock)
         make = partial(windows.operator, made.shape, made.aggregates, made.by)
         output = make().output.schema
-        names = [*self._keys, *_COLUMNS, *self._values]
+        names = [*self._keys, *self._columns, *self._values]
         schema = pa.schema([output.field(at).with_name(name) for at, name in enumerate(names)])
 
         def replayed() -> Iterator[pa.RecordBatch]:
             return replay(make(), [made.rows()])
 
+        work = Work(make, lambda: [made.selected()])
         try:
-            plan = self._indexed(made, windows)
-        except NotSo as reason:
-            return Operation(
-                self._title, schema, replayed, "replay of the rows in order", [f"not from the index, because {reason}"]
-            )
-        way = f"the index: {plan.slices:,} slices of time"
+            found = candidates(self._asked(made, windows))
+        except (NotSo, NotIndexed) as reason:
+            why = [f"not from the index, because {reason}"]
+            return Operation(self._title, schema, replayed, "replay of the rows in order", why, work=work)
+        chosen = fastest(found)
+        others = [f"{each.name}: about {milliseconds(each.seconds)}" for each in found if each is not chosen]
+        estimated = [
+            f"estimated to take {milliseconds(chosen.seconds)} of processors" + "".join(f"; {each}" for each in others)
+        ]
+        plan = chosen.plan
+        if plan is None:
+            way = "replay of the rows in order"
+            return Operation(self._title, schema, replayed, way, estimated, chosen.seconds, work=work)
+        way = f"the index, {chosen.name} plan: {plan.count:,} windows"
         assert made.block is not None
         relation = made.block.relation
         relation.way, relation.is_indexed = f"{way}, for {self._title}", True
 
         def asked() -> Iterator[pa.RecordBatch]:
+            given = 0
             try:
-                yield from plan.batches(schema, ReadCounters())
-            except Unknown as unknown:  # which is rare: sums that do not fit
+                for batch in plan.batches(schema):
+                    given += batch.num_rows
+                    yield batch
+            except Unknown:  # which is rare: sums that do not fit
                 for batch in replayed():
-                    later = integers(batch.column(0)) >= unknown.start
-                    yield batch.filter(boolean_column(later))
+                    done = min(given, batch.num_rows)
+                    given -= done
+                    yield batch.slice(done)
 
-        return Operation(self._title, schema, asked, way)
+        return Operation(self._title, schema, asked, way, estimated, chosen.seconds, is_indexed=True)
 
     # -- rows and aggregates ------------------------------------------------------------------------------------------
 
@@ -220,7 +211,11 @@ class _Windows:
         relation.way = f"the events, for {self._title}"
         shape = Shape(pa.schema([stored.field(name) for name in names]), relation.stream.time)
         rows = partial(relation.rows, names, condition)
-        return _Source(shape, dict(zip(self._values, texts, strict=True)), by, rows, block)
+        after = "" if where is None else f" WHERE {grouping.text(where)}"
+        stream = table["table_name"]
+        whence = f"{_quoted(stream)} AS {_quoted(table['alias'] or stream)}{after}"
+        selected = partial(Selected, [_quoted(name) for name in names], whence, stream)
+        return _Source(shape, dict(zip(self._values, texts, strict=True)), by, rows, selected, block)
 
     def _computed(self, source: Node) -> _Source:
         """Rows that DuckDB computes: times, keys, and arguments of aggregates, in order."""
@@ -252,7 +247,10 @@ class _Windows:
             f'SELECT * EXCLUDE ("#row"){cast} FROM (SELECT *, row_number() OVER () AS "#row" FROM ({inner})) '
             f'WHERE "{_TIME}" IS NOT NULL ORDER BY "{_TIME}", "#row"'
         )
-        return _Source(Shape(schema, _TIME), aggregates, self._keys, partial(_asked, context.connect, text))
+        shape = Shape(schema, _TIME)
+        whence = f'(SELECT *{cast} FROM ({inner})) WHERE "{_TIME}" IS NOT NULL'
+        selected = partial(Selected, [_quoted(name) for name in schema.names], whence)
+        return _Source(shape, aggregates, self._keys, partial(_asked, context.connect, text), selected)
 
     def _tree(self, source: Node, items: list[Node]) -> Node:
         """A statement that selects some items from what the selection selects from."""
@@ -294,41 +292,25 @@ class _Windows:
 
     # -- from the index ---------------------------------------------------------------------------------------------
 
-    def _indexed(self, source: _Source, windows: Kind) -> WindowPlan:
-        """The windows from the index. Raises :class:`NotSo` if it does not know them, or if that would take longer."""
+    def _asked(self, source: _Source, windows: Kind) -> AskedWindows:
+        """What is asked of the index. Raises :class:`NotSo` if it does not know such windows."""
         block = source.block
         if block is None:
             raise NotSo("the rows are not those of one stream")
         if windows.frames is None:
-            raise NotSo("the windows are not those of time")
+            raise NotSo("where sessions end only the events tell")
         if source.by:
             raise NotSo("there are keys")
         stream = block.relation.stream
         interval = block.interval(block.select["where_clause"])
-        if not stream.snapshot.has_all(interval.start, interval.end, stream.numbers):
-            raise NotSo("only events up to a version count")
-        question = question_of(stream.snapshot, stream.options, [*source.aggregates.values(), "count(*)"])
-        others = [
-            call
-            for each, call in zip(question.readings, source.aggregates.values(), strict=False)
-            if each.source is not Source.ENTRIES
-        ]
-        if others:
-            raise NotSo(f"the index does not keep {', '.join(others)}")
-        found = bounds(stream.snapshot, stream.options, interval)
-        if found is None:
-            raise NotSo("there are no events")
-        frames = windows.frames
-        if isinstance(frames, FromFirst):
-            frames = FixedFrames(frames.size, frames.slide, found[0])
-        plan = WindowPlan(stream.snapshot, question, interval, frames, *found, **windows.flags)
-        if found[2] < _LEAST_ROWS * plan.slices:
-            raise NotSo(f"slices have about {found[2] // max(plan.slices, 1):,} events each, which are read as fast")
-        return plan
+        calls = list(source.aggregates.values())
+        frames, flags = windows.frames, windows.flags
+        return AskedWindows(stream.snapshot, stream.options, stream.numbers, interval, frames, calls, flags)
 
     @property
     def _title(self) -> str:
-        return shown(self._context.parser.print_expression(self._grouping.call))
+        word = self._grouping.call.get("word")
+        return word if word is not None else shown(self._context.parser.print_expression(self._grouping.call))
 
     @property
     def _keys(self) -> list[str]:
@@ -355,8 +337,8 @@ class Apart:
         self.having: Node | None = select["having"]
         """What is asked of what comes out."""
         if self.having is not None:
-            grouping.lift_one(self.having, _leave)
-        grouping.lift(_leave)
+            grouping.lift_one(self.having, self._windows.leave)
+        grouping.lift(self._windows.leave)
         for node in nodes([select["select_list"], self.having]):
             if node.get("class") == "COLUMN_REF" and node["column_names"][0].startswith("#"):
                 node["query_location"] = NOWHERE  # theirs is that of another text
@@ -378,22 +360,19 @@ class _Source:
     aggregates: Mapping[str, str]
     by: Sequence[str]
     rows: Callable[[], Iterator[pa.RecordBatch]]
+    selected: Callable[[], Selected]
     block: Block | None = None
     """The selection of one stream whose rows these are."""
-
-
-def _leave(node: Node) -> bool:
-    """Leave columns that windows have as they are."""
-    if not _is_own(node):
-        return False
-    node["column_names"] = [node["column_names"][-1].lower()]
-    return True
 
 
 def _named(node: Node, name: str) -> Node:
     own = copy.deepcopy(node)
     own["alias"] = name
     return own
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _asked(connect: Callable[[], duckdb.DuckDBPyConnection], text: str) -> Iterator[pa.RecordBatch]:

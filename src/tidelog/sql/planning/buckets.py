@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,9 @@ _UNITS: Final = {
     "millennium": "1000 years",
 }
 _MOST_BUCKETS: Final = 200_000
+_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_MONDAY: Final = 946_857_600
+"""Seconds from 1970 to Monday, 2000-01-03, where buckets of any fixed length begin unless they say otherwise."""
 
 
 def buckets(
@@ -52,29 +55,34 @@ def buckets(
             return [], asked.of(np.empty(0, np.int64))[0]
         first, last = min(each[0] for each in found), max(each[1] for each in found)
         rows = sum(each[2] for each in found) // len(found)
-        ends, (low, high) = asked.of(np.array([first, last]))
-        length = cursor.sql(f"SELECT greatest(1, epoch_us({step}))").fetchall()[0][0]
-        count = (high - low) // length + 1
-        if count > _MOST_BUCKETS:
-            raise NotSo(f"there are about {count:,} buckets")
-        if rows < least_leaves * stream.options.leaf_rows * max(1, count - 1) and count > 1:
-            raise NotSo(f"buckets have about {rows // count:,} events each, which are read as fast")
-        zones = dict.fromkeys([*_zones(group), block.timezone, "UTC"]) if kind.tz is not None else [None]
-        cuts = np.unique(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
-        cuts = cuts[(cuts > first) & (cuts <= last)]
-        # Where a bucket begins, another one has just ended.
-        _, names = asked.of(np.concatenate([cuts, cuts - 1]))
-        cuts = np.concatenate([[first], cuts[names[: len(cuts)] != names[len(cuts) :]]])
-        count = len(cuts)
-        starts, names = asked.of(np.concatenate([cuts, cuts[1:] - 1, [last]]))
+        length, is_fixed = _length(step, cursor)
+
+        def refuse(count: int) -> None:
+            if count > _MOST_BUCKETS:
+                raise NotSo(f"there are about {count:,} buckets")
+            if rows < least_leaves * stream.options.leaf_rows * max(1, count - 1) and count > 1:
+                raise NotSo(f"buckets have about {rows // count:,} events each, which are read as fast")
+
+        guessed = _even_cuts(first, last, length, kind, refuse) if is_fixed and kind.tz is None else None
+        known = None if guessed is None else asked.named(guessed, last)
+        if known is None:
+            ends, (low, high) = asked.of(np.array([first, last]))
+            refuse((high - low) // length + 1)
+            zones = dict.fromkeys([*_zones(group), block.timezone, "UTC"]) if kind.tz is not None else [None]
+            cuts = np.unique(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
+            cuts = cuts[(cuts > first) & (cuts <= last)]
+            # Where a bucket begins, another one has just ended.
+            _, names = asked.of(np.concatenate([cuts, cuts - 1]))
+            guessed = np.concatenate([[first], cuts[names[: len(cuts)] != names[len(cuts) :]]])
+            known = asked.named(guessed, last)
     except duckdb.Error as error:
         raise NotSo(f"where buckets end is not known: {error}") from None
-    if not np.array_equal(names[:count], names[count:]) or np.any(np.diff(names[:count]) <= 0):
+    if known is None or guessed is None:
         raise NotSo("where buckets end is not known")
-    starts = starts.slice(0, count)
+    cuts = guessed
     following = [*cuts[1:].tolist(), None]
     ranges = [Interval(start, end).intersect(interval) for start, end in zip(cuts.tolist(), following, strict=True)]
-    return ranges, starts
+    return ranges, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,14 @@ class _Asked:
         found = self.cursor.sql(f'SELECT bucket, epoch_us(bucket) AS at FROM ({text}) ORDER BY "#n"').to_arrow_table()
         return found["bucket"].combine_chunks(), found["at"].to_numpy()
 
+    def named(self, cuts: npt.NDArray[np.int64], last: int) -> pa.Array | None:
+        """The buckets that begin at some times, the last of which ends at one; None if they do not."""
+        count = len(cuts)
+        starts, names = self.of(np.concatenate([cuts, cuts[1:] - 1, [last]]))
+        if not np.array_equal(names[:count], names[count:]) or np.any(np.diff(names[:count]) <= 0):
+            return None
+        return starts.slice(0, count)
+
     def series(self, ends: pa.Array, step: str, zone: str | None) -> npt.NDArray[np.int64]:
         """Times from one bucket to another in steps by the clocks of a zone: most buckets begin at one of them."""
         local = "" if zone is None else "AT TIME ZONE '" + zone.replace("'", "''") + "'"
@@ -104,6 +120,38 @@ class _Asked:
         micros: npt.NDArray[np.int64] = self.cursor.sql(text).to_arrow_table()["at"].to_numpy()
         per_tick = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(self.kind.unit)
         return micros * 1000 if per_tick is None else -(-micros // per_tick)
+
+
+_MOST_LENGTHS: Final = 1024
+_LENGTHS: dict[str, tuple[int, bool]] = {}
+"""What DuckDB has said of lengths of buckets."""
+
+
+def _length(step: str, cursor: duckdb.DuckDBPyConnection) -> tuple[int, bool]:
+    """The microseconds of an interval, and whether it has as many always, as months have not."""
+    known = _LENGTHS.get(step)
+    if known is None:
+        months = f"datepart('year', {step}) = 0 AND datepart('month', {step}) = 0"
+        known = cursor.sql(f"SELECT greatest(1, epoch_us({step})), {months}").fetchall()[0]
+        if len(_LENGTHS) >= _MOST_LENGTHS:
+            _LENGTHS.clear()
+        _LENGTHS[step] = known
+    return known
+
+
+def _even_cuts(
+    first: int, last: int, length: int, kind: pa.DataType, refuse: Callable[[int], None]
+) -> npt.NDArray[np.int64] | None:
+    """Where buckets of a length most likely begin; None if that is between two ticks."""
+    ticks, rest = divmod(length * _TICKS[kind.unit], 1_000_000)
+    if rest or not ticks:
+        return None
+    origin = _MONDAY * _TICKS[kind.unit]
+    low, high = (first - origin) // ticks, (last - origin) // ticks
+    refuse(high - low + 1)
+    cuts: npt.NDArray[np.int64] = np.arange(low, high + 1, dtype=np.int64) * ticks + origin
+    cuts[0] = first
+    return cuts
 
 
 def _step(block: Block, group: Node) -> str:

@@ -32,7 +32,7 @@ def read_one_end(block: Block, functions: Functions) -> End:
         raise NotSo("there is no LIMIT")
     rows = _rows(limit)
     _refuse_more(block, functions)
-    newest_first = False if order is None else _is_descending(block, order)
+    newest_first = False if order is None else is_descending(block, order)
     where = select["where_clause"]
     if where is not None:
         block.relation.where = str(block.condition(where))
@@ -77,7 +77,8 @@ def _refuse_more(block: Block, functions: Functions) -> None:
             raise NotSo("there is a subquery beside it")
 
 
-def _is_descending(block: Block, order: Node) -> bool:
+def is_descending(block: Block, order: Node) -> bool:
+    """Whether rows are ordered by time from the last one on. Raises :class:`NotSo` if not by time alone."""
     orders = order["orders"]
     time = block.relation.stream.time
     columns = [block.column(each["expression"]) for each in orders]

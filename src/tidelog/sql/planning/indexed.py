@@ -93,7 +93,7 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
     ranges, starts = [interval], None
     if (bucket := next((each for each in groups if each.get("class") == "FUNCTION"), None)) is not None:
         least = 0 if has_own else _LEAST_LEAVES_READ if any(call.end for call in calls) else _LEAST_LEAVES
-        with closing(connect()) as cursor:
+        with closing(block.parser.cursor()) as cursor:  # which knows no relations: there is none in it
             ranges, starts = buckets(block, bucket, interval, cursor, least)
     found = [values(stream, each, ranges) for stream, each in zip(streams, asked, strict=True)]
     names, types, kinds = _described(block, connect, list(unique.values()), [each for each, _ in found])

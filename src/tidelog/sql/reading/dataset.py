@@ -102,6 +102,11 @@ class Relation:
         return estimate(self.stream.snapshot, within, self.end)
 
     @property
+    def likely_blocks(self) -> int:
+        """About how many blocks that is."""
+        return -(-self.likely_rows // self.stream.options.leaf_rows)
+
+    @property
     def _times(self) -> Intervals:
         """The times that are read, but for conditions that come. DuckDB pushes no comparisons of nanoseconds."""
         kind = self.schema.field(self.stream.time).type

@@ -80,6 +80,32 @@ def statements(text: str) -> list[tuple[str, int]]:
     return found
 
 
+OPENING: Final = ("(", "[", "{")
+CLOSING: Final = (")", "]", "}")
+
+
+def closing(found: Sequence[Token], at: int, last: int) -> int | None:
+    """The number of the token that closes a parenthesis, which is a token too; None if none up to the last one does."""
+    depth = 0
+    for number in range(at, last + 1):
+        depth += found[number].says(*OPENING) - found[number].says(*CLOSING)
+        if depth == 0:
+            return number
+    return None
+
+
+def pattern_places(found: Sequence[Token]) -> frozenset[int]:
+    """Where tokens inside of ``PATTERN (...)`` begin, in which ``?`` and ``$`` are no parameters."""
+    if not any(token.says("MATCH_RECOGNIZE") for token in found):
+        return frozenset()
+    places: set[int] = set()
+    for at, token in enumerate(found[:-1]):
+        if token.says("PATTERN") and found[at + 1].says("("):
+            last = closing(found, at + 1, len(found) - 1)
+            places.update(each.start for each in found[at : last or at])
+    return frozenset(places)
+
+
 class Reader:
     """Reads tokens one after the other."""
 
@@ -130,9 +156,9 @@ class Reader:
         start, depth = self.peek(), 0
         end = None
         while (token := self.peek()) is not None:
-            if depth == 0 and token.says(*stops, ")", "]", "}"):
+            if depth == 0 and token.says(*stops, *CLOSING):
                 break
-            depth += token.says("(", "[", "{") - token.says(")", "]", "}")
+            depth += token.says(*OPENING) - token.says(*CLOSING)
             end = self.take().end
         if start is None or end is None:
             raise self.error(f"found {start.text if start else 'the end'}; expected {what}")

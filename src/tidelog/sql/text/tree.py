@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.sql.errors import SqlError
+from tidelog.sql.text.tokens import tokens
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,7 +32,8 @@ _LONGEST_KNOWN: Final = 1 << 15
 """How many texts are kept with their trees, and how many characters of each: the same are asked again and again."""
 
 _INNER: Final = frozenset({dict, list})
-_LOCATIONS: Final = ("query_location", "query_location_length")
+LOCATIONS: Final = ("query_location", "query_location_length")
+"""Members of nodes that tell where they stand."""
 
 
 class Parser:
@@ -47,6 +48,10 @@ class Parser:
         answer = self._connection.execute(question, [text]).fetchone()
         assert answer is not None
         return str(answer[0])
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection that knows no tables either; close it."""
+        return self._connection.cursor()
 
     def parse(self, text: str) -> Node:
         """The tree of one statement that selects. Raises :class:`SqlError` for what is none."""
@@ -65,7 +70,8 @@ class Parser:
                     "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW "
                     "STREAMS, CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
                 )
-            raise SqlError(message, text=text, position=None if position is None else characters(text, int(position)))
+            found = _first_place(message, text) if position is None else characters(text, int(position))
+            raise SqlError(message + _unclosed(message, text), text=text, position=found)
         if len(tree["statements"]) != 1:
             raise SqlError(f"found {len(tree['statements'])} statements; expected one", text=text)
         return tree  # type: ignore[no-any-return]
@@ -113,6 +119,33 @@ class Parser:
         finally:
             cursor.close()
         return None if found is None else int(found)
+
+
+_WORDS: Final = {
+    "without selection list": ("FROM", ";"),
+    "DISTINCT requires": ("DISTINCT",),
+    "Sample ": ("TABLESAMPLE", "SAMPLE"),
+    "Chained comparisons": ("=", "<", ">", "<=", ">=", "<>", "!="),
+}
+"""What errors of the parser say that have no place, and the words, or signs, that they are about."""
+
+
+def _first_place(message: str, text: str) -> int | None:
+    """Where what the parser complains of first comes."""
+    for said, words in _WORDS.items():
+        if said in message:
+            return next((token.start for token in tokens(text) if token.says(*words)), None)
+    return None
+
+
+def _unclosed(message: str, text: str) -> str:
+    """What to add to an error about the syntax of a text with parentheses that are left open, or were never opened."""
+    read = tokens(text) if message.startswith("syntax error") else ()
+    depth = sum(token.says("(") - token.says(")") for token in read)
+    if not depth:
+        return ""
+    count = abs(depth)
+    return f"; found {count} {'(' if depth > 0 else ')'} more than {')' if depth > 0 else '('}"
 
 
 def nodes(tree: Any) -> Iterator[Node]:
@@ -181,38 +214,6 @@ def characters(text: str, offset: int) -> int:
     return len(text.encode()[:offset].decode(errors="replace"))
 
 
-_COLUMN: Final = re.compile(r'(?:[Cc]olumn|column named) "([^"]+)"')
-_TABLE: Final = re.compile(r'[Tt]able "([^"]+)" not found')
-_FUNCTION: Final = re.compile(r"with name \"?(\w+)\"? does not|argument types '([^\s(]+)\(")
-_TEXT: Final = re.compile(r"string '([^']*)'|specifier \"([^\"]+)\"")
-
-
-def concerned(tree: Node, message: str) -> Node | None:
-    """The node that a message of DuckDB is about, by what it names; None if that is not in the tree."""
-
-    def first(*names: str) -> Node | None:
-        for node in nodes(tree):
-            if node.get("query_location", NOWHERE) != NOWHERE and any(_names(node, each) for each in names):
-                return node
-        return None
-
-    for pattern in (_COLUMN, _TABLE, _FUNCTION, _TEXT):
-        found = pattern.search(message)
-        if found is not None:
-            return first(*(each for each in found.groups() if each is not None))
-    return None
-
-
-def _names(node: Node, name: str) -> bool:
-    """Whether a node is a column, a function or a text of a name."""
-    kind = node.get("class")
-    if kind == "COLUMN_REF":
-        return name.lower() in (each.lower() for each in node["column_names"])
-    if kind == "FUNCTION":
-        return bool(node["function_name"].lower() == name.lower())
-    return kind == "CONSTANT" and bool(node.get("literal", {}).get("text") == name)
-
-
 def same(one: Any, other: Any) -> bool:
     """Whether two nodes say the same, wherever they stand."""
     return bool(_without_places(one) == _without_places(other))
@@ -220,7 +221,7 @@ def same(one: Any, other: Any) -> bool:
 
 def _without_places(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_places(each) for name, each in value.items() if name not in (*_LOCATIONS, "alias")}
+        return {name: _without_places(each) for name, each in value.items() if name not in (*LOCATIONS, "alias")}
     if isinstance(value, list):
         return [_without_places(each) for each in value]
     return value

@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
+from tidelog.model.closing import Closing
 from tidelog.model.errors import ClosedError, CorruptionError, InputError, StorageError
 from tidelog.storage.journal.format import (
     LARGEST_RECORD,
@@ -51,7 +51,7 @@ class Counters:
     syncs: int
 
 
-class Journal:
+class Journal(Closing):
     """A journal open for appending. All methods may be called from any thread.
 
     ``append`` hands a record to the system, so that it outlives this process; ``sync`` makes it outlive the system.
@@ -273,14 +273,6 @@ class Journal:
         self._closing = True
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _check_failure(self) -> None:
         if self._failure is not None:
             refusal = StorageError(
@@ -291,7 +283,7 @@ class Journal:
             raise refusal
 
 
-class JournalReader:
+class JournalReader(Closing):
     """A journal as it was when it was opened for reading; changes nothing. Made by :func:`read_journal`."""
 
     def __init__(self, file: File) -> None:
@@ -314,14 +306,6 @@ class JournalReader:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def read_journal(medium: Medium, name: str) -> JournalReader:

@@ -6,11 +6,11 @@ import errno
 import mmap
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
+from tidelog.model.closing import Closing
 from tidelog.model.errors import ClosedError, InputError, ReadOnlyError, StorageError
 from tidelog.storage.media.os_errors import storage_error
 
@@ -47,7 +47,7 @@ class Content(Protocol):
         """The current length in bytes."""
 
 
-class File(ABC):
+class File(Closing):
     """One open file.
 
     All methods may be called from any thread; I/O is positional and has no common position. Failures of the
@@ -117,14 +117,6 @@ class File(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close without syncing. Views stay valid; closing twice is allowed."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Descriptor:

@@ -15,7 +15,8 @@ class Cache(Generic[_T]):
 
     def __init__(self, budget: int) -> None:
         """A budget of 0 keeps nothing."""
-        self._budget = budget
+        self.budget = budget
+        """Bytes that all values may have together; less is heeded with the next that comes."""
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[_T, int]] = OrderedDict()
         self.bytes = 0
@@ -38,12 +39,12 @@ class Cache(Generic[_T]):
 
     def put(self, key: Hashable, value: _T, size: int) -> None:
         """Keep a value of so many bytes, as long as the budget allows."""
-        if size > self._budget:
+        if size > self.budget:
             return
         with self._lock:
             if key not in self._entries:
                 self._entries[key] = (value, size)
                 self.bytes += size
-            while self.bytes > self._budget:
+            while self.bytes > self.budget:
                 _, (_, freed) = self._entries.popitem(last=False)
                 self.bytes -= freed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
+from tidelog.model.closing import Closing
 from tidelog.storage.format.commit import Commit, Preface, all_relocations, commit_at, published_commits, read_preface
 from tidelog.storage.format.description import schema_of
 from tidelog.storage.format.translation import Translation
@@ -22,7 +22,7 @@ CACHE_BYTES = 64 << 20
 """Default budget of a block cache (decoded columns)."""
 
 
-class ContainerReader(BlockReader):
+class ContainerReader(BlockReader, Closing):
     """The blocks of a container as of one commit; later commits and updates do not show.
 
     Never locks, truncates or repairs anything. May be used from several threads.
@@ -91,14 +91,6 @@ class ContainerReader(BlockReader):
         """Free the file; iterators still open fail."""
         if self._owns_file:
             self._file.close()
-
-    def __enter__(self) -> ContainerReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def lock_name(name: str) -> str:

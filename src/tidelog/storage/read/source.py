@@ -201,8 +201,16 @@ class BlockReader:
         blocks = self._blocks_per_task(columns, last - first)
         indexes = self._column_indexes(columns)
         jobs = (
-            partial(self._decode_run, start, min(start + blocks, last), indexes) for start in range(first, last, blocks)
+            partial(self._decode_run, np.arange(start, min(start + blocks, last)), indexes)
+            for start in range(first, last, blocks)
         )
+        return _flat(threads.in_order(jobs, ahead=threads.THREADS))
+
+    def scan_leaves(self, ids: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Leaves, given by rising ids, whole, in order, several to a batch. Lazy, like :meth:`scan`."""
+        blocks = self._blocks_per_task(columns, len(ids))
+        indexes = self._column_indexes(columns)
+        jobs = (partial(self._decode_run, ids[start : start + blocks], indexes) for start in range(0, len(ids), blocks))
         return _flat(threads.in_order(jobs, ahead=threads.THREADS))
 
     def select(
@@ -318,9 +326,9 @@ class BlockReader:
         table = np.stack(tables) if tables else np.empty((0, len(self.schema)), SUMMARY)
         return np.concatenate([empty, *ids]), np.concatenate([empty, *rows]), table
 
-    def _decode_run(self, first: int, last: int, indexes: list[int]) -> list[pa.RecordBatch]:
-        """The leaves of a run of blocks as one batch, or as several if one could not hold all their text."""
-        frames = self._frames.open(np.arange(first, last))
+    def _decode_run(self, ids: Ints, indexes: list[int]) -> list[pa.RecordBatch]:
+        """The leaves among some blocks as one batch, or as several if one could not hold all their text."""
+        frames = self._frames.open(ids)
         leaves = np.flatnonzero(frames.rows)
         if not len(leaves):
             return []
@@ -330,10 +338,11 @@ class BlockReader:
         try:
             arrays = block.decode_leaves(frames, self.schema, indexes, starts, frames.rows, coded=self._is_coded)
         except TextOverflowError:
-            middle = int(frames.ids[len(leaves) // 2])
-            if middle == first:
+            middle = len(leaves) // 2
+            if not middle:
                 raise
-            return self._decode_run(first, middle, indexes) + self._decode_run(middle, last, indexes)
+            whole = ids[leaves]
+            return self._decode_run(whole[:middle], indexes) + self._decode_run(whole[middle:], indexes)
         return [self._batch(arrays, indexes, int(frames.rows.sum()))]
 
     def _batch(self, arrays: list[pa.Array], indexes: list[int], rows: int) -> pa.RecordBatch:

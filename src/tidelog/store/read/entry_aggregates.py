@@ -37,7 +37,8 @@ class EntryQuestion:
                 self._by_column.setdefault(fold.column, []).append((position, fold))
         self.columns: Ints = np.array(list(self._by_column), np.int64)
         """The places of the columns that are asked about."""
-        self._asks_numbers = layout.sequence in self._by_column
+        self.asks_numbers = layout.sequence in self._by_column
+        """Whether sequence numbers are asked about, which entries of some parts count by themselves."""
 
     def ask(self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters) -> Answers:
         """What the entries of a snapshot without deletions of single ranges know about a time range."""
@@ -47,7 +48,7 @@ class EntryQuestion:
         return self._results(snapshot.index.aggregate(start, end, self.columns, counters))
 
     def _can_ask(self, snapshot: Snapshot) -> bool:
-        return bool(self._folds) and not (self._asks_numbers and snapshot.is_shifted)
+        return bool(self._folds) and not (self.asks_numbers and snapshot.is_shifted)
 
     def ask_all(self, snapshot: Snapshot, starts: Ints, ends: Ints, counters: ReadCounters) -> list[Answers]:
         """:meth:`ask` about many ranges ``[starts[i], ends[i])`` in one pass over the trees."""

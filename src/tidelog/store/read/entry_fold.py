@@ -13,10 +13,12 @@ import pyarrow as pa
 from tidelog.aggregates.base import Cuts, States
 from tidelog.aggregates.contract import UNKNOWN, Fold, Value
 from tidelog.expr.aggregates.builtin import plain
+from tidelog.expr.values.vectors import made
 from tidelog.index.aggregate import Aggregate, ColumnAggregate
 from tidelog.index.entries import blank, from_batch
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
+from tidelog.model.arrays import integer_column
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary import HAS_BOUNDS, HAS_SUM
 
@@ -24,6 +26,10 @@ FUNCTIONS: Final = ("count", "sum", "min", "max", "avg")
 """What entries know of a column."""
 
 _FLOAT32: Final = pa.float32().id
+_EXACT_DOUBLE: Final = 2**53
+"""Integers up to this one are doubles."""
+_TOO_HIGH: Final = 10**38 >> 64
+"""Upper words of integers that may have more than 38 digits."""
 
 
 @final
@@ -75,6 +81,16 @@ class EntryFold(Fold):
                 return found
         each = (states[index : index + 1] for index in range(len(states)))
         return [self.value(Aggregate(self._layout, self._columns, entry).at(self.column)) for entry in each]
+
+    def told(self, states: States) -> pa.Array | None:
+        """The values of entries as a column; None if one of them does not tell its value."""
+        if self.column is None:
+            return integer_column(np.ascontiguousarray(states["rows"]))
+        found = _Numbers(states, self.column, self._layout.types[self.column]).column(self._function, self._type)
+        if found is not None:
+            return found
+        values = self.lower(states)
+        return None if UNKNOWN in values else pa.array(values, self._type)
 
     def value(self, column: ColumnAggregate) -> Value:
         """The value of what is known of the column: what :meth:`lower` says of one entry, and quicker for one."""
@@ -145,6 +161,46 @@ class _Numbers:
         if values is None or self._counted.all():
             return values
         return [value if count else None for value, count in zip(values, self._counted.tolist(), strict=True)]
+
+    def column(self, function: str, result: pa.DataType) -> pa.Array | None:
+        """The results as a column of a type; None if some are not known, or need a closer look."""
+        type_ = self._type
+        is_float = pa.types.is_float64(type_)
+        is_whole = pa.types.is_integer(type_)
+        is_instant = pa.types.is_timestamp(type_)
+        if function == "count":
+            return integer_column(self._counted)
+        needed = HAS_SUM if function in ("sum", "avg") else HAS_BOUNDS
+        if (
+            not (is_float or is_whole or is_instant)
+            or ((self._counted > self._nans) & (self._words["flags"] & needed == 0)).any()
+        ):
+            return None
+        known = None if self._counted.all() else self._counted > 0
+        if needed == HAS_BOUNDS:
+            if result != type_:
+                return None
+            words = np.ascontiguousarray(self._words[function])
+            if is_float:  # NaN is greater than every number
+                is_nan = self._nans > 0 if function == "max" else self._nans == self._counted
+                return made(np.where(is_nan, np.nan, words.view(np.float64)), known, type_)
+            return made(words if pa.types.is_unsigned_integer(type_) else words.view(np.int64), known, type_)
+        low, high = (np.ascontiguousarray(self._words["sum"][:, half]) for half in range(2))
+        counted = np.maximum(self._counted, 1)
+        if is_float:
+            sums = np.where(self._nans > 0, np.nan, low.view(np.float64))
+            with np.errstate(invalid="ignore"):
+                return made(sums if function == "sum" else sums / counted, known, type_)
+        if function == "avg":
+            whole = low.view(np.int64)
+            # Both are doubles exactly, and so their quotient is rounded once.
+            if (high.view(np.int64) != whole >> 63).any() or (np.abs(whole) > _EXACT_DOUBLE).any():
+                return None
+            return made(whole / counted, known, pa.float64())
+        if is_instant or (np.abs(high.view(np.int64)) >= _TOO_HIGH).any():
+            return None
+        nulls = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
+        return pa.Array.from_buffers(result, len(low), [nulls, pa.py_buffer(np.stack([low, high], axis=1))])
 
     def _doubles(self, bits: npt.NDArray[np.uint64], is_nan: npt.NDArray[np.bool_]) -> list[Any]:
         found: list[Any] = np.where(is_nan, np.nan, np.ascontiguousarray(bits).view(np.float64)).tolist()

@@ -25,6 +25,7 @@ from tidelog.spark.pipeline.description.steps import Deduplicate, Reference, Ste
 from tidelog.spark.pipeline.file.positions import KeyPath
 from tidelog.spark.pipeline.file.problems import PipelineError, Problem
 from tidelog.spark.pipeline.sql.analysis import Sql
+from tidelog.spark.pipeline.sql.continuous import Continuous
 from tidelog.spark.pipeline.sql.streaming import COMPLETE
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -166,7 +167,9 @@ class _Check:
         check_sink(self.pipeline, sink, relation, lambda field, message: self.add((*path, *field), message))
         steps = self._steps_of(self._spelt(sink.input))
         states = [state for step in steps if (state := self._state(step)) is not None]
-        if relation.is_streaming and states and relation.delay is None and sink.mode in (None, "append"):
+        # Continuous queries have an idea of time of their own.
+        waits = any(self._state(step) is not None for step in steps if not isinstance(step, Continuous))
+        if relation.is_streaming and waits and relation.delay is None and sink.mode in (None, "append"):
             self.add(
                 (*path, "input"),
                 f"{sink.input!r} groups or joins rows that keep arriving, and no source has a watermark that says when "
@@ -200,7 +203,7 @@ class _Check:
                 problem = Problem((*at, fault.field), fault.message, fault.offset)
                 if problem not in self.problems:  # another sink takes the step, too
                     self.problems.append(problem)
-        is_known = all(isinstance(step, Sql | Deduplicate) for step in steps)
+        is_known = all(isinstance(step, Sql | Deduplicate | Continuous) for step in steps)
         if mode == COMPLETE and is_known and not any(isinstance(step, Sql) and step.gathers() for step in steps):
             self.add(
                 (*path, "mode"),
@@ -274,9 +277,8 @@ def located(pipeline: Pipeline, problems: list[Problem]) -> list[Problem]:
     found = []
     for each in problems:
         text = None
-        if each.path[0] == "steps" and each.path[-1] == "sql" and isinstance(each.path[1], int):
-            step = pipeline.steps[each.path[1]]
-            text = step.sql if isinstance(step, Sql) else None
+        if each.path[0] == "steps" and each.path[-1] in ("sql", "query") and isinstance(each.path[1], int):
+            text = getattr(pipeline.steps[each.path[1]], str(each.path[-1]), None)
         found.append(pipeline.document.locate(each, text))
     return sorted(found, key=lambda each: (each.line or 0, each.column or 0))
 

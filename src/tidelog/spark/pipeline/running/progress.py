@@ -7,7 +7,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+_METRICS: Final = "tidelog"
+"""What names of what continuous queries tell of themselves begin with."""
 
 State: TypeAlias = Literal["starting", "waiting", "running", "done", "failed"]
 
@@ -76,7 +79,7 @@ class Account:
         self.progress = replace(
             before,
             rows_read=before.rows_read + rows,
-            dropped=before.dropped + sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators),
+            dropped=before.dropped + _dropped(operators) + _late(report.get("observedMetrics") or {}),
             duplicates=before.duplicates + sum(_duplicates(each) for each in operators),
             behind=_behind(report.get("sources") or []),
         )
@@ -95,6 +98,16 @@ def _rows(report: Mapping[str, Any]) -> int:
     return int(
         found if found is not None else sum(each.get("numInputRows") or 0 for each in report.get("sources") or ())
     )
+
+
+def _dropped(operators: Iterable[Mapping[str, Any]]) -> int:
+    """Rows that Spark's own operators have dropped."""
+    return sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators)
+
+
+def _late(observed: Mapping[str, Any]) -> int:
+    """Rows that continuous queries have dropped."""
+    return sum(int(each.get("late_rows") or 0) for name, each in observed.items() if name.startswith(_METRICS))
 
 
 def _duplicates(operator: Mapping[str, Any]) -> int:

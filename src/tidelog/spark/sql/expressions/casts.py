@@ -30,7 +30,7 @@ def cast(text: str, source: Type, target: Type, zone: str, *, is_try: bool, tool
     if source == target:
         return text
     if source.id == "NULL":
-        return f"CAST(NULL AS {name})"
+        return f"CAST({text} AS {name})"  # null, or an error
     how = "try_cast" if is_try else "CAST"
     plain = f"{how}({text} AS {name})"
     if source.id in WHOLE or source.is_decimal or source.id in FLOATS or source.id == "BOOLEAN":

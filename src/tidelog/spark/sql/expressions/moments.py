@@ -150,3 +150,18 @@ def _strftime(call: Call) -> str:
         if form
         else f"if({x} IS NULL, NULL, '')"
     )
+
+
+@FUNCTIONS.named("to_microseconds")
+def _to_microseconds(call: Call) -> str:
+    call.expect("BIGINT")
+    return f"make_dt_interval(0, 0, 0, CAST(CAST({call.texts[0]} AS DECIMAL(20, 0)) / 1000000 AS DECIMAL(18, 6)))"
+
+
+@FUNCTIONS.named("generate_series")
+def _generate_series(call: Call) -> str:
+    """Times from one to another, both of them included; Spark itself refuses steps that lead away."""
+    if call.kinds not in ([ZONED, ZONED, "INTERVAL"], *([each, each, "INTERVAL"] for each in PLAIN_TIMES)):
+        raise call.refuse()
+    low, high, step = call.texts
+    return f"CASE WHEN {low} <= {high} THEN sequence({low}, {high}, {step}) WHEN {low} > {high} THEN array() END"

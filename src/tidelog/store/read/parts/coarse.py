@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn, final
 
@@ -18,6 +18,7 @@ from tidelog.index.tabtree.reader import TreeReader
 from tidelog.model.errors import CorruptionError, GrainError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.store.read.parts.stretches import Stretches
 from tidelog.store.read.parts.tree import SplitPart
 from tidelog.store.rows.stored import Ints
 from tidelog.store.split.coarse import CoarseEntries, read_coarse
@@ -84,6 +85,18 @@ class CoarsePart(SplitPart):
         if wanted.is_unknown(found)[0]:  # computed by a process without their code
             self.require_rows()
         return wanted.shifted(found, self.base) if self.base else found
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """Entries, none of which the range may cut."""
+        chosen, coarse = slice(*self._between(start, end)), self.coarse
+        rows = np.diff(coarse.before)[chosen].astype(np.int64)
+        words = coarse.words[chosen]
+        leaves = np.arange(chosen.start, chosen.stop, dtype=np.int64)
+        return Stretches.of_leaves(coarse.lows[chosen], coarse.highs[chosen], rows, leaves, words)
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str], counters: ReadCounters) -> NoReturn:
+        """There are none."""
+        self.require_rows()
 
     def rank(self, time: int, counters: ReadCounters) -> int:
         """How many rows are before a time, which must not be inside of an entry."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries
+from tidelog.index.entries import Entries, entry_dtype
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import RowChoice
 from tidelog.model.arrays import integers
@@ -20,6 +20,7 @@ from tidelog.model.errors import GrainError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.store.read.parts.part import Part
+from tidelog.store.read.parts.stretches import NO_LEAF, WHOLE
 from tidelog.store.rows.stored import Ints
 
 Row = Mapping[str, Any]
@@ -60,6 +61,7 @@ class PartConformance:
             self.check_selections()
             self.check_places()
             self.check_subtrees()
+            self.check_stretches()
             self.check_numbers()
         else:
             self.check_refusals()
@@ -140,6 +142,33 @@ class PartConformance:
             for row in wanted:
                 assert any(first <= row[self._time] <= last for first, last, _ in found)
             assert sum(rows for _, _, rows in found) >= len(wanted)
+
+    def check_stretches(self) -> None:
+        """Stretches are in order, have every row once, and those that are leaves are what their entries say."""
+        part = self._part
+        for start, end in self._ranges:
+            found = part.stretches(start, end, ReadCounters())
+            rows = self._between(start, end)
+            assert int(found.rows.sum()) == len(rows)
+            assert (found.rows > 0).all()
+            cuts = np.append(0, np.cumsum(found.rows)).tolist()
+            for place in range(len(found)):
+                own = rows[cuts[place] : cuts[place + 1]]
+                assert found.firsts[place] <= own[0][self._time]
+                assert own[-1][self._time] <= found.lasts[place]
+                if found.leaves[place] == NO_LEAF:
+                    continue
+                read = _rows_of(part.leaf_rows(found.leaves[place : place + 1], self._names, ReadCounters()))
+                skipped = int(found.skipped[place])
+                if skipped != WHOLE:
+                    assert read[skipped : skipped + len(own)] == own
+                    continue
+                assert read == own
+                width = entry_dtype(len(part.layout.kinds)).itemsize // 8
+                words = np.ascontiguousarray(found.words[place : place + 1, :width])
+                entry = words.view(entry_dtype(len(part.layout.kinds)))[:, 0]
+                every = range(len(self._names) - bool(part.base))
+                self._check_aggregate(Aggregate(part.layout, entry=entry), own, every)
 
     def check_numbers(self) -> None:
         """Nodes tell the bounds of all below them, and leaves have every row once."""

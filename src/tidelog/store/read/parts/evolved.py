@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, empty, entry_dtype
+from tidelog.index.entries import Entries, Words, empty, entry_dtype, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.states import States, still_holds
 from tidelog.index.tabtree.counters import ReadCounters
@@ -24,6 +24,8 @@ from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.store.manifest.schemas import presented
 from tidelog.store.read.parts.part import Part
+from tidelog.store.read.parts.stretches import Stretches
+from tidelog.store.read.parts.wrapped import WrappedPart
 from tidelog.store.rows.stored import Ints
 
 
@@ -48,7 +50,6 @@ class _Translation:
     """Entries of one layout as entries of another."""
 
     def __init__(self, old: Layout, new: Layout) -> None:
-        self._old = old
         self._new = new
         self._size = len(old.kinds)
         self.sources: dict[int, int] = {}
@@ -90,43 +91,22 @@ class _Translation:
 
 
 @final
-class EvolvedPart(Part):
+class EvolvedPart(WrappedPart):
     """The rows of a part under the columns of another version of the schema."""
 
     def __init__(self, part: Part, layout: Layout) -> None:
         """``part`` has the layout it was written with, with the names of ``layout``."""
-        self._part = part
+        super().__init__(part)
         self._plain = layout.with_states(())
         self._translation = _Translation(part.layout, self._plain)
         stored = part.layout.stored
         kept = [each for each in part.layout.states.kept if still_holds(each, stored, layout.stored)]
         self._layout = self._plain.with_states(kept) if kept else self._plain
-        self.base, self.info, self.opened = part.base, part.info, part.opened
-        self.has_rows, self.in_memory = part.has_rows, part.in_memory
-        self.first, self.last, self.rows = part.first, part.last, part.rows
 
     @property
     def layout(self) -> Layout:
         """The layout it is presented under, with those states of its tree that still hold."""
         return self._layout
-
-    @property
-    def numbers(self) -> tuple[int, int]:
-        """The smallest and the greatest sequence number."""
-        return self._part.numbers
-
-    @property
-    def original(self) -> Part:
-        """The part as it was written, but for the names of its columns."""
-        return self._part.original
-
-    def require_rows(self) -> None:
-        """Raise :class:`GrainError` if its rows are not there to be read."""
-        self._part.require_rows()
-
-    def shape(self) -> dict[str, int] | None:
-        """What its file consists of."""
-        return self._part.shape()
 
     def known_states(self, wanted: States) -> Words | None:
         """The states of all rows, if the manifest knows them and they still hold."""
@@ -167,6 +147,24 @@ class EvolvedPart(Part):
     def numbers_of_leaf(self, id: int, counters: ReadCounters) -> tuple[Ints, Ints]:
         """The times and the sequence numbers of the rows of a leaf."""
         return self._part.numbers_of_leaf(id, counters)
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """The part's own, with entries that know what they know under both versions of the schema."""
+        found = self._part.stretches(start, end, counters)
+        own, before = self._part.layout, entry_dtype(len(self._part.layout.kinds)).itemsize // 8
+        plain = np.ascontiguousarray(found.words[:, :before]).view(entry_dtype(len(own.kinds)))[:, 0]
+        words = words_of(self._translation(plain))
+        if self._layout.states.kept:
+            states = found.words[:, before:][:, own.states.words_of(self._layout.states)]
+            words = np.concatenate([words, states], axis=1)
+        return replace(found, words=words)
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str], counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves, cast to the types they have now."""
+        stored = self._part.layout.stored.names
+        known = [name for name in columns if name in stored] or [self._part.layout.schema.time]
+        target = pa.schema([self._layout.stored.field(name) for name in columns])
+        return (presented(batch, target) for batch in self._part.leaf_rows(leaves, known, counters))
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range, from events where entries do not tell."""

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
 from tidelog.index.entries import Words
-from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import RowChoice, Test
@@ -24,45 +23,21 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.read.parts.part import Part
+from tidelog.store.read.parts.stretches import Stretches
+from tidelog.store.read.parts.wrapped import WrappedPart
 from tidelog.store.rows.stored import Ints
 
 
 @final
-class MaskedPart(Part):
+class MaskedPart(WrappedPart):
     """The rows of a part without those that are deleted."""
 
     def __init__(self, part: Part, deletions: Sequence[Deletion]) -> None:
         """``deletions`` are those that may apply to rows of the part."""
-        self._part = part
+        super().__init__(part)
         self._deletions = tuple(deletions)
         bounds = {each for deletion in deletions for each in (deletion.interval.start, deletion.interval.end)}
         self._bounds = sorted(bound for bound in bounds if bound is not None)
-        self.base, self.info, self.opened = part.base, part.info, part.opened
-        self.has_rows, self.in_memory = part.has_rows, part.in_memory
-        self.first, self.last, self.rows = part.first, part.last, part.rows
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the part."""
-        return self._part.layout
-
-    @property
-    def numbers(self) -> tuple[int, int]:
-        """The smallest and the greatest sequence number, deleted ones included."""
-        return self._part.numbers
-
-    @property
-    def original(self) -> Part:
-        """The part as it was written, deleted rows included."""
-        return self._part.original
-
-    def require_rows(self) -> None:
-        """Raise :class:`GrainError` if its rows are not there to be read."""
-        self._part.require_rows()
-
-    def shape(self) -> dict[str, int] | None:
-        """What the file of the part consists of."""
-        return self._part.shape()
 
     def _pieces(self, start: int | None, end: int | None) -> Iterator[tuple[int | None, int | None, list[Deletion]]]:
         """A time range in pieces, each with the deletions that apply in it."""
@@ -91,6 +66,17 @@ class MaskedPart(Part):
     ) -> list[Subtree]:
         """What the rows of a time range are in, as if none were deleted."""
         return self._part.subtrees(most_rows, start, end, choice, counters)
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """The part's own where nothing is deleted; elsewhere rows have to be read."""
+        found, unread = [], super().stretches
+        for low, high, deletions in self._pieces(start, end):
+            found.append((unread if deletions else self._part.stretches)(low, high, counters))
+        return Stretches.joined(found)
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str], counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves in which nothing is deleted."""
+        return self._part.leaf_rows(leaves, columns, counters)
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range that are not deleted."""

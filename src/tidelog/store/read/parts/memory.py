@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, blank, from_batch
+from tidelog.index.entries import Entries, Words, blank, entry_dtype, from_batch
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.states import States
@@ -17,10 +17,12 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
 from tidelog.store.read.parts.part import Part
+from tidelog.store.read.parts.stretches import Stretches
 from tidelog.store.rows.run_summaries import RunSummaries
 from tidelog.store.rows.stored import Ints, seqs, times
 
 _CHUNK_ROWS: Final = 1 << 18
+_MOST_STRETCHES: Final = 1 << 12
 
 
 @final
@@ -85,6 +87,17 @@ class MemoryPart(Part):
         lasts = np.minimum(firsts + most_rows, len(at))
         found = at[firsts].tolist(), at[lasts - 1].tolist(), (lasts - firsts).tolist()
         return list(zip(*found, strict=True))
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """Runs of a few rows: late ones that are waiting may be far from each other."""
+        first, last = self._bounds(start, end)
+        step = max(1, -(-(last - first) // _MOST_STRETCHES))
+        begins = np.arange(first, last, step, dtype=np.int64)
+        if len(begins):  # rows of one time are in one run
+            begins = np.unique(np.maximum(self._times.searchsorted(self._times[begins]), first))
+        ends = np.append(begins[1:], last)
+        width = entry_dtype(len(self._layout.kinds), self._layout.states.words).itemsize // 8
+        return Stretches.unread(self._times[begins], self._times[ends - 1], ends - begins, width=width)
 
     def numbers_of_leaf(self, id: int, counters: ReadCounters) -> tuple[Ints, Ints]:
         """The times and the sequence numbers of all rows."""

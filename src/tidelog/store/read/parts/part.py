@@ -20,6 +20,7 @@ from tidelog.model.arrays import integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.store.manifest.manifest import Deletion
 from tidelog.store.manifest.split_info import SplitInfo
+from tidelog.store.read.parts.stretches import Stretches
 from tidelog.store.rows.stored import Ints
 
 Opened = tuple[str, tuple[int, int]]
@@ -173,6 +174,23 @@ class Part(ABC):
             for index in (0, 1)
         )
         return at, numbers
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """The rows of a time range in stretches, in order; what is told of leaves is of the columns that entries know.
+
+        Reads no events unless rows have to be counted that are deleted in part.
+        """
+        width = entry_dtype(len(self.layout.kinds), self.layout.states.words).itemsize // 8
+        low = self.first if start is None else max(self.first, start)
+        high = self.last if end is None else min(self.last, end - 1)
+        rows = self.aggregate(start, end, np.empty(0, np.int64), counters).rows if low <= high else 0
+        if not rows:
+            return Stretches.none(width)
+        return Stretches.one_unread(low, high, rows, width)
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str], counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves that :meth:`stretches` has named, given in their order, lazily."""
+        raise NotImplementedError  # of kinds that name none
 
     # -- aggregates -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.index.aggregate import Aggregate
-from tidelog.index.entries import Entries, Words, entry_dtype
+from tidelog.index.entries import Entries, Words, entry_dtype, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
@@ -21,6 +21,7 @@ from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree, divide
 from tidelog.store.manifest.split_info import SplitInfo
 from tidelog.store.read.parts.part import Opened, Part
+from tidelog.store.read.parts.stretches import Stretches
 from tidelog.store.rows.stored import Ints, shifted
 from tidelog.store.split.entry_bounds import tree_numbers
 
@@ -114,6 +115,49 @@ class TreePart(Part):
         """The times and the sequence numbers of the rows of a leaf."""
         at, numbers = numbers_of_leaf(self._tree.nodes, id, counters)
         return at, numbers + self.base if self.base else numbers
+
+    def stretches(self, start: int | None, end: int | None, counters: ReadCounters) -> Stretches:
+        """Leaves, but for those that the range cuts."""
+        found = self._tree.leaf_entries(start, end, counters)
+        times = found["columns"][:, self.layout.time]
+        firsts, lasts = times["min"].astype(np.int64), times["max"].astype(np.int64)
+        inside = np.ones(len(found), np.bool_)
+        if start is not None:
+            inside &= firsts >= start
+        if end is not None:
+            inside &= lasts < end
+        words = words_of(found)
+        rows, leaves = found["rows"].astype(np.int64), found["child"].astype(np.int64)
+        whole = Stretches.of_leaves(firsts, lasts, rows, leaves, words)
+        if inside.all():
+            return whole
+        # The leaves at the ends: which of their rows are in the range their times tell.
+        cut = np.flatnonzero(~inside).tolist()
+        parts = []
+        done = 0
+        for place in cut:
+            low = int(firsts[place]) if start is None else max(int(firsts[place]), start)
+            high = int(lasts[place]) if end is None else min(int(lasts[place]), end - 1)
+            parts += [whole.some(done, place), self._part_of_leaf(whole, place, low, high, counters)]
+            done = place + 1
+        return Stretches.joined([*parts, whole.some(done, len(found))])
+
+    def _part_of_leaf(self, whole: Stretches, place: int, low: int, high: int, counters: ReadCounters) -> Stretches:
+        """The rows of a leaf that are in a time range, both ends included."""
+        times = self._tree.nodes.times(int(whole.leaves[place]), counters)
+        first, last = int(times.searchsorted(low)), int(times.searchsorted(high, side="right"))
+        if first >= last:
+            return whole.some(0, 0)
+        known = (times[first], times[last - 1], last - first, first)
+        low_time, high_time, rows, skipped = (np.array([each], np.int64) for each in known)
+        leaf = whole.some(place, place + 1)
+        return Stretches(low_time, high_time, rows, leaf.leaves, skipped, leaf.words)
+
+    def leaf_rows(self, leaves: Ints, columns: Sequence[str], counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves, several in a batch; a few batches are decoded ahead."""
+        counters.leaves += len(leaves)
+        batches = self._tree.leaf_rows(leaves, columns)
+        return (shifted(batch, self.base) for batch in batches) if self.base else batches
 
     def aggregate(self, start: int | None, end: int | None, columns: Ints, counters: ReadCounters) -> Aggregate:
         """The aggregates of some columns of the rows of a time range."""

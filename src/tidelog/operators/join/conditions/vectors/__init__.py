@@ -1,0 +1,1 @@
+"""What the machine for conditions does with vectors."""

@@ -1,0 +1,1 @@
+"""Logical merge of whole batches, giving what the reference gives, element by element."""

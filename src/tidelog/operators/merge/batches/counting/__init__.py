@@ -1,0 +1,1 @@
+"""R4 of whole batches: multisets of ends."""

@@ -1,0 +1,65 @@
+"""A query as it runs: what was made of its clause, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+
+from tidelog.operators.rowpattern.conditions import Conditions
+from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
+from tidelog.operators.rowpattern.output import Output
+from tidelog.operators.rowpattern.search import Search
+from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern, Rows
+from tidelog.operators.rowpattern.terms import Values
+
+_TOLD: Final = {
+    TRUE: "every row",
+    MASK: "whole columns",
+    CODE: "code over the match so far",
+    ASKED: "row by row, exactly and slowly",
+}
+
+
+@dataclass(frozen=True)
+class RowPatternQuery:
+    """A clause that is ready to run."""
+
+    pattern: RowPattern
+    conditions: Conditions
+    search: Search
+    output: Output
+
+    @cached_property
+    def input(self) -> pa.Schema:
+        """The columns that are needed, in the order of the input's."""
+        schema = self.pattern.schema
+        if self.pattern.rows is not Rows.ONE:
+            return schema
+        expressions = [*self.pattern.defines.values(), *(each.value for each in self.pattern.measures)]
+        texts = [str(term) for each in expressions for term in each.terms]
+        known = {*self.pattern.partition, *(each.column for each in self.pattern.order)}
+        return pa.schema([each for each in schema if each.name in known or any(each.name in text for text in texts)])
+
+    @property
+    def explain(self) -> list[str]:
+        """How the conditions of variables are evaluated, a line for each variable."""
+        told = dict(zip(self.pattern.variables, map(_TOLD.__getitem__, self.conditions.kinds), strict=True))
+        reasons = self.conditions.reasons
+        return [f"{name}: {each}{f', for {reasons[name]}' if name in reasons else ''}" for name, each in told.items()]
+
+
+def compile_query(pattern: RowPattern) -> RowPatternQuery:
+    """Make a clause ready. Raises :class:`PatternError` for one that is too large."""
+    terms = [term for each in pattern.defines.values() for term in each.terms]
+    if pattern.is_all_matches and any(isinstance(term, MatchNumber) for term in terms):
+        raise PatternError(
+            "found MATCH_NUMBER() in DEFINE together with ALL MATCHES, under which matches are "
+            "numbered when all of one first row are found; expected it in MEASURES alone"
+        )
+    values = Values(pattern.variables, pattern.schema)
+    conditions = Conditions(pattern, values)
+    return RowPatternQuery(pattern, conditions, Search(pattern, conditions), Output(pattern, values))

@@ -1,0 +1,965 @@
+"""The machine that looks for matches.
+
+It goes through a program (:mod:`.program`) step by step, prefers what the program prefers, and comes back to the other
+way where a way leads to no match. All that it knows stands in arrays, so it can stop anywhere, be given larger arrays,
+rows or an answer, and go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidelog.jit import array_in, array_out, called, f64, i32, i64, inlined, kernel, u8, void
+from tidelog.operators.rowpattern.opcodes import (
+    ACCEPT,
+    ADD_FLOAT,
+    ADD_INTEGER,
+    AHEAD,
+    AND,
+    ANSWER,
+    ANSWERED,
+    ANY,
+    ASK,
+    ASKED,
+    ATTEMPT,
+    AVERAGE_INTEGER,
+    AVERAGE_SLOT,
+    BASE,
+    BEGIN,
+    CAN_MARK,
+    CHECK_RANGE,
+    CODE,
+    COMPARE_FLOAT,
+    COMPARE_INTEGER,
+    CONTIGUOUS,
+    COUNT,
+    COUNT_FLOAT,
+    COUNT_INTEGER,
+    DECIDED,
+    DEPTH,
+    DISTINCT_FLOAT,
+    DISTINCT_INTEGER,
+    DIVIDE_FLOAT,
+    DONE,
+    END,
+    END_TIME,
+    ENTRY,
+    FAR,
+    FIRST_MATCH,
+    FIRST_ROW,
+    FIRST_ROWS,
+    FLOAT_AT,
+    FLOAT_CONSTANT,
+    FLOAT_SLOT,
+    FLOOR,
+    INEXACT,
+    INTEGER_AT,
+    INTEGER_CONSTANT,
+    INTEGER_SLOT,
+    IS_ALL,
+    IS_FILTERED,
+    IS_FORCED,
+    IS_NULL,
+    IS_TRUE,
+    LABEL_AT,
+    LAST_EMPTY,
+    LAST_ROW,
+    LEAST_FLOAT,
+    LEAST_INTEGER,
+    MARKED,
+    MARKS,
+    MASK,
+    MATCH,
+    MATCH_NUMBER,
+    MATCHED,
+    MATCHES,
+    MORE_MARKS,
+    MORE_MATCHES,
+    MORE_PATH,
+    MORE_ROWS,
+    MORE_STACK,
+    MOST_INTEGER,
+    MOST_ROWS,
+    MOST_STEPS,
+    MOVING,
+    MULTIPLY_FLOAT,
+    NEGATE_FLOAT,
+    NEGATE_INTEGER,
+    NEW_PARTITION,
+    NEW_START,
+    NEXT,
+    NOT,
+    NULL_CONSTANT,
+    NUMBER,
+    OR,
+    PARTITION,
+    PAST_LAST,
+    PC,
+    PHASE,
+    POSITION,
+    ROWS,
+    RUNNING,
+    SKIP,
+    SKIP_MISSING,
+    SKIP_NOWHERE,
+    SPLIT,
+    STACK,
+    START,
+    STATES,
+    STEPS,
+    STRATEGY,
+    SUBTRACT_FLOAT,
+    SUBTRACT_INTEGER,
+    SUM_FLOAT,
+    SUM_INTEGER,
+    TARGET,
+    TERM_IS_LAST,
+    TERM_LOGICAL,
+    TERM_PHYSICAL,
+    TERM_SET,
+    TERM_SLOT,
+    TO_FIRST,
+    TO_FLOAT,
+    TO_NEXT,
+    TOO_LONG,
+    TOO_MANY,
+    TRUE,
+    UNMATCHED,
+    VARIABLE,
+    WITH_TIMES,
+    WITH_UNMATCHED,
+    WITHIN,
+)
+
+_UNKNOWN = 2
+"""Neither true nor false: somebody has to be asked."""
+_WRONG = 3
+"""A number that cannot be held."""
+
+_IN_I32, _IN_I64, _IN_F64, _IN_U8 = array_in(i32), array_in(i64), array_in(f64), array_in(u8)
+_OUT_I32, _OUT_I64, _OUT_F64, _OUT_U8 = array_out(i32), array_out(i64), array_out(f64), array_out(u8)
+
+
+@inlined
+def _latest(time: Any, within: Any) -> Any:
+    """The last time that is not farther from another one than allowed, as far as there are such."""
+    latest = time + within
+    return latest if latest >= time else i64(0x7FFFFFFFFFFFFFFF)
+
+
+@inlined
+def _compared(which: Any, left: Any, right: Any) -> Any:
+    if which == 0:
+        return left == right
+    if which == 1:
+        return left < right
+    return left <= right
+
+
+@inlined
+def _compared_floats(which: Any, left: Any, right: Any) -> Any:
+    """NaN equals itself and is above all others."""
+    if which == 0:
+        return left == right or (left != left and right != right)
+    if which == 1:
+        return left < right or (right != right and left == left)
+    return left <= right or right != right
+
+
+@called
+def _row_of(term: Any, terms: Any, sets: Any, slots: Any, variables: Any, rows: Any, depth: Any, low: Any, high: Any,
+            skips: Any) -> Any:  # fmt: skip
+    """The row that a term finds in a match of ``depth`` + 1 rows, or -1; and its place in the match, or -1."""
+    place = slots[depth + 1, terms[term, TERM_SLOT]]
+    left = terms[term, TERM_LOGICAL]
+    if place >= 0 and left > 0:
+        own = terms[term, TERM_SET]
+        step = -1 if terms[term, TERM_IS_LAST] else 1
+        while left > 0:
+            place += step
+            while 0 <= place <= depth and sets[own, variables[place]] == 0:
+                place += step
+            if place < 0 or place > depth:
+                return i64(-1), i64(-1)
+            left -= 1
+    if place < 0:
+        return i64(-1), i64(-1)
+    offset = i64(terms[term, TERM_PHYSICAL])
+    if offset == 0:
+        return rows[place], place
+    if skips:
+        place += offset
+        if place < 0 or place > depth:
+            return i64(-1), i64(-1)
+        return rows[place], place
+    row = rows[place] + offset
+    if row < low or row >= high:
+        return i64(-1), i64(-1)
+    place = row - rows[0]
+    if place < 0 or place > depth:
+        place = i64(-1)
+    return row, place
+
+
+@called
+def _evaluated(code: Any, begin: Any, end: Any, terms: Any, sets: Any, slots: Any, float_slots: Any, variables: Any,
+               rows: Any, depth: Any, low: Any, high: Any, skips: Any, integers: Any, integers_valid: Any, floats: Any,
+               floats_valid: Any, constants: Any, float_constants: Any, number: Any, stack: Any, float_stack: Any,
+               nulls: Any) -> Any:  # fmt: skip
+    """What code comes to: 1 if it is true, 0 if not, or that it cannot be told."""
+    top = -1
+    for step in range(begin, end):
+        operation, first, second = code[step, 0], code[step, 1], code[step, 2]
+        if operation <= FLOAT_AT:
+            row, _ = _row_of(first, terms, sets, slots, variables, rows, depth, low, high, skips)
+            top += 1
+            nulls[top] = 1
+            if row >= 0:
+                if operation == INTEGER_AT:
+                    nulls[top] = 1 - integers_valid[second, row]
+                    stack[top] = integers[second, row]
+                else:
+                    nulls[top] = 1 - floats_valid[second, row]
+                    float_stack[top] = floats[second, row]
+        elif operation == INTEGER_CONSTANT:
+            top += 1
+            nulls[top] = 0
+            stack[top] = constants[first]
+        elif operation == FLOAT_CONSTANT:
+            top += 1
+            nulls[top] = 0
+            float_stack[top] = float_constants[first]
+        elif operation == NULL_CONSTANT:
+            top += 1
+            nulls[top] = 1
+        elif operation == INTEGER_SLOT:
+            top += 1
+            nulls[top] = 1 if second >= 0 and slots[depth + 1, second] == 0 else 0
+            stack[top] = slots[depth + 1, first]
+        elif operation == FLOAT_SLOT:
+            top += 1
+            nulls[top] = 1 if second >= 0 and slots[depth + 1, second] == 0 else 0
+            float_stack[top] = float_slots[depth + 1, first]
+        elif operation in (AVERAGE_SLOT, AVERAGE_INTEGER):
+            top += 1
+            count = slots[depth + 1, second]
+            nulls[top] = 1 if count == 0 else 0
+            if count != 0:
+                if operation == AVERAGE_SLOT:
+                    float_stack[top] = float_slots[depth + 1, first] / count
+                else:
+                    float_stack[top] = f64(slots[depth + 1, first]) / count
+        elif operation == LABEL_AT:
+            row, place = _row_of(first, terms, sets, slots, variables, rows, depth, low, high, skips)
+            top += 1
+            nulls[top] = 1 if place < 0 else 0
+            stack[top] = constants[second + variables[place]] if place >= 0 else i64(0)
+        elif operation == MATCH_NUMBER:
+            top += 1
+            nulls[top] = 0
+            stack[top] = number
+        elif operation == TO_FLOAT:
+            float_stack[top] = f64(stack[top])
+        elif operation == NEGATE_INTEGER:
+            if stack[top] == np.int64(-0x8000000000000000) and nulls[top] == 0:
+                return i64(_WRONG)
+            stack[top] = -stack[top]
+        elif operation == NEGATE_FLOAT:
+            float_stack[top] = -float_stack[top]
+        elif operation == CHECK_RANGE:
+            if nulls[top] == 0 and not constants[first] <= stack[top] <= constants[first + 1]:
+                return i64(_WRONG)
+        elif operation == NOT:
+            stack[top] = 1 - stack[top]
+        elif operation == IS_NULL:
+            stack[top] = i64(nulls[top]) if second == 0 else i64(1 - nulls[top])
+            nulls[top] = 0
+        elif operation == IS_TRUE:
+            found = nulls[top] == 0 and stack[top] == first
+            stack[top] = i64(1) if found == (second == 0) else i64(0)
+            nulls[top] = 0
+        elif operation in (AND, OR):
+            top -= 1
+            decisive = 0 if operation == AND else 1
+            one = nulls[top] == 0 and stack[top] == decisive
+            other = nulls[top + 1] == 0 and stack[top + 1] == decisive
+            if one or other:
+                nulls[top] = 0
+                stack[top] = decisive
+            elif nulls[top] != 0 or nulls[top + 1] != 0:
+                nulls[top] = 1
+            else:
+                stack[top] = 1 - decisive
+        elif operation in (DISTINCT_INTEGER, DISTINCT_FLOAT):
+            top -= 1
+            if nulls[top] != 0 or nulls[top + 1] != 0:
+                differs = nulls[top] != nulls[top + 1]
+            elif operation == DISTINCT_INTEGER:
+                differs = stack[top] != stack[top + 1]
+            else:
+                differs = not _compared_floats(0, float_stack[top], float_stack[top + 1])
+            stack[top] = i64(1) if differs == (second == 0) else i64(0)
+            nulls[top] = 0
+        else:
+            top -= 1
+            if nulls[top] != 0 or nulls[top + 1] != 0:
+                nulls[top] = 1
+                continue
+            if operation == COMPARE_INTEGER:
+                holds = _compared(first, stack[top], stack[top + 1])
+                stack[top] = i64(1) if holds == (second == 0) else i64(0)
+            elif operation == COMPARE_FLOAT:
+                holds = _compared_floats(first, float_stack[top], float_stack[top + 1])
+                stack[top] = i64(1) if holds == (second == 0) else i64(0)
+            elif operation == ADD_FLOAT:
+                float_stack[top] += float_stack[top + 1]
+            elif operation == SUBTRACT_FLOAT:
+                float_stack[top] -= float_stack[top + 1]
+            elif operation == MULTIPLY_FLOAT:
+                float_stack[top] *= float_stack[top + 1]
+            elif operation == DIVIDE_FLOAT:
+                float_stack[top] /= float_stack[top + 1]
+            else:
+                left, right = stack[top], stack[top + 1]
+                if operation == ADD_INTEGER:
+                    made = left + right
+                    if ((left ^ made) & (right ^ made)) < 0:
+                        return i64(_WRONG)
+                elif operation == SUBTRACT_INTEGER:
+                    made = left - right
+                    if ((left ^ right) & (left ^ made)) < 0:
+                        return i64(_WRONG)
+                else:
+                    if abs(f64(left) * f64(right)) > 9.2e18:
+                        return i64(_WRONG)
+                    made = left * right
+                stack[top] = made
+    return i64(1) if nulls[0] == 0 and stack[0] != 0 else i64(0)
+
+
+@called
+def _bound(kinds: Any, slot_sets: Any, columns: Any, filters: Any, sets: Any, slots: Any, float_slots: Any, depth: Any,
+           row: Any, variable: Any, integers: Any, integers_valid: Any, floats: Any,
+           floats_valid: Any) -> Any:  # fmt: skip
+    """What is known of a match once a row is bound to a variable as its row ``depth``; false if it cannot be held."""
+    fine = True
+    for slot in range(len(kinds)):
+        before = slots[depth, slot]
+        slots[depth + 1, slot] = before
+        float_slots[depth + 1, slot] = float_slots[depth, slot]
+        if sets[slot_sets[slot], variable] == 0:
+            continue
+        kind, column = kinds[slot], columns[slot]
+        if kind == LAST_ROW:
+            slots[depth + 1, slot] = depth
+            continue
+        if kind == FIRST_ROW:
+            if before < 0:
+                slots[depth + 1, slot] = depth
+            continue
+        if filters[slot] >= 0 and (integers_valid[filters[slot], row] == 0 or integers[filters[slot], row] == 0):
+            continue
+        if kind == COUNT:
+            slots[depth + 1, slot] = before + 1
+        elif kind == COUNT_INTEGER:
+            slots[depth + 1, slot] = before + integers_valid[column, row]
+        elif kind == COUNT_FLOAT:
+            slots[depth + 1, slot] = before + floats_valid[column, row]
+        elif kind == SUM_INTEGER:
+            if integers_valid[column, row] != 0:
+                value = integers[column, row]
+                made = before + value
+                if ((before ^ made) & (value ^ made)) < 0:
+                    fine = False
+                slots[depth + 1, slot] = made
+        elif kind == LEAST_INTEGER:
+            if integers_valid[column, row] != 0:
+                slots[depth + 1, slot] = min(before, integers[column, row])
+        elif kind == MOST_INTEGER:
+            if integers_valid[column, row] != 0:
+                slots[depth + 1, slot] = max(before, integers[column, row])
+        elif floats_valid[column, row] != 0:
+            real, value_f = float_slots[depth, slot], floats[column, row]
+            if kind == SUM_FLOAT:
+                float_slots[depth + 1, slot] = real + value_f
+            elif _compared_floats(1, value_f, real) if kind == LEAST_FLOAT else _compared_floats(1, real, value_f):
+                float_slots[depth + 1, slot] = value_f
+    return fine
+
+
+@inlined
+def _holds(variable: Any, pc: Any, row: Any, depth: Any, conditions: Any, masks: Any, answers: Any, code_cuts: Any,
+           code: Any, terms: Any, sets: Any, slot_kinds: Any, slot_sets: Any, slot_columns: Any, slot_filters: Any,
+           slots: Any, float_slots: Any, path_rows: Any, path_variables: Any, low: Any, high: Any, skips: Any,
+           integers: Any, integers_valid: Any, floats: Any, floats_valid: Any, constants: Any, float_constants: Any,
+           number: Any, stack: Any, float_stack: Any, nulls: Any) -> Any:  # fmt: skip
+    """Whether a row may be bound to a variable as row ``depth`` of a match; the row is put into the path for it."""
+    kind = conditions[variable]
+    if kind == TRUE:
+        return i64(1)
+    if kind == MASK:
+        return i64(masks[variable, row])
+    if masks[variable, row] == 0:
+        return i64(0)
+    if kind == ASKED:
+        return i64(answers[variable])
+    path_rows[depth] = row
+    path_variables[depth] = variable
+    if not _bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots, depth, row, variable,
+                  integers, integers_valid, floats, floats_valid):  # fmt: skip
+        return i64(_WRONG)
+    return _evaluated(code, code_cuts[variable], code_cuts[variable + 1], terms, sets, slots, float_slots,
+                      path_variables, path_rows, depth, low, high, skips, integers, integers_valid, floats,
+                      floats_valid, constants, float_constants, number, stack, float_stack, nulls)  # fmt: skip
+
+
+@called
+def _walk(operations: Any, first: Any, second: Any, peek_first: Any, peek_second: Any, masks: Any, end: Any, ways: Any,
+          path_pcs: Any, room: Any, pc: Any, depth: Any, position: Any, top: Any, steps: Any) -> Any:  # fmt: skip
+    """Go on with an attempt that needs to know nothing but masks, as far as that is simple.
+
+    Gives where it is then, and whether all ways have failed. Every so many steps it stops to be counted.
+    """
+    fails = False
+    while True:
+        operation = operations[pc]
+        if operation == SPLIT:
+            if position < end:
+                tested = peek_first[pc]
+                if tested >= 0 and masks[tested, position] == 0:
+                    pc = i64(second[pc])
+                    continue
+                tested = peek_second[pc]
+                if tested >= 0 and masks[tested, position] == 0:
+                    pc = i64(first[pc])
+                    continue
+            if top >= len(ways):
+                break
+            ways[top, 0], ways[top, 1], ways[top, 2] = second[pc], depth, position
+            top += 1
+            pc = i64(first[pc])
+        elif operation == MATCH:
+            if position >= end or depth >= room or (steps + 1) & 0xFF == 0:
+                break
+            steps += 1
+            if masks[second[pc], position] != 0:
+                path_pcs[depth] = pc
+                depth += 1
+                position += 1
+                pc = i64(first[pc])
+            elif top > 0:
+                top -= 1
+                pc, depth, position = ways[top, 0], ways[top, 1], ways[top, 2]
+            else:
+                fails = True
+                break
+        else:
+            break
+    return pc, depth, position, top, steps, fails
+
+
+@kernel(
+    i64(
+        # the program, and what it is told
+        _IN_I32, _IN_I32, _IN_I32, _IN_I32, _IN_I32, _IN_I32, array_in(i32, 2), _IN_I64, _IN_U8,
+        # conditions
+        _IN_I32, array_in(u8, 2), array_in(i32, 2), _IN_U8,
+        _IN_I64, array_in(i32, 2), array_in(i32, 2), array_in(u8, 2),
+        _IN_I32, _IN_I32, _IN_I32, _IN_I32, array_in(i64, 2), array_in(u8, 2), array_in(f64, 2), array_in(u8, 2),
+        _IN_I64, _IN_F64,
+        # partitions
+        _IN_I64, _IN_I64, _IN_I64, _IN_I64, _IN_I64, _OUT_I32, _IN_I64, _IN_I64, _IN_U8, _IN_I64, _OUT_I64, _OUT_I64,
+        _OUT_I64, _IN_I64,
+        # where it is
+        _OUT_I64, _OUT_U8, array_out(i64, 2), _OUT_I64, _OUT_I32, _OUT_I32, _OUT_I32, array_out(i64, 2),
+        array_out(f64, 2), _OUT_I64, _OUT_F64, _OUT_U8, _OUT_I32, _OUT_U8,
+        # what was found
+        array_out(i64, 2), _OUT_I64, _OUT_I32,
+    )
+)  # fmt: skip
+def search(
+    operations: Any, first: Any, second: Any, mark_numbers: Any, peek_first: Any, peek_second: Any,
+    continuations: Any, told: Any, skip_to: Any, conditions: Any, masks: Any,
+    jumps: Any, may_begin: Any, code_cuts: Any, code: Any, terms: Any, sets: Any,
+    slot_kinds: Any, slot_sets: Any, slot_columns: Any, slot_filters: Any, integers: Any, integers_valid: Any,
+    floats: Any, floats_valid: Any, constants: Any, float_constants: Any,
+    lows: Any, highs: Any, forced_cuts: Any, forced_rows: Any, stops: Any, seen: Any, begins: Any,
+    ends: Any, closed: Any, horizons: Any, resumes: Any, numbers: Any, decisions: Any,
+    times: Any,
+    registers: Any, answers: Any, ways: Any, path_rows: Any, path_pcs: Any, path_variables: Any, path_states: Any,
+    slots: Any, float_slots: Any, stack: Any, float_stack: Any, nulls: Any, marks: Any, covered: Any,
+    found: Any, found_rows: Any, found_pcs: Any,
+) -> Any:  # fmt: skip
+    """Look for the matches of partitions, one behind the other.
+
+    Partition ``p`` has the rows from ``lows[p]`` to ``highs[p]``; its own beginning is row ``begins[p]`` (-1 if that
+    is gone), and ``ends[p]`` is the end of the rows whose conditions are known. If it is not closed, there will be more
+    rows, none with a time before ``horizons[p]``. The search goes on from row ``resumes[p]``, which becomes the first
+    row of which it is not known yet whether it begins a match; ``numbers[p]`` counts matches.
+
+    No attempt begins at row ``stops[p]`` or behind it. If rows that were ``seen`` are to be told, it does not begin at
+    one at which that of another partition has begun, and ``seen`` gets the number of the partition, from 1 on.
+
+    If matches are forced, partition ``p`` is asked for a match that begins with row ``resumes[p]`` and has exactly the
+    rows from ``forced_cuts[p]`` to ``forced_cuts[p + 1]`` among ``forced_rows``.
+
+    ``found`` gets for each match its partition, first row, the end of its rows among ``found_rows``, its kind, its
+    number, and when it was certain. Returns why it has stopped.
+    """
+    strategy, is_all, within = told[STRATEGY], told[IS_ALL] != 0, told[WITHIN]
+    skip, entry, ahead = told[SKIP], told[ENTRY], told[AHEAD]
+    most_rows, most_steps = told[MOST_ROWS], told[MOST_STEPS]
+    can_mark, with_unmatched, with_times = told[CAN_MARK] != 0, told[WITH_UNMATCHED] != 0, told[WITH_TIMES] != 0
+    is_forced = told[IS_FORCED] != 0
+    peeks = strategy == CONTIGUOUS
+    has_jumps = len(jumps) > 0
+    has_seen = len(seen) > 0
+    is_simple = peeks and can_mark and within < 0 and not with_times and not is_forced
+    is_filtered, mark_count, states = told[IS_FILTERED] != 0, told[MARKS], told[STATES]
+    skips = strategy != CONTIGUOUS
+    variable_count = len(conditions)
+    slot_count = len(slot_kinds)
+    has_asked = False
+    for variable in range(variable_count):
+        has_asked = has_asked or conditions[variable] == ASKED
+
+    partition, begin, phase = registers[PARTITION], registers[BEGIN], registers[PHASE]
+    pc, depth, position, top = registers[PC], registers[DEPTH], registers[POSITION], registers[STACK]
+    matches, rows, steps = registers[MATCHES], registers[ROWS], registers[STEPS]
+    marked, attempt, floor = registers[MARKED] != 0, registers[ATTEMPT], registers[FLOOR]
+    first_match, first_rows, decided = registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED]
+    number, target, far, base = registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE]
+    last_empty = registers[LAST_EMPTY]
+    asked = i64(0)
+    status = i64(-1)
+    low, high, end, stop, is_closed = i64(0), i64(0), i64(0), i64(0), True
+    if partition < len(lows):
+        low, high, end = lows[partition], highs[partition], ends[partition]
+        stop = min(end, stops[partition])
+        is_closed = closed[partition] != 0
+
+    while status < 0:
+        if phase == NEW_PARTITION:
+            if partition >= len(lows):
+                status = i64(DONE)
+                break
+            low, high, end = lows[partition], highs[partition], ends[partition]
+            is_closed = closed[partition] != 0
+            stop = min(end, stops[partition])
+            begin = resumes[partition]
+            number, decided = numbers[partition], decisions[partition]
+            marked = False
+            last_empty = i64(-1)
+            phase = i64(NEW_START)
+        if phase == MOVING:  # rows that begin no match any more
+            if with_unmatched:
+                while begin < target:
+                    if covered[begin] == 0 and begin != last_empty:
+                        if matches >= found.shape[1]:
+                            status = i64(MORE_MATCHES)
+                            break
+                        found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
+                        found[3, matches], found[4, matches], found[5, matches] = UNMATCHED, number, decided
+                        matches += 1
+                    begin += 1
+                if status >= 0:
+                    break
+            begin = target
+            phase = i64(NEW_START)
+        if phase == NEW_START:
+            if is_filtered and not with_unmatched:
+                while begin < stop and may_begin[begin] == 0:
+                    begin += 1
+            if begin < stop and has_seen:
+                if seen[begin] != 0:
+                    stop = begin
+                else:
+                    seen[begin] = partition + 1
+            if begin >= stop:
+                resumes[partition], numbers[partition], decisions[partition] = begin, number, decided
+                partition += 1
+                phase = i64(NEW_PARTITION)
+                continue
+            if with_times:
+                reached = begin + ahead
+                decided = max(decided, times[reached] if reached < high else told[END_TIME])
+            if is_filtered and may_begin[begin] == 0:
+                target = begin + 1
+                phase = i64(MOVING)
+                continue
+            first_match, first_rows = matches, rows
+            pc, depth, position, top = entry, i64(0), begin, i64(0)
+            steps, far = i64(0), begin
+            attempt += 1
+            if within >= 0 or is_all or not marked:
+                floor = attempt
+            path_states[0] = 1 if begin == begins[partition] else 0
+            answers[:] = _UNKNOWN
+            phase = i64(RUNNING)
+        if phase == ANSWERED:
+            answers[registers[VARIABLE]] = registers[ANSWER]
+            phase = i64(RUNNING)
+
+        # One attempt, until something is decided.
+        fails = False
+        while True:
+            if is_simple and not marked:
+                room = min(i64(len(path_pcs)) - 2, most_rows)
+                pc, depth, position, top, steps, fails = _walk(operations, first, second, peek_first, peek_second,
+                                                               masks, end, ways, path_pcs, room, pc, depth, position,
+                                                               top, steps)  # fmt: skip
+                far = max(far, position)
+                if fails:
+                    break
+                for place in range(depth):
+                    path_rows[place] = begin + place
+                    path_variables[place] = second[path_pcs[place]]
+            operation = operations[pc]
+            if operation == SPLIT:
+                if peeks and position < end:  # a way whose first row does not fit is none
+                    if with_times:
+                        reached = position + ahead
+                        decided = max(decided, times[reached] if reached < high else told[END_TIME])
+                    tested = peek_first[pc]
+                    if tested >= 0 and masks[tested, position] == 0:
+                        pc = i64(second[pc])
+                        continue
+                    tested = peek_second[pc]
+                    if tested >= 0 and masks[tested, position] == 0:
+                        pc = i64(first[pc])
+                        continue
+                if top >= len(ways):
+                    status = i64(MORE_STACK)
+                    break
+                ways[top, 0], ways[top, 1], ways[top, 2] = second[pc], depth, position
+                top += 1
+                pc = i64(first[pc])
+                continue
+            if operation == MATCH:
+                steps += 1
+                if steps & 0xFF == 0 and steps > 1024 + 32 * (far - begin) and not marked:
+                    if can_mark:
+                        needed = (high - begin) * mark_count * states
+                        if needed > most_steps:
+                            status = i64(TOO_MANY)
+                            break
+                        if len(marks) < needed:
+                            registers[ANSWER] = needed
+                            status = i64(MORE_MARKS)
+                            break
+                        marks[:needed] = 0
+                        marked, base, attempt = True, begin, i64(1)
+                        floor = attempt
+                        pc, depth, position, top = entry, i64(0), begin, i64(0)
+                        matches, rows, number = first_match, first_rows, numbers[partition] if is_all else number
+                        continue
+                    if steps > most_steps + 64 * (far - begin):
+                        status = i64(TOO_MANY)
+                        break
+                if depth + 2 >= len(path_rows):
+                    status = i64(MORE_PATH)
+                    break
+                if top >= len(ways):
+                    status = i64(MORE_STACK)
+                    break
+                variable = i64(second[pc])
+                takes = False
+                while True:  # under other strategies than CONTIGUOUS rows are skipped
+                    if has_jumps and depth > 0 and position < end:
+                        which = path_states[depth] if strategy == NEXT else variable
+                        position = min(i64(jumps[which, position]), end)
+                    if marked:
+                        mark = (position - base) * mark_count + mark_numbers[pc]
+                        if states > 1:
+                            mark = mark * states + path_states[depth]
+                        if position < end:
+                            if marks[mark] >= floor:
+                                fails = True
+                                break
+                            marks[mark] = attempt
+                    latest = i64(0x7FFFFFFFFFFFFFFF)
+                    if within >= 0 and depth > 0:
+                        latest = _latest(times[path_rows[0]], within)
+                    if position >= end and (position >= high or within < 0 or times[position] <= latest):
+                        if is_closed or (position >= high and horizons[partition] > latest):
+                            fails = True
+                            if with_times:
+                                decided = max(decided, min(latest, told[END_TIME]) if is_closed else latest)
+                        else:
+                            status = i64(DONE)  # of this partition, for now
+                        break
+                    if within >= 0 and depth > 0 and times[position] > latest:
+                        fails = True
+                        if with_times:
+                            decided = max(decided, latest)
+                        break
+                    if position > far:
+                        far = position
+                    if is_forced:
+                        at = forced_cuts[partition] + depth
+                        if at >= forced_cuts[partition + 1] or position > forced_rows[at]:
+                            fails = True
+                            break
+                    if with_times:
+                        reached = position + ahead
+                        decided = max(decided, times[reached] if reached < high else told[END_TIME])
+                    holds = _holds(variable, pc, position, depth, conditions, masks, answers, code_cuts, code, terms,
+                                   sets, slot_kinds, slot_sets, slot_columns, slot_filters, slots, float_slots,
+                                   path_rows, path_variables, low, high, skips, integers, integers_valid, floats,
+                                   floats_valid, constants, float_constants, number, stack, float_stack,
+                                   nulls)  # fmt: skip
+                    if holds == _UNKNOWN:
+                        asked = variable
+                        status = i64(ASK)
+                        break
+                    if holds == _WRONG:
+                        status = i64(INEXACT)
+                        break
+                    if holds == 1:
+                        takes = not is_forced or position == forced_rows[forced_cuts[partition] + depth]
+                        fails = not takes
+                        break
+                    if not skips or depth == 0:
+                        fails = True
+                        break
+                    if strategy == NEXT:
+                        state = path_states[depth]
+                        for other in range(variable_count):
+                            if other == variable or continuations[state, other] < 0:
+                                continue
+                            holds = _holds(other, pc, position, depth, conditions, masks, answers, code_cuts, code,
+                                           terms, sets, slot_kinds, slot_sets, slot_columns, slot_filters, slots,
+                                           float_slots, path_rows, path_variables, low, high, skips, integers,
+                                           integers_valid, floats, floats_valid, constants, float_constants, number,
+                                           stack, float_stack, nulls)  # fmt: skip
+                            if holds == 0:
+                                continue
+                            if holds == _UNKNOWN:
+                                asked = i64(other)
+                                status = i64(ASK)
+                            elif holds == _WRONG:
+                                status = i64(INEXACT)
+                            fails = True
+                            break
+                        if fails:
+                            break
+                    position += 1
+                    if has_asked:
+                        answers[:] = _UNKNOWN
+                if status >= 0:
+                    fails = False
+                    break
+                if takes:
+                    if depth >= most_rows:
+                        status = i64(TOO_LONG)
+                        break
+                    fine = True
+                    if conditions[variable] != CODE and slot_count:
+                        fine = _bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots,
+                                      depth, position, variable, integers, integers_valid, floats,
+                                      floats_valid)  # fmt: skip
+                    if not fine:
+                        status = i64(INEXACT)
+                        break
+                    if strategy == ANY and depth > 0:
+                        ways[top, 0], ways[top, 1], ways[top, 2] = pc, depth, position + 1
+                        top += 1
+                    path_rows[depth] = position
+                    path_pcs[depth] = pc
+                    path_variables[depth] = variable
+                    if strategy == NEXT:
+                        path_states[depth + 1] = continuations[path_states[depth], variable]
+                    depth += 1
+                    position += 1
+                    pc = i64(first[pc])
+                    if has_asked:
+                        answers[:] = _UNKNOWN
+                    continue
+            elif operation == ACCEPT:
+                is_wanted = depth > 0 or not is_all
+                if is_forced:
+                    is_wanted = depth == forced_cuts[partition + 1] - forced_cuts[partition]
+                if is_wanted:
+                    if matches >= found.shape[1]:
+                        status = i64(MORE_MATCHES)
+                        break
+                    if rows + depth > len(found_rows):
+                        registers[ANSWER] = rows + depth
+                        status = i64(MORE_ROWS)
+                        break
+                    for place in range(depth):
+                        found_rows[rows + place] = path_rows[place]
+                        found_pcs[rows + place] = path_pcs[place]
+                    rows += depth
+                    found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
+                    found[3, matches], found[4, matches], found[5, matches] = MATCHED, number, decided
+                    matches += 1
+                    number += 1
+                    if not is_all or strategy == NEXT:
+                        break
+                fails = True
+            elif operation == START:
+                if depth == 0 and position == begins[partition]:
+                    pc = i64(first[pc])
+                    continue
+                fails = True
+            elif operation == END:
+                if position == high and is_closed:
+                    if with_times:
+                        decided = max(decided, told[END_TIME])
+                    pc = i64(first[pc])
+                    continue
+                if position == high:
+                    status = i64(DONE)
+                    break
+                if with_times and position < high:
+                    decided = max(decided, times[position])
+                fails = True
+            else:
+                fails = True
+            # Back to the last other way.
+            if top == 0:
+                break
+            top -= 1
+            pc, depth, position = ways[top, 0], ways[top, 1], ways[top, 2]
+            if has_asked:
+                answers[:] = _UNKNOWN
+            fails = False
+
+        asked_variable = asked
+        asked = i64(0)
+        if status == DONE:  # the partition waits for rows
+            matches, rows = first_match, first_rows
+            status = i64(-1)
+            number = numbers[partition] if is_all else number
+            resumes[partition], decisions[partition] = begin, decided
+            numbers[partition] = number
+            partition += 1
+            phase = i64(NEW_PARTITION)
+            continue
+        if status >= 0:
+            registers[VARIABLE] = asked_variable
+            break
+        if is_forced:
+            partition += 1
+            phase = i64(NEW_PARTITION)
+            continue
+        phase = i64(MOVING)
+        target = begin + 1
+        if is_all:
+            numbers[partition] = number
+            if with_unmatched:
+                for place in range(first_rows, rows):
+                    covered[found_rows[place]] = 1
+            continue
+        if fails:
+            continue
+        # A match.
+        if marked and within < 0:
+            for place in range(depth):
+                at = path_rows[place] if place == 0 or not skips else path_rows[place - 1] + 1
+                while at <= path_rows[place]:
+                    mark = (at - base) * mark_count + mark_numbers[path_pcs[place]]
+                    if states > 1:
+                        mark = mark * states + path_states[place]
+                    marks[mark] = 0
+                    at += 1
+        if depth == 0:
+            last_empty = begin
+            continue
+        if with_unmatched:
+            for place in range(depth):
+                covered[path_rows[place]] = 1
+        if skip == PAST_LAST:
+            target = path_rows[depth - 1] + 1
+        elif skip != TO_NEXT:
+            place = i64(0)
+            step = i64(1)
+            if skip != TO_FIRST:
+                place, step = depth - 1, i64(-1)
+            while 0 <= place < depth and skip_to[path_variables[place]] == 0:
+                place += step
+            if place < 0 or place >= depth:
+                status = i64(SKIP_MISSING)
+                break
+            if place == 0:
+                status = i64(SKIP_NOWHERE)
+                break
+            target = path_rows[place]
+
+    registers[PARTITION], registers[BEGIN], registers[PHASE] = partition, begin, phase
+    registers[PC], registers[DEPTH], registers[POSITION], registers[STACK] = pc, depth, position, top
+    registers[MATCHES], registers[ROWS], registers[STEPS] = matches, rows, steps
+    registers[MARKED], registers[ATTEMPT], registers[FLOOR] = i64(marked), attempt, floor
+    registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED] = first_match, first_rows, decided
+    registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE] = number, target, far, base
+    registers[LAST_EMPTY] = last_empty
+    return status
+
+
+@kernel(void(_IN_I64, _IN_I32, _IN_U8, i64, i64, _OUT_I64))
+def locate(offsets: Any, variables: Any, wanted: Any, is_last: Any, logical: Any, places: Any) -> None:
+    """For each match the place of the last or first row of wanted variables, ``logical`` such rows from it; or -1."""
+    for match in range(len(offsets) - 1):
+        begin, end = offsets[match], offsets[match + 1]
+        left = logical
+        places[match] = -1
+        if is_last != 0:
+            place = end - 1
+            while place >= begin:
+                if wanted[variables[place]] != 0:
+                    if left == 0:
+                        places[match] = place
+                        break
+                    left -= 1
+                place -= 1
+        else:
+            for place in range(begin, end):
+                if wanted[variables[place]] != 0:
+                    if left == 0:
+                        places[match] = place
+                        break
+                    left -= 1
+
+
+@kernel(void(_IN_I64, _IN_I32, _IN_U8, i64, i64, _OUT_I64, _OUT_I64))
+def locate_running(
+    offsets: Any, variables: Any, wanted: Any, is_last: Any, logical: Any, own: Any, places: Any
+) -> None:
+    """The same for each row, of the rows of its match up to it. ``own`` has room for all rows."""
+    for match in range(len(offsets) - 1):
+        count = 0
+        for place in range(offsets[match], offsets[match + 1]):
+            if wanted[variables[place]] != 0:
+                own[count] = place
+                count += 1
+            if count <= logical:
+                places[place] = -1
+            else:
+                places[place] = own[count - 1 - logical] if is_last != 0 else own[logical]
+
+
+@kernel(void(i64, _IN_I64, _IN_I64, _IN_I32, _OUT_I64, _OUT_I64))
+def join(stop: Any, cuts: Any, starts: Any, seen: Any, exits: Any, matches: Any) -> None:
+    """Where searches from several rows come to, and how many matches they find, if they go on with what they joined.
+
+    Search ``p`` has found ``matches[p]`` matches by itself, whose first rows are those from ``cuts[p]`` to
+    ``cuts[p + 1]`` of ``starts``, and came to row ``exits[p]``. If that is before ``stop``, an earlier search had been
+    there, which ``seen`` tells.
+    """
+    for place in range(len(exits)):
+        joined = exits[place]
+        if joined >= stop:
+            continue
+        other = i64(seen[joined]) - 1
+        own, behind = cuts[other], cuts[other + 1]
+        while own < behind:
+            middle = (own + behind) // 2
+            if starts[middle] < joined:
+                own = middle + 1
+            else:
+                behind = middle
+        matches[place] += matches[other] - (own - cuts[other])
+        exits[place] = exits[other]

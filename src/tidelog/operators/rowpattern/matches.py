@@ -1,0 +1,95 @@
+"""What a search has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.operators.base import Ints
+from tidelog.operators.rowpattern.opcodes import MATCHED
+from tidelog.operators.rowpattern.rows import Mask, Rows
+
+Ints32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matches, and rows that are in none of them, in order; their rows and variables, one match behind the other."""
+
+    rows: Rows
+    partitions: Ints
+    starts: Ints
+    """The row at which the search was."""
+    kinds: Ints
+    numbers: Ints
+    decided: Ints
+    offsets: Ints
+    """Where the rows of each match begin, and how many there are."""
+    places: Ints
+    """The rows of matches."""
+    variables: Ints32
+    """The variables these are bound to."""
+    excluded: Mask
+    """Which of these do not come out."""
+    skips: bool = False
+    """Whether there may be rows between those of a match."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How many rows each match has."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def owners(self) -> Ints:
+        """The match of each row."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    @property
+    def is_match(self) -> Mask:
+        """Which of them are matches."""
+        found: Mask = self.kinds == MATCHED
+        return found
+
+    def chosen(self, which: Mask) -> Matches:
+        """Some of them."""
+        if which.all():
+            return self
+        kept = np.repeat(which, self.lengths)
+        return Matches(
+            self.rows,
+            self.partitions[which],
+            self.starts[which],
+            self.kinds[which],
+            self.numbers[which],
+            self.decided[which],
+            np.concatenate([[0], np.cumsum(self.lengths[which])]).astype(np.int64),
+            self.places[kept],
+            self.variables[kept],
+            self.excluded[kept],
+            self.skips,
+        )
+
+    def taken(self, places: Ints) -> Matches:
+        """Some of them, in some order."""
+        lengths = self.lengths[places]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.repeat(self.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Matches(
+            self.rows,
+            self.partitions[places],
+            self.starts[places],
+            self.kinds[places],
+            self.numbers[places],
+            self.decided[places],
+            offsets,
+            self.places[rows],
+            self.variables[rows],
+            self.excluded[rows],
+            self.skips,
+        )

@@ -1,0 +1,430 @@
+"""The search for matches: runs the kernel, and gives it what it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.operators.base import Ints
+from tidelog.operators.rowpattern import kernels, opcodes
+from tidelog.operators.rowpattern.conditions import Conditions, Evaluated
+from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.matches import Matches
+from tidelog.operators.rowpattern.program import Program, compiled
+from tidelog.operators.rowpattern.rows import Rows
+from tidelog.operators.rowpattern.syntax import RowPattern, Skip, Strategy
+from tidelog.operators.rowpattern.syntax import Rows as Which
+
+_STRATEGIES: Final = {
+    Strategy.CONTIGUOUS: opcodes.CONTIGUOUS,
+    Strategy.SKIP_TILL_NEXT: opcodes.NEXT,
+    Strategy.SKIP_TILL_ANY: opcodes.ANY,
+}
+_SKIPS: Final = {
+    Skip.PAST_LAST_ROW: opcodes.PAST_LAST,
+    Skip.TO_NEXT_ROW: opcodes.TO_NEXT,
+    Skip.TO_FIRST: opcodes.TO_FIRST,
+    Skip.TO_LAST: opcodes.TO_LAST,
+}
+_STEPS_PER_STATE: Final = 16
+_DEEP: Final = 256
+_MOST_JUMPS: Final = 64
+"""Choices of variables for which it is worth knowing the next row of each."""
+_FOUND: Final = 6
+"""What is told of a match."""
+
+
+class NoRoom(Exception):
+    """Matches have more rows than there is room for."""
+
+
+@dataclass
+class Partitions:
+    """How far the search is in each of some partitions, rows of which stand one behind the other."""
+
+    lows: Ints
+    highs: Ints
+    """Their rows: the first one, and the end."""
+    begins: Ints
+    """The row each begins with; -1 if that is gone."""
+    closed: npt.NDArray[np.uint8]
+    """Whether there will be no more rows."""
+    horizons: Ints
+    """No more rows will come before these times."""
+    resumes: Ints
+    """The first row of which it is not known whether it begins a match."""
+    numbers: Ints
+    """The number of the next match."""
+    decisions: Ints
+    """How far the search has looked: times."""
+    forced_cuts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    forced_rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """The rows that matches have to have, if that is said."""
+    stops: Ints | None = None
+    """The rows from which on no match begins, if that is said."""
+    seen: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """For each row the partition, from 1 on, whose search was there, if that is wanted."""
+
+    @classmethod
+    def new(cls, cuts: Ints, *, closed: bool) -> Partitions:
+        """Those that begin."""
+        count = len(cuts) - 1
+        return cls(
+            cuts[:-1].copy(),
+            cuts[1:].copy(),
+            cuts[:-1].copy(),
+            np.full(count, closed, np.uint8),
+            np.zeros(count, np.int64),
+            cuts[:-1].copy(),
+            np.ones(count, np.int64),
+            np.full(count, -(2**63), np.int64),
+        )
+
+
+class Search:
+    """Looks for the matches of one query, in any rows."""
+
+    def __init__(self, query: RowPattern, conditions: Conditions) -> None:
+        self.query = query
+        self.conditions = conditions
+        self.is_forward = query.is_all_matches and query.strategy is Strategy.SKIP_TILL_NEXT
+        self.program = compiled(query.pattern, query.variables, reluctant=self.is_forward)
+        self.expected = (0, 0)
+        """How many matches, and rows of these, to make room for."""
+        self.skip_to = np.array([name in query.skip_to for name in query.variables], np.uint8)
+        self._bindings = compiled(query.pattern, query.variables) if self.is_forward else None
+
+    def run(
+        self,
+        rows: Rows,
+        partitions: Partitions,
+        times: Ints | None,
+        covered: npt.NDArray[np.uint8],
+        *,
+        end_time: int | None = None,
+    ) -> Matches:
+        """The matches that are certain; ``partitions`` is changed. ``end_time`` asks for when they became so.
+
+        Raises :class:`PatternError` if the search cannot go on.
+        """
+        return self.over(self.conditions.over(rows), partitions, times, covered, end_time=end_time)
+
+    def over(
+        self,
+        evaluated: Evaluated,
+        partitions: Partitions,
+        times: Ints | None,
+        covered: npt.NDArray[np.uint8],
+        *,
+        end_time: int | None = None,
+        room: int | None = None,
+    ) -> Matches:
+        """The same, where conditions are evaluated already.
+
+        Raises :class:`NoRoom` if the matches have more rows, in all, than there is ``room`` for.
+        """
+        before = partitions.numbers.copy()
+        found = _Run(self, self.program, evaluated, partitions, times, covered, end_time, room).matches()
+        if not self.query.is_all_matches:
+            return found
+        if self._bindings is not None:
+            return self._bound(self._bindings, evaluated, partitions, times, found)
+        return _each_once(found, partitions, before)
+
+    def _bound(
+        self, program: Program, evaluated: Evaluated, partitions: Partitions, times: Ints | None, found: Matches
+    ) -> Matches:
+        """Matches with the same rows, and their preferred bindings."""
+        which = np.flatnonzero(found.is_match)
+        chosen, own = found.chosen(found.is_match), found.partitions[which]
+        forced = Partitions(
+            partitions.lows[own],
+            partitions.highs[own],
+            partitions.begins[own],
+            np.ones(len(own), np.uint8),
+            np.zeros(len(own), np.int64),
+            chosen.starts.copy(),
+            chosen.numbers.copy(),
+            chosen.decided.copy(),
+            chosen.offsets,
+            chosen.places,
+        )
+        covered = np.zeros(len(evaluated.rows), np.uint8)
+        bound = _Run(self, program, evaluated, forced, times, covered, None, None).matches()
+        return replace(found, variables=bound.variables, excluded=bound.excluded)
+
+
+class _Run:
+    """One run of the kernel over some rows."""
+
+    def __init__(
+        self,
+        search: Search,
+        program: Program,
+        evaluated: Evaluated,
+        partitions: Partitions,
+        times: Ints | None,
+        covered: npt.NDArray[np.uint8],
+        end_time: int | None,
+        room: int | None,
+    ) -> None:
+        query = search.query
+        self._search, self._program, self._evaluated = search, program, evaluated
+        self._partitions, self._covered = partitions, covered
+        self._times = times if times is not None else np.empty(0, np.int64)
+        kinds, masks = evaluated.kinds, evaluated.masks
+        can_mark = bool(np.all(kinds <= opcodes.MASK))
+        firsts = [place for place, name in enumerate(program.variables) if name in program.firsts]
+        is_filtered = not program.is_nullable and bool(firsts) and bool(np.all(kinds[firsts] != opcodes.TRUE))
+        if not is_filtered:
+            self._may_begin = np.empty(0, np.uint8)
+        elif len(firsts) == 1:
+            self._may_begin = masks[firsts[0]]
+        else:
+            self._may_begin = np.bitwise_or.reduce(masks[firsts], axis=0)
+        self._peek_first, self._peek_second = program.peeked(kinds != opcodes.TRUE)
+        is_next = query.strategy is Strategy.SKIP_TILL_NEXT
+        self._continuations = program.continuations if is_next else np.zeros((1, 1), np.int32)
+        self._jumps = np.empty((0, 0), np.int32)
+        if query.strategy is not Strategy.CONTIGUOUS:
+            allowed = self._continuations >= 0 if is_next else np.eye(len(kinds), dtype=np.bool_)
+            if allowed.shape[0] <= _MOST_JUMPS:
+                self._jumps = _jumps(masks, allowed)
+        told = np.zeros(opcodes.PARAMETERS, np.int64)
+        told[opcodes.STRATEGY] = _STRATEGIES[query.strategy]
+        told[opcodes.IS_ALL] = query.is_all_matches
+        told[opcodes.WITHIN] = -1 if query.within is None else query.within
+        told[opcodes.SKIP] = _SKIPS[query.skip]
+        told[opcodes.ENTRY] = program.entry
+        told[opcodes.MOST_ROWS] = query.limits.match_rows
+        told[opcodes.MOST_STEPS] = _STEPS_PER_STATE * query.limits.states
+        told[opcodes.AHEAD] = search.conditions.ahead
+        told[opcodes.CAN_MARK] = can_mark and not (query.is_all_matches and query.strategy is Strategy.SKIP_TILL_ANY)
+        told[opcodes.WITH_UNMATCHED] = query.rows is Which.WITH_UNMATCHED
+        told[opcodes.WITH_TIMES] = end_time is not None
+        told[opcodes.END_TIME] = end_time or 0
+        told[opcodes.IS_FILTERED] = is_filtered
+        told[opcodes.IS_FORCED] = len(partitions.forced_cuts) > 0
+        told[opcodes.MARKS] = int((program.marks >= 0).sum())
+        told[opcodes.STATES] = len(self._continuations) if is_next else 1
+        self._told = told
+        known = np.maximum(partitions.highs - search.conditions.ahead, partitions.lows)
+        self._ends = np.where(partitions.closed, partitions.highs, known)
+        self._registers = np.zeros(opcodes.REGISTERS, np.int64)
+        self._answers = np.zeros(len(kinds), np.uint8)
+        self._ways = np.empty((1024, 3), np.int64)
+        self._path_rows = np.empty(1024, np.int64)
+        self._path_pcs, self._path_variables = np.empty(1024, np.int32), np.empty(1024, np.int32)
+        self._path_states = np.empty(1024, np.int32)
+        count = len(evaluated.code.starts)
+        self._slots, self._float_slots = np.zeros((1024, count), np.int64), np.zeros((1024, count), np.float64)
+        self._slots[0], self._float_slots[0] = evaluated.code.starts, evaluated.code.float_starts
+        self._stack, self._float_stack = np.zeros(_DEEP, np.int64), np.zeros(_DEEP, np.float64)
+        self._nulls = np.zeros(_DEEP, np.uint8)
+        self._marks = np.empty(0, np.int32)
+        self._found = np.empty((_FOUND, max(search.expected[0], 256)), np.int64)
+        self._room = room
+        expected = max(search.expected[1], 1024)
+        self._found_rows = np.empty(expected if room is None else min(expected, room), np.int64)
+        self._found_pcs = np.empty(len(self._found_rows), np.int32)
+
+    def matches(self) -> Matches:
+        """Run until all is found that can be."""
+        while (status := self._called()) != opcodes.DONE:
+            self._help(status)
+        registers, program = self._registers, self._program
+        count, rows = int(registers[opcodes.MATCHES]), int(registers[opcodes.ROWS])
+        found = self._found[:, :count]
+        self._search.expected = count + count // 8, rows + rows // 8
+        pcs = self._found_pcs[:rows]
+        return Matches(
+            self._evaluated.rows,
+            found[0],
+            found[1],
+            found[3],
+            found[4],
+            found[5],
+            np.concatenate([[0], found[2]]),
+            self._found_rows[:rows],
+            program.second[pcs],
+            program.excluded[pcs],
+            self._search.query.strategy is not Strategy.CONTIGUOUS,
+        )
+
+    def _called(self) -> int:
+        program, evaluated, parts, code = self._program, self._evaluated, self._partitions, self._evaluated.code
+        stops = parts.highs if parts.stops is None else parts.stops
+        status: int = kernels.search(
+            program.operations,
+            program.first,
+            program.second,
+            program.marks,
+            self._peek_first,
+            self._peek_second,
+            self._continuations,
+            self._told,
+            self._search.skip_to,
+            evaluated.kinds,
+            evaluated.masks,
+            self._jumps,
+            self._may_begin,
+            code.cuts,
+            code.steps,
+            code.terms,
+            code.sets,
+            code.slot_kinds,
+            code.slot_sets,
+            code.slot_columns,
+            code.slot_filters,
+            code.integers,
+            code.integers_valid,
+            code.floats,
+            code.floats_valid,
+            code.constants,
+            code.float_constants,
+            parts.lows,
+            parts.highs,
+            parts.forced_cuts,
+            parts.forced_rows,
+            stops,
+            parts.seen,
+            parts.begins,
+            self._ends,
+            parts.closed,
+            parts.horizons,
+            parts.resumes,
+            parts.numbers,
+            parts.decisions,
+            self._times,
+            self._registers,
+            self._answers,
+            self._ways,
+            self._path_rows,
+            self._path_pcs,
+            self._path_variables,
+            self._path_states,
+            self._slots,
+            self._float_slots,
+            self._stack,
+            self._float_stack,
+            self._nulls,
+            self._marks,
+            self._covered,
+            self._found,
+            self._found_rows,
+            self._found_pcs,
+        )
+        return status
+
+    def _help(self, status: int) -> None:
+        """Give the kernel what it needs to go on."""
+        registers = self._registers
+        if status == opcodes.ASK:
+            depth, variable = int(registers[opcodes.DEPTH]), int(registers[opcodes.VARIABLE])
+            rows = [*self._path_rows[:depth], registers[opcodes.POSITION]]
+            variables = [*self._path_variables[:depth], variable]
+            registers[opcodes.ANSWER] = self._evaluated.answer(
+                variable, rows, variables, int(registers[opcodes.NUMBER]), int(registers[opcodes.PARTITION])
+            )
+            registers[opcodes.PHASE] = opcodes.ANSWERED
+        elif status == opcodes.MORE_PATH:
+            self._path_rows = _doubled(self._path_rows)
+            self._path_pcs, self._path_variables = _doubled(self._path_pcs), _doubled(self._path_variables)
+            self._path_states = _doubled(self._path_states)
+            self._slots, self._float_slots = _doubled(self._slots), _doubled(self._float_slots)
+        elif status == opcodes.MORE_STACK:
+            limit = self._search.query.limits.states
+            if len(self._ways) >= limit + len(self._path_rows):
+                raise PatternError(
+                    f"found more than {limit:,} ways to come back to in one match; expected fewer: make the pattern's "
+                    "conditions more exact, or raise the limit of states"
+                )
+            self._ways = _doubled(self._ways)
+        elif status == opcodes.MORE_MATCHES:
+            self._found = np.ascontiguousarray(_doubled(self._found.T).T)
+        elif status == opcodes.MORE_ROWS:
+            least = int(registers[opcodes.ANSWER])
+            if self._room is not None and least > self._room:
+                raise NoRoom
+            self._found_rows, self._found_pcs = _doubled(self._found_rows, least), _doubled(self._found_pcs, least)
+        elif status == opcodes.MORE_MARKS:
+            self._marks = np.empty(int(registers[opcodes.ANSWER]), np.int32)
+        elif status == opcodes.INEXACT:
+            self._evaluated.without_code()
+            self._answers[:] = 2
+        else:
+            raise self._error(status)
+
+    def _error(self, status: int) -> PatternError:
+        query, name = self._search.query, self._search.query.skip_name
+        row = int(self._registers[opcodes.BEGIN])
+        if status == opcodes.SKIP_MISSING:
+            return PatternError(
+                f"AFTER MATCH SKIP TO {name}: found a match, of row {row}, in which no row is bound to {name}; "
+                "expected one in every match: skip to another variable, or past the last row"
+            )
+        if status == opcodes.SKIP_NOWHERE:
+            return PatternError(
+                f"AFTER MATCH SKIP TO {name}: found {name} bound to the first row of a match, row {row}, so that the "
+                "search would not go on; expected it behind that: skip to another variable, or to the next row"
+            )
+        if status == opcodes.TOO_LONG:
+            return PatternError(
+                f"found a match of more than {query.limits.match_rows:,} rows; expected fewer: add WITHIN, make the "
+                "conditions more exact, or raise the limit of rows"
+            )
+        return PatternError(
+            f"found no end of the ways to match the pattern from row {row} on, after {query.limits.states:,} states; "
+            "expected fewer: add WITHIN, avoid nested quantifiers, or raise the limit of states"
+        )
+
+
+def _jumps(masks: npt.NDArray[np.uint8], allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """From each row the next one that one of some variables may accept, for several choices of variables."""
+    count = masks.shape[1]
+    found = np.full((len(allowed), count), count, np.int32)
+    for place, chosen in enumerate(allowed):
+        if chosen.any():
+            accepted = np.bitwise_or.reduce(masks[chosen], axis=0) != 0
+            rows = np.where(accepted, np.arange(count, dtype=np.int32), np.int32(count))
+            found[place] = np.minimum.accumulate(rows[::-1])[::-1]
+    return found
+
+
+def _each_once(found: Matches, partitions: Partitions, before: Ints) -> Matches:
+    """Matches of different rows alone, the first of those with the same; they are numbered anew."""
+    places = np.arange(len(found.places)) - found.offsets[:-1][found.owners]
+    mixed = _mixed(found.places.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + places.astype(np.uint64))
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
+    keys = sums[found.offsets[1:]] - sums[found.offsets[:-1]]
+    keys = np.where(found.is_match, keys, np.uint64(0))
+    order = np.lexsort((keys, found.lengths, found.starts))
+    same = np.zeros(len(found), np.bool_)
+    one, other = order[1:], order[:-1]
+    same[one] = (keys[one] == keys[other]) & (found.starts[one] == found.starts[other])
+    same[one] &= (found.lengths[one] == found.lengths[other]) & found.is_match[one]
+    if same.any():
+        found = found.chosen(~same)
+    counted = np.cumsum(found.is_match)
+    firsts = np.searchsorted(found.partitions, np.arange(len(before)))
+    base = np.concatenate([[0], counted])[firsts]
+    total = np.diff(np.concatenate([base, counted[-1:] if len(counted) else [0]]))
+    partitions.numbers[:] = before + total
+    numbers = before[found.partitions] + counted - 1 - base[found.partitions]
+    return replace(found, numbers=numbers.astype(np.int64))
+
+
+def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Bits that depend on all of a word's."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _doubled(array: Any, least: int = 0) -> Any:
+    grown = np.zeros((max(2 * len(array), least), *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown

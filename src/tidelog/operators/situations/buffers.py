@@ -1,0 +1,177 @@
+"""Situations that have ended, as long as the window has room for them: a ring for each key and definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.aggregates.base import States
+from tidelog.aggregates.contract import Fold
+from tidelog.model.arrays import integer_column, integers
+from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import Ints
+from tidelog.operators.situations import kernels
+from tidelog.operators.state import State, packed, unpacked
+
+_LEAST: Final = 1024
+_LIVE: Final = pa.schema([("start", pa.int64()), ("end", pa.int64())])
+_COUNTS: Final = pa.schema([("count", pa.int64())])
+
+
+class Buffers:
+    """Rings in one arena. Rings are numbered by key, then by definition."""
+
+    def __init__(self, folds: Sequence[Sequence[Fold]]) -> None:
+        """``folds`` are the aggregates of each definition."""
+        self._folds = [list(each) for each in folds]
+        # Never without a slot, for whole columns of matches are looked up, also where situations that go on stand.
+        self.starts: Ints = np.zeros(1, np.int64)
+        self.ends: Ints = np.zeros(1, np.int64)
+        self.states: list[list[States]] = [[fold.start() for fold in each] for each in self._folds]
+        """Of each definition and aggregate, by slot."""
+        self.layout: Ints = np.zeros(0, np.int64)
+        """Where each ring is, and behind that how large it is."""
+        self.firsts: Ints = np.zeros(0, np.int64)
+        self.lasts: Ints = np.zeros(0, np.int64)
+        self._top = 0
+
+    @property
+    def rows(self) -> int:
+        """How many situations there are."""
+        return int((self.lasts - self.firsts).sum())
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the arena without states."""
+        return self.starts.nbytes + self.ends.nbytes
+
+    def grow(self, keys: int) -> None:
+        """Make room for keys that are new."""
+        rings = len(self.firsts)
+        more = keys * len(self._folds) - rings
+        if more > 0:
+            more = max(more, rings // 2 // len(self._folds) * len(self._folds))
+            zeros = np.zeros(more, np.int64)
+            bases, sizes = self.layout[:rings], self.layout[rings:]
+            self.layout = np.concatenate([bases, zeros, sizes, zeros])
+            self.firsts, self.lasts = np.append(self.firsts, zeros), np.append(self.lasts, zeros)
+
+    def add(self, rings: Ints, starts: Ints, ends: Ints, limits: Ints) -> Ints:
+        """Put situations behind those of their rings: their slots. They count once ``lasts`` says so.
+
+        Those of one ring come one behind the other. What starts before ``limits``, the same for all of one ring, is not
+        needed any more.
+        """
+        is_new = np.ones(len(rings), np.bool_)
+        is_new[1:] = rings[1:] != rings[:-1]
+        at = np.flatnonzero(is_new)
+        counts = np.diff(np.append(at, len(rings)))
+        own = rings[at]
+        needed = kernels.purge_and_measure(
+            own, counts, np.ascontiguousarray(limits[at]), self.starts, self.firsts, self.lasts, self.layout
+        )
+        if needed:
+            self._make_room(own, counts, needed)
+        slots = np.empty(len(rings), np.int64)
+        kernels.place_situations(rings, starts, ends, self.lasts, self.layout, self.starts, self.ends, slots)
+        return slots
+
+    def _make_room(self, rings: Ints, counts: Ints, needed: int) -> None:
+        if self._top + needed > len(self.starts) and 2 * self.rows < self._top > _LEAST:
+            self._compact()
+            limits = np.full(len(rings), INT64_MIN)
+            needed = kernels.purge_and_measure(rings, counts, limits, self.starts, self.firsts, self.lasts, self.layout)
+        if self._top + needed > len(self.starts):
+            self._enlarge(max(2 * len(self.starts), self._top + needed, _LEAST))
+        live = int((self.lasts[rings] - self.firsts[rings]).sum())
+        sources, targets = np.empty(live, np.int64), np.empty(live, np.int64)
+        moved = kernels.make_room(
+            rings, counts, self.lasts, self.firsts, self.starts, self.ends, self._top, self.layout, sources, targets
+        )
+        for states in (own for each in self.states for own in each):
+            states[targets[:moved]] = states[sources[:moved]]
+        self._top += needed
+
+    def _enlarge(self, size: int) -> None:
+        more = size - len(self.starts)
+        self.starts, self.ends = (np.append(each, np.zeros(more, np.int64)) for each in (self.starts, self.ends))
+        self.states = [
+            [np.concatenate([own, np.repeat(fold.start(), more, axis=0)]) for own, fold in zip(*each, strict=True)]
+            for each in zip(self.states, self._folds, strict=True)
+        ]
+
+    def _slots(self, rings: Ints) -> tuple[Ints, Ints]:
+        """How many situations some rings have, and the slots of these, one ring behind the other."""
+        total = len(self.firsts)
+        counts = (self.lasts - self.firsts)[rings]
+        begins = np.cumsum(counts) - counts
+        addresses = np.arange(int(counts.sum())) + np.repeat(self.firsts[rings] - begins, counts)
+        covers = np.maximum(self.layout[total + rings] - 1, 0)
+        return counts, np.repeat(self.layout[rings], counts) + (addresses & np.repeat(covers, counts))
+
+    def _compact(self, rings: Ints | None = None) -> None:
+        """Put rings one behind the other, each with as much room as it needs; perhaps only some, numbered anew."""
+        own = np.arange(len(self.firsts)) if rings is None else rings
+        counts, slots = self._slots(own)
+        self._fill(
+            counts,
+            self.starts[slots],
+            self.ends[slots],
+            [[states[slots] for states in each] for each in self.states],
+        )
+
+    def _fill(self, counts: Ints, starts: Ints, ends: Ints, states: list[list[States]]) -> None:
+        sizes = np.where(counts > 0, np.int64(1) << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64), 0)
+        bases = np.cumsum(sizes) - sizes
+        self._top = int(sizes.sum())
+        targets = np.repeat(bases - (np.cumsum(counts) - counts), counts) + np.arange(len(starts))
+        self.layout = np.concatenate([bases, sizes])
+        self.firsts, self.lasts = np.zeros(len(counts), np.int64), counts.copy()
+        self.starts, self.ends = (np.zeros(max(self._top, 1), np.int64) for _ in range(2))
+        self.starts[targets], self.ends[targets] = starts, ends
+        self.states = []
+        for each, folds in zip(states, self._folds, strict=True):
+            found = []
+            for own, fold in zip(each, folds, strict=True):
+                arena = np.repeat(fold.start(), max(self._top, 1), axis=0)
+                arena[targets] = own
+                found.append(arena)
+            self.states.append(found)
+
+    def needed_keys(self, limit: int) -> Ints:
+        """The keys with situations that do not start before a limit."""
+        rings = np.flatnonzero(self.lasts > self.firsts)
+        total = len(self.firsts)
+        slots = self.layout[rings] + ((self.lasts[rings] - 1) & (self.layout[total + rings] - 1))
+        return np.unique(rings[self.starts[slots] >= limit] // len(self._folds))
+
+    def choose(self, keys: Ints) -> None:
+        """Keep some keys, under new numbers."""
+        count = len(self._folds)
+        self._compact((keys[:, None] * count + np.arange(count)).ravel())
+
+    def snapshot(self) -> dict[str, pa.Buffer]:
+        """As chunks."""
+        counts, slots = self._slots(np.arange(len(self.firsts)))
+        live = [integer_column(each[slots]) for each in (self.starts, self.ends)]
+        found = {
+            "live": packed(pa.RecordBatch.from_arrays(live, schema=_LIVE)),
+            "counts": packed(pa.RecordBatch.from_arrays([integer_column(counts)], schema=_COUNTS)),
+        }
+        for definition, (states, folds) in enumerate(zip(self.states, self._folds, strict=True)):
+            for number, (own, fold) in enumerate(zip(states, folds, strict=True)):
+                found[f"{definition}.{number}"] = fold.pack(own[slots])
+        return found
+
+    def restore(self, state: State, prefix: str) -> None:
+        """Hold the same."""
+        starts, ends = (integers(each) for each in unpacked(state.chunks[f"{prefix}live"], _LIVE).columns)
+        counts = integers(unpacked(state.chunks[f"{prefix}counts"], _COUNTS).column(0))
+        states = [
+            [fold.unpack(state.chunks[f"{prefix}{definition}.{number}"]) for number, fold in enumerate(folds)]
+            for definition, folds in enumerate(self._folds)
+        ]
+        self._fill(counts, starts, ends, states)

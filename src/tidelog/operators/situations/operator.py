@@ -1,0 +1,228 @@
+"""Situations as continuous operators: matches of patterns, and situations alone."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.aggregates.contract import Fold
+from tidelog.expr import ExpressionError
+from tidelog.model.arrays import batch_of, integer_column
+from tidelog.model.errors import SchemaError
+from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
+from tidelog.operators.keys import Keys
+from tidelog.operators.situations.checks import check_definitions, check_returned, relations_of
+from tidelog.operators.situations.deriving import Derived
+from tidelog.operators.situations.errors import SituationError
+from tidelog.operators.situations.matching import Matcher
+from tidelog.operators.situations.output import Output, fold_of, folds_of
+from tidelog.operators.situations.rows import Rows, with_numbers
+from tidelog.operators.situations.syntax import (
+    END_TIME,
+    SITUATION,
+    START_TIME,
+    Definition,
+    Derivation,
+    Situations,
+)
+from tidelog.operators.state import State, together
+from tidelog.operators.waiting import Waiting
+
+
+class _Situated(Operator):
+    """Rows wait for the watermark; what is known of situations by them comes out with the rows that tell it."""
+
+    def __init__(self, shape: Shape, output: Shape, keys: Keys, derived: Sequence[Derived]) -> None:
+        super().__init__([shape], output, Needs(True, (keys.columns,) if keys.columns else None, None, 0))
+        self._shape = shape
+        self._keys = keys
+        self._derived = tuple(derived)
+        self._waiting = Waiting(shape)
+        self._rows = 0
+        """How many rows have been put in order."""
+        self._version = 0
+        self._content: dict[str, pa.Buffer] = {}
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """Let rows wait until their order is certain."""
+        self._waiting.add(batch)
+        return []
+
+    def advance(self, watermark: int) -> Batches:
+        """What the rows before the watermark tell."""
+        fresh = self._waiting.take(watermark)
+        if fresh is None:
+            return []
+        rows = Rows.of(self._shape, fresh, self._keys, self._rows)
+        self._rows += len(rows)
+        self._grow(len(self._keys))
+        found = self._found(rows)
+        if self._keys.columns and self._keys.are_many:
+            self._choose(self._needed(rows))
+        self._version += 1
+        self._content = {}
+        return [found] if found.num_rows else []
+
+    @abstractmethod
+    def _found(self, rows: Rows) -> pa.RecordBatch:
+        """What comes out by some rows."""
+
+    def _grow(self, keys: int) -> None:
+        for each in self._derived:
+            each.going.grow(keys)
+
+    def _needed(self, rows: Rows) -> Ints:
+        """The keys of which something is known."""
+        found = [np.flatnonzero(each.going.is_on) for each in self._derived]
+        return np.unique(np.concatenate(found))
+
+    def _choose(self, keys: Ints) -> None:
+        self._keys.keep(keys)
+        for each in self._derived:
+            each.going.choose(keys)
+
+    def next_deadline(self) -> int | None:
+        """When the first row that waits is in order."""
+        first = self._waiting.first
+        return None if first is None else first + 1
+
+    def snapshot(self) -> State:
+        """The rows that wait, situations that go on, and whatever else is known."""
+        if not self._content:
+            self._content = self._chunks()
+        own = State({}, {f"{self._version}/{name}": content for name, content in self._content.items()})
+        parts = {"waiting": self._waiting.snapshot(), "known": self._keys.snapshot(), "own": own}
+        return together(parts, {"rows": self._rows, "version": self._version})
+
+    def restore(self, state: State) -> None:
+        """Go on with the same."""
+        self._rows, self._version = state.core["rows"], state.core["version"]
+        self._waiting.restore(state.part("waiting"))
+        self._keys.restore(state.part("known"))
+        own, prefix = state.part("own"), f"{self._version}/"
+        self._content = {name.removeprefix(prefix): content for name, content in own.chunks.items()}
+        self._restore(State({}, self._content))
+
+    def _chunks(self) -> dict[str, pa.Buffer]:
+        return {
+            f"going {number}/{name}": content
+            for number, each in enumerate(self._derived)
+            for name, content in each.going.snapshot().items()
+        }
+
+    def _restore(self, state: State) -> None:
+        for number, each in enumerate(self._derived):
+            each.going.restore(state, f"going {number}/")
+
+
+class SituationsOperator(_Situated):
+    """The matches of a pattern of situations, keyed by what it is partitioned by.
+
+    A match comes out with the row by which it becomes known; its time is that of the row. What situations that go on
+    when there are no rows any more would have been, nobody knows: they are in no match that needs their end.
+    """
+
+    def __init__(self, shape: Shape, query: Situations) -> None:
+        """Raises :class:`SituationError` for a query that breaks a rule, or that rows of this shape cannot answer."""
+        relations = relations_of(query)
+        check_returned(query)
+        keys = keys_of(shape, query.partition)
+        derived = derived_of(shape, query.definitions, [list(own.values()) for own in folds_of(query, shape)])
+        self._output = Output(query, shape, keys, derived)
+        super().__init__(shape, self._output.shape, keys, derived)
+        self._query = query
+        self.matcher = Matcher(query, relations, derived)
+
+    def _found(self, rows: Rows) -> pa.RecordBatch:
+        changes, matches = self.matcher.found(rows)
+        if not len(matches):
+            return self.output.empty()
+        return self._output.rendered(rows, changes, matches, self.matcher.buffers)
+
+    def _grow(self, keys: int) -> None:
+        super()._grow(keys)
+        self.matcher.buffers.grow(keys)
+
+    def _needed(self, rows: Rows) -> Ints:
+        limit = max(int(rows.times.max()) - self._query.within, INT64_MIN)
+        return np.union1d(super()._needed(rows), self.matcher.buffers.needed_keys(limit))
+
+    def _choose(self, keys: Ints) -> None:
+        super()._choose(keys)
+        self.matcher.buffers.choose(keys)
+
+    def _chunks(self) -> dict[str, pa.Buffer]:
+        buffers = self.matcher.buffers.snapshot()
+        return {**super()._chunks(), **{f"buffers/{name}": content for name, content in buffers.items()}}
+
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        self.matcher.buffers.restore(state, "buffers/")
+
+
+class DeriveOperator(_Situated):
+    """Situations alone, each a row: keys, its definition, when it started and ended, and aggregates over its rows."""
+
+    def __init__(self, shape: Shape, query: Derivation) -> None:
+        """Raises :class:`SituationError` for a query that breaks a rule, or that rows of this shape cannot answer."""
+        check_definitions(query.definitions)
+        keys = keys_of(shape, query.partition)
+        schema = with_numbers(shape)
+        self._folds = [fold_of(call, schema, shape.time, number) for number, (_, call) in enumerate(query.returned)]
+        derived = derived_of(shape, query.definitions, [self._folds] * len(query.definitions))
+        fields = [*keys.schema, pa.field(SITUATION, pa.string(), nullable=False)]
+        fields += [pa.field(name, shape.time_type, nullable=False) for name in (START_TIME, END_TIME)]
+        fields += [pa.field(name, fold.type) for (name, _), fold in zip(query.returned, self._folds, strict=True)]
+        names = [each.name.lower() for each in fields]
+        for number, each in enumerate(fields):
+            if names.count(each.name.lower()) > 1:
+                raise SituationError(
+                    f"found two columns {each.name} that come out; give one another name",
+                    "returned",
+                    max(number - len(keys.columns) - 3, 0),
+                )
+        super().__init__(shape, Shape(pa.schema(fields), END_TIME), keys, derived)
+        self._names = pa.array([each.name for each in query.definitions], pa.string())
+
+    def _found(self, rows: Rows) -> pa.RecordBatch:
+        found = [each.runs(rows) for each in self._derived]
+        ended = [np.flatnonzero(each.is_valid) for each in found]
+        kinds = np.repeat(np.arange(len(found)), list(map(len, ended)))
+        if not len(kinds):
+            return self.output.empty()
+        partitions, places, starts, stops = (
+            np.concatenate([getattr(runs, name)[own] for runs, own in zip(found, ended, strict=True)])
+            for name in ("partitions", "ends", "starts", "stops")
+        )
+        columns = self._keys.values(rows.keys[partitions])
+        columns.append(self._names.take(integer_column(kinds)))
+        columns += [integer_column(each).view(self._shape.time_type) for each in (starts, stops)]
+        for number, fold in enumerate(self._folds):
+            states = np.concatenate([runs.states[number][own] for runs, own in zip(found, ended, strict=True)])
+            columns.append(fold.lower_column(states))
+        batch = batch_of(columns, self.output.schema, len(kinds))
+        return batch.take(integer_column(np.lexsort((kinds, rows.numbers(places), stops))))
+
+
+def keys_of(shape: Shape, partition: Sequence[str]) -> Keys:
+    """The keys of a query."""
+    try:
+        return Keys(shape, partition)
+    except SchemaError as error:
+        raise SituationError(str(error), "partition") from None
+
+
+def derived_of(shape: Shape, definitions: Sequence[Definition], folds: Sequence[Sequence[Fold]]) -> list[Derived]:
+    """What derives the situations of each definition."""
+    found = []
+    for number, (definition, own) in enumerate(zip(definitions, folds, strict=True)):
+        try:
+            found.append(Derived(shape, definition, own))
+        except ExpressionError as error:
+            message = str(error).partition("\n")[0]
+            raise SituationError(message, "definitions", number) from None
+    return found

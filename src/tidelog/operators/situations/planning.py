@@ -1,0 +1,93 @@
+"""In which order situations are joined to the one by which a match may become known: what costs the least.
+
+The cost of an order is what is searched, and what comes out of it, at each step: the number of partial matches so far
+times the binary searches in the next buffer, and the partial matches with it. How many there are depends on the set
+of situations alone, so the best order is found by going through the sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log2
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.operators.situations.relations import ANY, SELECTIVITIES, each_of
+
+_SIZE: Final = 16.0
+"""What buffers are taken to hold before anything has been seen."""
+_SEARCHES: Final = 2
+"""Binary searches in a buffer for one partner."""
+
+
+@dataclass
+class Statistics:
+    """What orders are chosen by: how much buffers hold, and for which share of them constraints hold."""
+
+    sizes: npt.NDArray[np.float64]
+    shares: npt.NDArray[np.float64]
+
+    @classmethod
+    def expected(cls, relations: Sequence[Sequence[int]]) -> Statistics:
+        """What is expected before anything has been seen."""
+        shares = [[sum(SELECTIVITIES[each] for each in each_of(mask)) for mask in row] for row in relations]
+        return cls(np.full(len(relations), _SIZE), np.array(shares, np.float64))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An order for each situation by which a match may become known; that one is the first of it."""
+
+    orders: npt.NDArray[np.int64]
+    costs: tuple[float, ...]
+    chosen_by: Statistics = field(repr=False)
+
+
+def plan(relations: Sequence[Sequence[int]], statistics: Statistics) -> Plan:
+    """The orders that cost the least; of equal ones that which takes situations in the order of their definitions."""
+    found = [_order(first, relations, statistics) for first in range(len(relations))]
+    return Plan(np.array([order for order, _ in found], np.int64), tuple(cost for _, cost in found), statistics)
+
+
+def cost_of(order: Sequence[int], relations: Sequence[Sequence[int]], statistics: Statistics) -> float:
+    """What an order costs."""
+    results, cost = 1.0, 0.0
+    for step in range(1, len(order)):
+        more, results = _step(order[:step], order[step], results, relations, statistics)
+        cost += more
+    return cost
+
+
+def _step(
+    joined: Sequence[int], following: int, results: float, relations: Sequence[Sequence[int]], statistics: Statistics
+) -> tuple[float, float]:
+    """What it costs to join one more to some, and how many partial matches there are then."""
+    size = max(float(statistics.sizes[following]), 2.0)
+    searches, share = 0, 1.0
+    for one in joined:
+        if relations[one][following] != ANY:
+            searches += _SEARCHES
+            share *= float(statistics.shares[one, following])
+    after = results * size * share
+    return results * searches * log2(size) + after, after
+
+
+def _order(first: int, relations: Sequence[Sequence[int]], statistics: Statistics) -> tuple[list[int], float]:
+    count = len(relations)
+    best: dict[int, tuple[float, float, list[int]]] = {1 << first: (0.0, 1.0, [first])}
+    for _ in range(count - 1):
+        following: dict[int, tuple[float, float, list[int]]] = {}
+        for joined, (cost, results, order) in best.items():
+            for each in range(count):
+                if joined >> each & 1 or all(relations[one][each] == ANY for one in order):
+                    continue
+                more, after = _step(order, each, results, relations, statistics)
+                known = following.get(joined | 1 << each)
+                if known is None or cost + more < known[0]:
+                    following[joined | 1 << each] = cost + more, after, [*order, each]
+        best = following
+    ((cost, _, order),) = best.values()
+    return order, cost

@@ -1,0 +1,109 @@
+"""Operators over DataFrames that are all there: by key, by ranges of time, or by one task.
+
+Rows are shuffled and sorted by Spark, and each task replays what it gets. An operator with keys is run by as many tasks
+as there are partitions, each for many keys; one without, which looks only so far behind and ahead, by ranges of time:
+a task gets the rows of its range and those around it, and gives only what belongs to the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.model.arrays import boolean_column
+from tidelog.operators.base import FOREVER, Batches, Operator
+from tidelog.spark.jobs.tasks import import_all
+from tidelog.spark.operators.columns import declared, outward
+from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, tagged, untagged
+from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges
+from tidelog.spark.runtime.workers import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Make: TypeAlias = Callable[[], Operator]
+
+
+def run_batch(
+    inputs: Sequence[Input], make: Make, *, tasks: int | None = None, imports: Sequence[str] = ()
+) -> DataFrame:
+    """What comes out of an operator for the rows of DataFrames.
+
+    ``make`` gives a new operator, always an equal one, and is pickled; ``imports`` are modules that tasks import first.
+    For an operator that is divided by time the times are looked at here, which reads the inputs once.
+    """
+    operator = make()
+    needs = operator.needs
+    if needs.keys == () and not needs.order:
+        return _mapped(tagged(inputs), make, imports, None)
+    if needs.keys == ():  # rows are by themselves, wherever they are
+        return _mapped(_sorted(tagged(inputs)), make, imports, None)
+    if needs.keys is not None:
+        rows = tagged(inputs, needs.keys)
+        shuffled = rows.repartition(KEY) if tasks is None else rows.repartition(tasks, KEY)
+        return _mapped(_sorted(shuffled), make, imports, None)
+    rows = tagged(inputs)
+    ranges = None
+    if needs.behind is not None and needs.ahead is not None and tasks != 1:
+        ranges = find_ranges(rows, operator.inputs[0], needs.behind, needs.ahead, tasks)
+    if ranges is None or len(ranges) == 1:
+        return _mapped(_sorted(rows.repartition(1)), make, imports, None)
+    divided = in_ranges(rows, operator.inputs[0], ranges).repartition(len(ranges), RANGE)
+    return _mapped(_sorted(divided, RANGE), make, imports, ranges)
+
+
+def _sorted(rows: DataFrame, *first: str) -> DataFrame:
+    return rows.sortWithinPartitions(*first, TIME, PORT, PLACE)
+
+
+def _mapped(rows: DataFrame, make: Make, imports: Sequence[str], ranges: Ranges | None) -> DataFrame:
+    return rows.mapInArrow(partial(_task, make, tuple(imports), ranges), declared(make().output.schema))
+
+
+def _task(
+    make: Make, imports: Sequence[str], ranges: Ranges | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a task does with its rows, which are in order."""
+    import_all(imports)
+    output = make().output
+    for number, rows in by_range(batches) if ranges is not None else [(0, iter(batches))]:
+        found = replayed(make(), rows)
+        if ranges is not None:
+            found = (_inside(each, *ranges.bounds(number), output.times(each)) for each in found)
+        yield from outward(found, output.schema)
+    settle()
+
+
+def _inside(batch: pa.RecordBatch, low: int, high: int, times: np.ndarray) -> pa.RecordBatch:
+    mask = np.ones(len(times), np.bool_)
+    if low > -FOREVER:
+        mask &= times >= low
+    if high < FOREVER:
+        mask &= times < high
+    return batch if mask.all() else batch.filter(boolean_column(mask))
+
+
+def replayed(operator: Operator, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What comes out of a new operator for rows of all of its inputs in the order of time."""
+    for batch in batches:
+        if batch.num_rows:
+            yield from _pushed(operator, batch)
+    yield from operator.finish()
+
+
+def _pushed(operator: Operator, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    most = operator.most_rows or batch.num_rows
+    for first in range(0, batch.num_rows, most):
+        last = None
+        found: Batches = []
+        for port, rows in untagged(batch.slice(first, most), operator.inputs):
+            found += operator.push(port, rows)
+            own = int(operator.inputs[port].times(rows)[-1])
+            last = own if last is None else max(last, own)
+        if operator.needs.order and last is not None:
+            found += operator.advance(last)
+        yield from found

@@ -1,0 +1,96 @@
+"""Rows of operators as rows of Spark, and back: whatever types operators have, none of their values changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog.operators.base import Shape
+from tidelog.spark.datasource.types import TIME_MARK, ToSpark, arrow_schema, spark_type
+
+WATERMARK: Final = "spark.watermarkDelayMs"
+"""The key in the metadata of a column under which Spark notes the delay of its watermark."""
+
+
+def declared_type(type_: pa.DataType) -> spark.DataType:
+    """The type of Spark's that has the values of one of Arrow's; nanoseconds are counted in a bigint."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    try:
+        return spark_type(type_, "long")
+    except KeyError:
+        found: spark.DataType = from_arrow_type(type_)
+        return found
+
+
+def declared(schema: pa.Schema) -> spark.StructType:
+    """Columns as Spark has them."""
+    return spark.StructType([spark.StructField(each.name, declared_type(each.type)) for each in schema])
+
+
+def given(schema: pa.Schema) -> ToSpark:
+    """What turns rows of some columns into rows of :func:`declared`."""
+    return ToSpark(schema, declared(schema), "long")
+
+
+def converted(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns that Spark brings as rows of the columns that an operator takes."""
+    own = [_inward(array, field.type) for array, field in zip(arrays, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(own, schema=schema)
+
+
+def _inward(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.type == target:
+        return array
+    if pa.types.is_timestamp(target) and array.type == pa.int64():  # nanoseconds
+        return array.view(target)
+    return array.cast(target)
+
+
+def shape_of(brought: spark.StructType, time: str | None, what: str = "the DataFrame") -> Shape:
+    """What rows of Spark look like to an operator.
+
+    Without ``time`` it is the column that has a watermark, the time of a stream that was read, or the only timestamp.
+    Raises :class:`SchemaError` if there is none, or more than one.
+    """
+    if time is None:
+        time = _only_time(brought, what)
+    elif time not in brought.names:
+        raise SchemaError(f"{what} has no column {time!r} for time; {did_you_mean(time, brought.names)}")
+    # Whether Spark says that a column has no nulls depends on how a query was written.
+    fields = [pa.field(each.name, each.type, nullable=each.name != time) for each in arrow_schema(brought)]
+    return Shape(pa.schema(fields), time)
+
+
+def _only_time(brought: spark.StructType, what: str) -> str:
+    kinds = (spark.TimestampType, spark.TimestampNTZType)
+    times = [each for each in brought if isinstance(each.dataType, kinds)]
+    for found in (
+        [each.name for each in brought if WATERMARK in (each.metadata or {})],
+        [each.name for each in brought if (each.metadata or {}).get(TIME_MARK)],
+        [each.name for each in times],
+    ):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            break
+    told = f"the timestamps {', '.join(map(repr, found))}" if found else "no timestamp"
+    raise SchemaError(f"{what} has {told} among its columns; say which one is the time of its rows")
+
+
+def delay_of(brought: spark.StructType, time: str) -> int | None:
+    """The delay of Spark's watermark for a column, in microseconds; None if it has none."""
+    found = (brought[time].metadata or {}).get(WATERMARK)
+    return None if found is None else int(found) * 1000
+
+
+def outward(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows that come out of an operator, as Spark takes them."""
+    convert = given(schema).convert
+    for batch in batches:
+        if batch.num_rows:
+            yield from convert(batch)

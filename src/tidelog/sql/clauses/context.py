@@ -1,0 +1,41 @@
+"""What the clauses of a statement need to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.sql.clauses.grouping import Refuse
+from tidelog.sql.planning.calls import Functions
+from tidelog.sql.reading.dataset import Relation
+from tidelog.sql.text.tree import Node, Parser
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The statement."""
+
+    parser: Parser
+    refuse: Refuse
+    functions: Functions
+    relations: Mapping[str, Relation]
+    """Mentions of streams by the names that stand in their place."""
+    timezone: str
+    connect: Callable[[], duckdb.DuckDBPyConnection]
+    """A connection that knows what the statement mentions."""
+    plan: Callable[[Node], None]
+    """Looks at a statement's tree for what can be read in a better way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a clause stands."""
+
+    select: Node
+    """The selection in whose FROM it is."""
+    ctes: Sequence[Node]
+    """The CTEs that it sees."""

@@ -1,0 +1,374 @@
+"""Event clauses, which no parser of SQL knows, cut out of a text before DuckDB reads it.
+
+The text of a clause, such as ``WINDOW_JOIN(...)`` or ``t MATCH_RECOGNIZE (...)``, stands where a table does. Its place
+is taken by a name that is as long, so that all others stay where they are. The clause itself is read by whoever knows
+it (a :class:`Syntax`): its expressions and the relations in it are handed to DuckDB by themselves, behind as many
+spaces as there are characters before them, so that their nodes tell places in the text as it was written. What was read
+becomes a node of the tree, of the type :data:`CLAUSE`, in the place of the name. So whatever goes through a tree, for
+parameters, names of streams, functions and moments, goes through clauses as well, at any depth, and a clause may stand
+inside of another one, in CTEs and in subqueries.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidelog.sql.clauses.joins.asof_words import AsOfWords, as_of_words
+from tidelog.sql.errors import SqlError
+from tidelog.sql.text.tokens import CLOSING, OPENING, Reader, Token, closing, pattern_places, tokens
+from tidelog.sql.text.tree import LOCATIONS, Node, Parser, characters, nodes
+
+CLAUSE: Final = "EVENT_CLAUSE"
+"""The type of nodes that are clauses. They have the word they begin with, ``word``, a name in the statement, ``alias``,
+and whatever was read of them."""
+
+_MARK: Final = "\1"
+"""What placeholders begin with: no name that somebody gives does."""
+_SPACES: Final = re.compile("[\u00a0\u1680\u180e\u2000-\u200d\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
+_BEFORE: Final = ("FROM", "JOIN", ",", "(")
+"""What a table may stand behind."""
+_SURE: Final = ("FROM", "JOIN")
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """How a clause is read."""
+
+    word: str
+    """It begins with this word and a parenthesis."""
+    read: Callable[[ClauseText], Node]
+    """Reads what is between the parentheses, and gives the members of its node."""
+    is_behind: bool = False
+    """Whether it stands behind the relation that it is about, which is then the member ``input`` of its node."""
+    starts: tuple[str, ...] = ()
+    """What comes first between the parentheses, where it is only a clause if that does; empty for anything."""
+
+
+class ClauseText(Reader):
+    """The text of a clause, token by token; all places are those of the whole text."""
+
+    def __init__(self, cutting: Cutting, clause: _Cut) -> None:
+        super().__init__(cutting.text)
+        self._cutting = cutting
+        self._tokens = self._tokens[: clause.last]
+        self._next = clause.word + 2
+        self._end = tokens(self.text)[clause.last].start
+        self.word = clause.syntax.word
+
+    @property
+    def place(self) -> int:
+        """Where the next token begins, or the clause ends."""
+        token = self.peek()
+        return self._end if token is None else token.start
+
+    def take(self) -> Token:
+        """The next token."""
+        if self.peek() is None:
+            raise self.error(f"{self.word} ends here; expected more")
+        return super().take()
+
+    def ends(self) -> None:
+        """Raise if something is left."""
+        token = self.peek()
+        if token is not None:
+            raise self.error(f"found {token.text}; expected the end of {self.word}")
+
+    def expression(self, what: str, *stops: str) -> Node:
+        """An expression, up to one of some words or signs that stand outside of parentheses."""
+        start, end = self.until(what, *stops)
+        return self._cutting.expression(start, end, what)
+
+    def expression_at(self, start: int, end: int, what: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
+        """An expression at some place, without words that only the clause knows."""
+        return self._cutting.expression(start, end, what, blanks)
+
+    def offset(self, place: int) -> int:
+        """A place as nodes tell it."""
+        return self._cutting.offset(place)
+
+    def relation(self, what: str, *stops: str) -> Node:
+        """A table, a stream, a clause or a query in parentheses, perhaps with another name, up to some words."""
+        start, end = self.until(what, *stops)
+        return self._cutting.relation(start, end, what)
+
+    def wrong(self, message: str, place: int) -> SqlError:
+        """An error at a place."""
+        return SqlError(message, text=self.text, position=place)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """A clause that was found."""
+
+    syntax: Syntax
+    word: int
+    """The number of the token it is told by."""
+    last: int
+    """The number of the token that closes it."""
+    start: int
+    end: int
+    """Where its text is, with the relation before it."""
+
+
+class Cutting:
+    """Reads one text."""
+
+    def __init__(self, parser: Parser, text: str, syntaxes: Sequence[Syntax]) -> None:
+        self.text = text
+        self._parser = parser
+        self._syntaxes = {each.word: each for each in syntaxes}
+        self._tokens = tokens(text)
+        self._found = False
+
+    def tree(self) -> Node:
+        """The tree of the statement."""
+        tree = self._parsed(0, len(self.text), "")
+        if self._found:
+            self._number_parameters(tree)
+        return tree
+
+    def expression(self, start: int, end: int, what: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
+        """The node of an expression at some place, without some parts of its text."""
+        node = self._parsed(start, end, "SELECT ", blanks)["statements"][0]["node"]
+        if not _is_plain(node) or len(node["select_list"]) != 1 or node["from_table"]["type"] != "EMPTY":
+            raise SqlError(f"found {self.text[start:end]}; expected {what}", text=self.text, position=start)
+        found: Node = node["select_list"][0]
+        return found
+
+    def relation(self, start: int, end: int, what: str) -> Node:
+        """The node of a relation at some place."""
+        node = self._parsed(start, end, "FROM ")["statements"][0]["node"]
+        table: Node = node.get("from_table", {"type": "EMPTY"})
+        is_closed = self.text.startswith("(", start)  # which a join may be, in parentheses
+        if not _is_plain(node) or table["type"] in ("EMPTY", "PIVOT") or (table["type"] == "JOIN" and not is_closed):
+            raise SqlError(
+                f"found {self.text[start:end]}; expected {what}: a name, or a query in parentheses",
+                text=self.text,
+                position=start,
+            )
+        return table
+
+    # -- what is cut ----------------------------------------------------------------------------------------------
+
+    def _parsed(self, start: int, end: int, before: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
+        """The tree of a part of the text behind some words."""
+        inside = [at for at, token in enumerate(self._tokens) if start <= token.start and token.end <= end]
+        cuts: list[_Cut] = []
+        beside: list[AsOfWords] = []
+        at = inside[0] if inside else 0
+        while inside and at <= inside[-1]:
+            cut = self._clause(at, inside[0], inside[-1])
+            if cut is not None:
+                cuts = [each for each in cuts if each.start < cut.start]
+                beside = [each for each in beside if each.place < cut.start]
+                cuts.append(cut)
+                at = cut.last
+            elif (join := as_of_words(self.text, at, inside[-1])) is not None:
+                beside.append(join)
+            at += 1
+        pieces = [(cut.start, cut.end, f'"{_MARK}{number}"') for number, cut in enumerate(cuts)]
+        pieces += [(*span, "") for join in beside for span in join.spans]
+        pieces += [(*span, "") for span in blanks]
+        if pieces and not self._found:
+            self._found = True
+            self._refuse_spaces()
+        tree = self._read(start, end, before, sorted(pieces), cuts)
+        self._put_clauses(tree, cuts)
+        self._put_beside(tree, beside)
+        return tree
+
+    def _refuse_spaces(self) -> None:
+        """Raise for spaces that DuckDB makes shorter, so that places would not be those of the text."""
+        quoted = [token for token in self._tokens if token.kind in ("text", "name")]
+        for space in _SPACES.finditer(self.text):
+            if not any(token.start <= space.start() < token.end for token in quoted):
+                code = f"U+{ord(space[0]):04X}"
+                raise SqlError(
+                    f"found the character {code} beside an event clause; expected a plain space",
+                    text=self.text,
+                    position=space.start(),
+                )
+
+    def _read(self, start: int, end: int, before: str, pieces: list[tuple[int, int, str]], cuts: list[_Cut]) -> Node:
+        text = self.text
+        if self.offset(start) < len(before):
+            raise SqlError(f"found {text[start:end]}; expected it behind SELECT ... FROM", text=text, position=start)
+        written = [" " * (self.offset(start) - len(before)), before]
+        at = start
+        for first, last, instead in pieces:
+            written += [text[at:first], instead, " " * (self.offset(last) - self.offset(first) - len(instead))]
+            at = last
+        written.append(text[at:end])
+        own = "".join(written)
+        try:
+            return self._parser.parse(own)
+        except SqlError as error:
+            if own == text:
+                raise
+            place = None if error.position is None else characters(text, len(own[: error.position].encode()))
+            message = error.message
+            for number, cut in enumerate(cuts):
+                message = message.replace(f'"{_MARK}{number}"', cut.syntax.word)
+            raise SqlError(message, text=text, position=place, column=error.column) from None
+
+    def _clause(self, at: int, first: int, last: int) -> _Cut | None:
+        """The clause whose word is a token."""
+        found = self._tokens
+        token = found[at]
+        if token.kind != "word" or at + 1 > last or not found[at + 1].says("("):
+            return None
+        syntax = self._syntaxes.get(token.text.upper())
+        if syntax is None:
+            return None
+        begin = at
+        if syntax.is_behind:
+            begin = self._input(at, first)
+            if begin == at:
+                raise SqlError(
+                    f"found {syntax.word} without a table before it; expected FROM table {syntax.word} (...)",
+                    text=self.text,
+                    position=token.start,
+                )
+        elif not self._stands(at, first, last, syntax):
+            return None
+        close = closing(found, at + 1, last)
+        if close is None:
+            raise SqlError(f"found {syntax.word} ( that is not closed", text=self.text, position=token.start)
+        wrapped = not syntax.is_behind and begin - 2 >= first and found[begin - 2].says("TABLE")
+        if wrapped and found[begin - 1].says("(") and close < last and found[close + 1].says(")"):
+            return _Cut(syntax, at, close, found[begin - 2].start, found[close + 1].end)
+        return _Cut(syntax, at, close, found[begin].start, found[close].end)
+
+    def _stands(self, at: int, first: int, last: int, syntax: Syntax) -> bool:
+        """Whether a word stands where a table may, and is followed by what makes it a clause."""
+        before = self._tokens[at - 1] if at > first else None
+        if before is None:
+            return at == first  # the relation of another clause
+        if not before.says(*_BEFORE):
+            return False
+        inside = self._tokens[at + 2] if at + 2 <= last else None
+        return before.says(*_SURE) or (inside is not None and inside.says(*syntax.starts))
+
+    def _input(self, at: int, first: int) -> int:
+        """The number of the token with which the relation before a word begins."""
+        depth = 0
+        while at > first:
+            token = self._tokens[at - 1]
+            depth += token.says(*CLOSING) - token.says(*OPENING)
+            if depth < 0 or (depth == 0 and token.says("FROM", "JOIN", ",")):
+                break
+            at -= 1
+        return at
+
+    # -- what is put ----------------------------------------------------------------------------------------------
+
+    def _put_clauses(self, tree: Node, cuts: list[_Cut]) -> None:
+        waiting = {f"{_MARK}{number}": cut for number, cut in enumerate(cuts)}
+        for node in list(nodes(tree)) if waiting else ():
+            cut = waiting.pop(node["table_name"], None) if node["type"] == "BASE_TABLE" else None
+            if cut is None:
+                continue
+            if node["at_clause"]:
+                raise self._wrong(f"found AT behind {cut.syntax.word}; only streams have a past", cut)
+            table = {name: node[name] for name in ("alias", "column_name_alias", "sample")}
+            node.clear()
+            start = self._tokens[cut.word].start
+            node.update(type=CLAUSE, word=cut.syntax.word, **table)
+            node.update(query_location=self.offset(start), query_location_length=self.offset(cut.end - start))
+            if cut.syntax.is_behind:
+                node["input"] = self.relation(cut.start, self._tokens[cut.word - 1].end, "a table")
+            reader = ClauseText(self, cut)
+            node.update(cut.syntax.read(reader))
+            reader.ends()
+        for cut in waiting.values():
+            raise self._wrong(f"found {cut.syntax.word} where no table stands; expected it behind FROM or JOIN", cut)
+
+    def _wrong(self, message: str, cut: _Cut) -> SqlError:
+        return SqlError(message, text=self.text, position=self._tokens[cut.word].start)
+
+    def _put_beside(self, tree: Node, beside: list[AsOfWords]) -> None:
+        """Put what stands beside AS-OF joins into their nodes: ``nearest``, and ``tolerance``, perhaps None."""
+        joins = {each["query_location"]: each for each in nodes(tree) if each["type"] == "JOIN"} if beside else {}
+        for each in beside:
+            node = joins[self.offset(each.place)]
+            node["nearest"] = each.nearest
+            node["tolerance"] = None if each.tolerance is None else self.expression(*each.tolerance, "a length of time")
+
+    def _number_parameters(self, tree: Node) -> None:
+        """Give parameters that are counted the numbers that they have in the whole text."""
+        others = pattern_places(self._tokens)
+        counted = [
+            self.offset(one.start)
+            for one, other in zip(self._tokens, (*self._tokens[1:], None), strict=True)
+            if one.says("?")
+            and one.start not in others
+            and not (other is not None and other.start == one.end and other.kind in ("word", "number"))
+        ]
+        numbers = {place: str(number) for number, place in enumerate(counted, 1)}
+        names: dict[str, None] = {}
+        for node in nodes(tree):
+            if node.get("class") == "PARAMETER":
+                node["identifier"] = numbers.get(node["query_location"], node["identifier"])
+                names[node["identifier"]] = None
+        tree["statements"][0]["named_param_map"] = [{"key": name, "value": 0} for name in names]
+
+    def offset(self, place: int) -> int:
+        """A place as DuckDB counts it."""
+        return place if self.text.isascii() else len(self.text[:place].encode())
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a query has nothing but what it selects, and from where."""
+    members = ("where_clause", "group_expressions", "group_sets", "having", "qualify", "sample", "modifiers")
+    return (
+        node["type"] == "SELECT_NODE"
+        and not any(node[each] for each in members)
+        and not node["cte_map"]["map"]
+        and node["aggregate_handling"] == "STANDARD_HANDLING"
+    )
+
+
+def clauses(tree: Any) -> list[Node]:
+    """All clauses of a tree, and AS-OF joins with more beside them than DuckDB knows."""
+    return [each for each in nodes(tree) if each["type"] == CLAUSE or "nearest" in each]
+
+
+def printable(tree: Node, *, named: bool = False) -> Node:
+    """A tree that DuckDB can print: clauses are names that say all of them, or are their words if ``named``."""
+    if not clauses(tree):
+        return tree
+    own = copy.deepcopy(tree)
+    for node in reversed(clauses(own)):  # those inside of others first
+        if node["type"] != CLAUSE:
+            beside = {name: node.pop(name) for name in ("nearest", "tolerance")}
+            if not named:
+                node["right"]["alias"] = json.dumps([node["right"]["alias"], _described(beside)])
+            continue
+        kept = {name: node[name] for name in ("alias", "column_name_alias", "sample")}
+        whole = {key: value for key, value in node.items() if key not in kept}
+        name = node["word"] if named else json.dumps(_described(whole))
+        node.clear()
+        node.update(
+            type="BASE_TABLE",
+            query_location=0,
+            query_location_length=0,
+            schema_name="",
+            table_name=name,
+            catalog_name="",
+            at_clause=None,
+            qualified_name={"path": [name]},
+            **kept,
+        )
+    return own
+
+
+def _described(value: Any) -> Any:
+    """What was read, without where it stands."""
+    if isinstance(value, dict):
+        return {name: _described(each) for name, each in value.items() if name not in LOCATIONS}
+    return [_described(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""Joins of streams in the order of time: ``WINDOW_JOIN`` and ``ASOF JOIN``."""

@@ -1,0 +1,1 @@
+"""``MATCH_RECOGNIZE``: the text of the clause, its rules, and its place in a statement."""

@@ -1,0 +1,71 @@
+"""Rules about the names of a row pattern, checked before anything is computed."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidelog.model.errors import did_you_mean
+from tidelog.operators.rowpattern.syntax import Rows
+from tidelog.sql.clauses.grouping import Refuse
+from tidelog.sql.clauses.row_pattern.expressions import Names
+from tidelog.sql.clauses.row_pattern.grammar import parts_of
+from tidelog.sql.text.tree import Node
+
+
+def names_of(clause: Node, schema: pa.Schema, refuse: Refuse) -> Names:
+    """What names mean inside of a clause. Raises for variables and subsets that cannot be."""
+    variables: dict[str, str] = {}
+    for part in parts_of(clause["pattern"]):
+        if part["kind"] == "variable":
+            variables.setdefault(part["name"].upper(), part["name"])
+    subsets: dict[str, frozenset[str]] = {}
+    for subset in clause["subsets"]:
+        name = subset["name"].upper()
+        if name in variables:
+            raise refuse(f"found subset {subset['name']}, which is a variable of the pattern", subset)
+        if name in subsets:
+            raise refuse(f"found subset {subset['name']} twice", subset)
+        for member in subset["members"]:
+            if member["name"].upper() not in variables:
+                raise refuse(
+                    f"found {member['name']} in a subset, which is no variable of the pattern; "
+                    f"{did_you_mean(member['name'].upper(), list(variables))}",
+                    member,
+                )
+        subsets[name] = frozenset(variables[each["name"].upper()] for each in subset["members"])
+    nested = frozenset(each.name for each in schema if pa.types.is_nested(each.type))
+    return Names(variables, subsets, {name.lower(): name for name in schema.names}, nested)
+
+
+def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
+    """Raise for definitions, measures, skips and patterns that cannot be."""
+    defined: set[str] = set()
+    for each in clause["defines"]:
+        name = each["name"].upper()
+        if name not in names.variables:
+            what = "a subset, which has no condition of its own" if name in names.subsets else "not in the pattern"
+            raise refuse(
+                f"found a condition of {each['name']}, which is {what}; {did_you_mean(name, list(names.variables))}",
+                each,
+            )
+        if name in defined:
+            raise refuse(f"found two conditions of {each['name']}; expected one, perhaps with AND", each)
+        defined.add(name)
+    measured: set[str] = set()
+    for each in clause["measures"]:
+        if each["name"].lower() in measured:
+            raise refuse(f"found two measures {each['name']}; give one of them another name", each)
+        measured.add(each["name"].lower())
+    skip = clause["skip"]
+    if skip is not None and "name" in skip and names.rows(skip["name"]) is None:
+        raise refuse(
+            f"found SKIP TO {skip['name']}, which is no variable of the pattern; {names.suggestion(skip['name'])}",
+            skip,
+        )
+    for part in parts_of(clause["pattern"]):
+        if part["kind"] == "exclusion" and clause["rows"] == Rows.WITH_UNMATCHED.name:
+            raise refuse(
+                "found an exclusion {- -} with ALL ROWS PER MATCH WITH UNMATCHED ROWS, where it could not be told what "
+                "was left out; expected one of both",
+                part,
+            )

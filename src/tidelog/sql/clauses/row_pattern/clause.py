@@ -1,0 +1,285 @@
+"""The parts of ``MATCH_RECOGNIZE (...)``, read in the order in which they stand.
+
+::
+
+    [PARTITION BY expression, ...]
+    [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...]
+    [MEASURES [RUNNING | FINAL] expression AS name, ...]
+    [ONE ROW PER MATCH | ALL ROWS PER MATCH [SHOW EMPTY MATCHES | OMIT EMPTY MATCHES | WITH UNMATCHED ROWS]]
+    [AFTER MATCH SKIP {PAST LAST ROW | TO NEXT ROW | TO [FIRST | LAST] variable} | ALL MATCHES]
+    PATTERN (pattern) [CONTIGUOUS | SKIP TILL NEXT | SKIP TILL ANY] [WITHIN length] [LIMIT number ROWS]
+    [SUBSET name = (variable, ...), ...]
+    [DEFINE variable AS condition, ...]
+
+``WITHIN``, ``LIMIT``, the strategies and ``ALL MATCHES`` are not in the standard. What is read are nodes, so that
+whatever goes through the tree of a statement, for parameters and the names of streams, goes through them too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.operators.rowpattern.syntax import Rows, Skip, Strategy
+from tidelog.sql.clauses.cutting import ClauseText, Syntax
+from tidelog.sql.clauses.row_pattern.grammar import read_pattern
+from tidelog.sql.text.tree import Node, nodes
+
+WORD: Final = "MATCH_RECOGNIZE"
+FUNCTIONS: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number"})
+"""Functions about rows of a match."""
+CALL: Final = "ROW_PATTERN_CALL"
+"""The class that calls of them have in the tree, where others are functions."""
+_MODES: Final = ("RUNNING", "FINAL")
+
+_BEGINNINGS: Final = (
+    ("PARTITION", "BY"),
+    ("ORDER", "BY"),
+    ("MEASURES",),
+    ("ONE", "ROW"),
+    ("ALL", "ROWS"),
+    ("ALL", "MATCHES"),
+    ("AFTER", "MATCH"),
+    ("INITIAL",),
+    ("SEEK",),
+    ("PATTERN", "("),
+    ("SUBSET",),
+    ("DEFINE",),
+)
+"""What parts of the clause begin with."""
+_NO_CALLS: Final = (
+    *("AND", "OR", "NOT", "IN", "IS", "LIKE", "ILIKE", "SIMILAR", "GLOB", "BETWEEN", "ESCAPE", "COLLATE"),
+    *("THEN", "ELSE", "END", "WHEN", "FROM", "AS", "ON", "USING"),
+)
+"""Words with a parenthesis behind them that are no names of functions."""
+
+
+def read_clause(reader: ClauseText) -> Node:
+    """What is between the parentheses. Raises :class:`SqlError` for what is no such clause."""
+    found: Node = {
+        "partition": _keys(reader) if reader.accept("PARTITION", "BY") else [],
+        "order": _orders(reader) if reader.accept("ORDER", "BY") else [],
+        "measures": _measures(reader) if reader.accept("MEASURES") else [],
+        "rows": _rows(reader).name,
+        "skip": None,
+        "all_matches": False,
+    }
+    if reader.accept("ALL", "MATCHES"):
+        found["all_matches"] = True
+        if reader.comes("AFTER"):
+            raise reader.error("found AFTER MATCH beside ALL MATCHES, which skips nothing; expected one of both")
+    elif reader.accept("AFTER", "MATCH", "SKIP"):
+        found["skip"] = _skip(reader)
+        if reader.comes_all("ALL", "MATCHES"):
+            raise reader.error("found ALL MATCHES beside AFTER MATCH, which skips some; expected one of both")
+    if reader.comes("INITIAL", "SEEK"):
+        raise reader.error(f"found {reader.take().text}; it is for patterns of windows, not of a table")
+    if not reader.comes("PATTERN"):
+        raise _misplaced(reader)
+    reader.take()
+    found["pattern"] = read_pattern(reader)
+    found["strategy"] = Strategy.CONTIGUOUS.name
+    found["within"] = found["limit"] = None
+    _behind_pattern(reader, found)
+    found["subsets"] = _subsets(reader) if reader.accept("SUBSET") else []
+    found["defines"] = _defines(reader) if reader.accept("DEFINE") else []
+    if reader.peek() is not None:
+        raise _misplaced(reader)
+    return found
+
+
+def _misplaced(reader: ClauseText) -> Exception:
+    token = reader.peek()
+    text = "the end" if token is None else token.text
+    return reader.error(
+        f"found {text}; expected the parts of {WORD} in their order: PARTITION BY, ORDER BY, MEASURES, ONE ROW or ALL "
+        "ROWS PER MATCH, AFTER MATCH SKIP, PATTERN, SUBSET, DEFINE"
+    )
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def _keys(reader: ClauseText) -> list[Node]:
+    keys = [_expression(reader, "a column to partition by", ",")]
+    while reader.accept(","):
+        keys.append(_expression(reader, "a column to partition by", ","))
+    return keys
+
+
+def _orders(reader: ClauseText) -> list[Node]:
+    found = [_order(reader)]
+    while reader.accept(","):
+        found.append(_order(reader))
+    return found
+
+
+def _order(reader: ClauseText) -> Node:
+    place = reader.offset(reader.place)
+    key = _expression(reader, "a column to order by", ",", "ASC", "DESC", "NULLS")
+    descending = not reader.accept("ASC") and reader.accept("DESC")
+    nulls_first = False  # as DuckDB does in both directions
+    if reader.accept("NULLS"):
+        nulls_first = reader.accept("FIRST")
+        if not nulls_first:
+            reader.expect("LAST")
+    return {"expression": key, "descending": descending, "nulls_first": nulls_first, "query_location": place}
+
+
+# -- expressions ------------------------------------------------------------------------------------------------------
+
+
+def _measures(reader: ClauseText) -> list[Node]:
+    found = []
+    while True:
+        place = reader.offset(reader.place)
+        value = _expression(reader, "a measure", ",", "AS")
+        if not reader.accept("AS"):
+            raise reader.error("found a measure without a name; expected AS and one")
+        found.append({"expression": value, "name": reader.name("the name of the measure"), "query_location": place})
+        if not reader.accept(","):
+            return found
+
+
+def _defines(reader: ClauseText) -> list[Node]:
+    found = []
+    while True:
+        place = reader.offset(reader.place)
+        name = reader.name("a variable of the pattern")
+        reader.expect("AS")
+        found.append({"name": name, "expression": _expression(reader, "a condition", ","), "query_location": place})
+        if not reader.accept(","):
+            return found
+
+
+def _subsets(reader: ClauseText) -> list[Node]:
+    found = []
+    while True:
+        place = reader.offset(reader.place)
+        name = reader.name("the name of a subset")
+        reader.expect("=", "(")
+        members = [{"query_location": reader.offset(reader.place), "name": reader.name("a variable")}]
+        while reader.accept(","):
+            members.append({"query_location": reader.offset(reader.place), "name": reader.name("a variable")})
+        reader.expect(")")
+        found.append({"name": name, "members": members, "query_location": place})
+        if not reader.accept(","):
+            return found
+
+
+def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
+    """An expression up to one of some words, or to what begins the next part of the clause."""
+    start, end, depth = reader.peek(), None, 0
+    modes: dict[int, str] = {}
+    blanks: list[tuple[int, int]] = []
+    while (token := reader.peek()) is not None:
+        if depth == 0 and (token.says(*stops) or any(reader.comes_all(*each) for each in _BEGINNINGS)):
+            break
+        depth += token.says("(", "[", "{") - token.says(")", "]", "}")
+        call = reader.peek(1)
+        if token.says(*_MODES) and call is not None and _is_call(reader):
+            modes[call.start] = token.text.upper()
+            blanks.append((token.start, token.end))
+        end = reader.take().end
+    if start is None or end is None:
+        raise reader.error(f"found {'the end' if start is None else start.text}; expected {what}")
+    node = reader.expression_at(start.start, end, what, blanks)
+    _mark(node, {reader.offset(place): mode for place, mode in modes.items()})
+    return node
+
+
+def _is_call(reader: ClauseText) -> bool:
+    """Whether a call stands behind the next token, which then tells of which rows it is."""
+    call, parenthesis = reader.peek(1), reader.peek(2)
+    if call is None or parenthesis is None or not parenthesis.says("("):
+        return False
+    return call.kind == "name" or (call.kind == "word" and call.text.upper() not in _NO_CALLS)
+
+
+def _mark(node: Node, modes: dict[int, str]) -> None:
+    """Tell functions of patterns from others, and what is said before them."""
+    for each in list(nodes(node)):
+        if each.get("class") != "FUNCTION":
+            continue
+        mode = modes.get(each["query_location"]) if not each["is_operator"] else None
+        if mode is not None:
+            each["mode"] = mode
+        if each["function_name"].lower() in FUNCTIONS:
+            each["class"] = CALL
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _rows(reader: ClauseText) -> Rows:
+    if reader.accept("ONE", "ROW"):
+        reader.expect("PER", "MATCH")
+        return Rows.ONE
+    if not reader.accept("ALL", "ROWS"):
+        return Rows.ONE
+    reader.expect("PER", "MATCH")
+    if reader.accept("OMIT"):
+        reader.expect("EMPTY", "MATCHES")
+        return Rows.OMIT_EMPTY
+    if reader.accept("WITH"):
+        reader.expect("UNMATCHED", "ROWS")
+        return Rows.WITH_UNMATCHED
+    if reader.accept("SHOW"):
+        reader.expect("EMPTY", "MATCHES")
+    return Rows.SHOW_EMPTY
+
+
+def _skip(reader: ClauseText) -> Node:
+    if reader.accept("PAST"):
+        reader.expect("LAST", "ROW")
+        return {"kind": Skip.PAST_LAST_ROW.name}
+    reader.expect("TO")
+    if reader.accept("NEXT", "ROW"):
+        return {"kind": Skip.TO_NEXT_ROW.name}
+    kind = Skip.TO_LAST
+    following = reader.peek(1)
+    is_word = following is not None and following.kind in ("word", "name") and not following.says("PATTERN")
+    if is_word and reader.accept("FIRST"):
+        kind = Skip.TO_FIRST
+    elif is_word:
+        reader.accept("LAST")
+    return {
+        "kind": kind.name,
+        "query_location": reader.offset(reader.place),
+        "name": reader.name("a variable of the pattern"),
+    }
+
+
+def _behind_pattern(reader: ClauseText, found: Node) -> None:
+    """A strategy, WITHIN and LIMIT, in whatever order."""
+    has_strategy = False
+    while True:
+        strategy = next((each for each in Strategy if reader.comes_all(*each.value.split())), None)
+        if strategy is not None:
+            if has_strategy:
+                raise reader.error(f"found a second strategy, {strategy.value}; expected one")
+            reader.expect(*strategy.value.split())
+            found["strategy"], has_strategy = strategy.name, True
+        elif reader.comes("WITHIN"):
+            if found["within"] is not None:
+                raise reader.error("found a second WITHIN; expected one")
+            reader.take()
+            found["within"] = _expression(reader, "a length of time", "SKIP", "CONTIGUOUS", "WITHIN", "LIMIT")
+        elif reader.accept("LIMIT"):
+            if found["limit"] is not None:
+                raise reader.error("found a second LIMIT; expected one")
+            found["limit"] = {"query_location": reader.offset(reader.place), "rows": _count(reader)}
+            reader.expect("ROWS")
+        else:
+            break
+    if reader.comes("SKIP"):
+        raise reader.error("found SKIP; expected SKIP TILL NEXT or SKIP TILL ANY")
+
+
+def _count(reader: ClauseText) -> int:
+    token = reader.take()
+    if token.kind != "number" or not token.text.isascii() or not token.text.isdigit() or not int(token.text):
+        raise reader.wrong(f"found LIMIT {token.text}; expected a number of rows, of at least 1", token.start)
+    return int(token.text)
+
+
+SYNTAX: Final = Syntax(WORD, read_clause, is_behind=True)

@@ -1,0 +1,209 @@
+"""``MATCH_RECOGNIZE`` of a statement as a relation: what the matcher makes of the rows of its input."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from tidelog.model.errors import TidelogError
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
+from tidelog.operators.rowpattern.evaluate import evaluate
+from tidelog.operators.rowpattern.parallel import evaluate_in_ranges
+from tidelog.operators.rowpattern.ranges import one_search_because
+from tidelog.operators.rowpattern.syntax import RowPattern
+from tidelog.plan.patterns import NotPruned, plan_pattern
+from tidelog.sql.clauses.context import Context, Scope
+from tidelog.sql.clauses.operation import Operation, Selected, Work
+from tidelog.sql.clauses.row_pattern.binding import plain
+from tidelog.sql.clauses.row_pattern.clause import WORD
+from tidelog.sql.clauses.row_pattern.resolving import Keys, resolve
+from tidelog.sql.reading.dataset import Relation
+from tidelog.sql.text.tree import Node
+
+_BATCH: Final = 1 << 16
+"""Rows that DuckDB gives at once."""
+_PLACE: Final = "#row"
+
+
+def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
+    """The relation of a clause."""
+    source = _Source(node, scope, context)
+    query = resolve(node, source.schema, source.keys, context)
+    try:
+        compiled = compile_query(query)
+    except TidelogError as error:  # of the matcher, which knows nothing of the statement
+        raise context.refuse(str(error).partition("\n")[0], node) from None
+    work = Work(query, lambda: [source.selected(query)])
+    plan = source.pruned(compiled)
+    if plan is not None:
+        return Operation(WORD, query.output, plan, source.way, compiled.explain, work=work)
+    rows = source.rows(query)
+    search: Callable[[RowPatternQuery, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = evaluate
+    reasons = [*source.reasons]
+    if not query.partition:
+        whole = one_search_because(compiled)
+        if whole is None:
+            search = evaluate_in_ranges
+        reasons.append(
+            "searched by threads, in ranges of time, if that is worth it"
+            if whole is None
+            else f"searched by one thread, because {whole}"
+        )
+    reasons += compiled.explain
+    return Operation(WORD, query.output, lambda: search(compiled, rows()), source.way, reasons, work=work)
+
+
+@dataclass
+class _Source:
+    """The rows that a pattern is looked for in."""
+
+    node: Node
+    scope: Scope
+    context: Context
+    way: str = ""
+    reasons: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        table = self.node["input"]
+        relation = self.context.relations.get(table["table_name"]) if table["type"] == "BASE_TABLE" else None
+        is_stored = relation is not None and relation.is_one and not table["sample"] and not table["column_name_alias"]
+        self._stored: Relation | None = relation if is_stored else None
+        self._mention: str = table["table_name"] if is_stored else ""
+        self._text = ""
+        if self._stored is not None:
+            relation = self._stored
+            stored = relation.stream.snapshot.layout.stored
+            self.schema = pa.schema([each for each in stored if each.name in relation.schema.names])
+        else:
+            self.schema = self._schema([])
+        self._check_names(self.schema)
+        partition = [self._key(each) for each in self.node["partition"]]
+        order = [self._key(each["expression"]) for each in self.node["order"]]
+        self.keys = Keys(partition, order)
+        computed = {
+            name: each
+            for name, each in zip(
+                (*partition, *order),
+                (*self.node["partition"], *(each["expression"] for each in self.node["order"])),
+                strict=True,
+            )
+            if name not in self.schema.names
+        }
+        self._items = [{**copy.deepcopy(each), "alias": name} for name, each in computed.items()]
+        if self._items:
+            self.schema = self._schema(self._items)
+            self._check_names(self.schema)
+
+    def _key(self, node: Node) -> str:
+        """The column that a key is; a new one, under the name of its text, if it is an expression."""
+        names: list[str] = node["column_names"] if node.get("class") == "COLUMN_REF" else []
+        alias = self.node["input"].get("alias") or self.node["input"].get("table_name", "")
+        if len(names) == 2 and names[0].lower() == alias.lower():
+            names = names[1:]
+        if len(names) == 1:
+            return next((each for each in self.schema.names if each.lower() == names[0].lower()), names[0])
+        return self.context.parser.print_expression({**node, "alias": ""})
+
+    def _check_names(self, schema: pa.Schema) -> None:
+        lower = [name.lower() for name in schema.names]
+        double = next((name for name in schema.names if lower.count(name.lower()) > 1), None)
+        if double is not None:
+            raise self.context.refuse(
+                f"found two columns {double!r} in the input of {WORD}; expected a query in parentheses that gives one "
+                "of them another name, by AS",
+                self.node,
+            )
+
+    def _selecting(self, items: Sequence[Node]) -> str:
+        """A statement that selects everything of the input, and some expressions."""
+        tree = self.context.parser.parse("SELECT * FROM x")
+        select = tree["statements"][0]["node"]
+        select["from_table"] = copy.deepcopy(self.node["input"])
+        select["select_list"] += copy.deepcopy(list(items))
+        select["cte_map"] = {"map": copy.deepcopy(list(self.scope.ctes))}
+        self.context.plan(tree)
+        return self.context.parser.print(tree)
+
+    def _schema(self, items: Sequence[Node]) -> pa.Schema:
+        self._text = self._selecting(items)
+        with closing(self.context.connect()) as cursor:
+            relation = cursor.sql(self._text)
+            found = relation.limit(0).to_arrow_table().schema
+            names = relation.columns
+        return pa.schema(
+            [each.with_name(name).with_type(plain(each.type)) for each, name in zip(found, names, strict=True)]
+        )
+
+    def pruned(self, query: RowPatternQuery) -> Callable[[], Iterator[pa.RecordBatch]] | None:
+        """What finds the matches by reading only where some may be; None if that is not known."""
+        relation = self._stored
+        if relation is None or self._items or not self._is_by_time(relation, query.pattern):
+            return None
+        try:
+            plan = plan_pattern(query, relation.stream.snapshot, relation.stream.numbers)
+        except NotPruned as reason:
+            self.reasons.append(f"all rows are read, because {reason}")
+            return None
+        self.way = f"{len(plan.times.spans):,} stretches of time that have all variables near enough"
+        relation.way = (
+            f"the events of {len(plan.times.spans):,} stretches of time, {plan.share:.2%} of them, for {WORD}"
+        )
+        return lambda: plan.batches(relation.readings.append)
+
+    @staticmethod
+    def _is_by_time(relation: Relation, query: RowPattern) -> bool:
+        """Whether the order of a query is that of the stream."""
+        order = [(each.column, each.is_descending) for each in query.order]
+        by_time = [(relation.stream.time, False), (SEQUENCE_COLUMN, False)]
+        return order in (by_time[:1], by_time)
+
+    def selected(self, query: RowPattern) -> Selected:
+        """The input, for those who read and sort it themselves."""
+        items = [_quoted(name) for name in query.schema.names]
+        if self._stored is not None and not self._items:
+            return Selected(items, _quoted(self._mention), self._mention)
+        return Selected(items, f"({self._text})")
+
+    def rows(self, query: RowPattern) -> Callable[[], Iterator[pa.RecordBatch]]:
+        """What reads the input in the order of the query."""
+        relation = self._stored
+        if relation is not None and not query.partition and not self._items:
+            if self._is_by_time(relation, query):
+                self.way = "the rows of the stream in their order"
+                relation.way = f"the events, for {WORD}"
+                return lambda: relation.rows(query.schema.names, None)
+            self.reasons.append(f"sorted, because the order is not that of {relation.stream.time}")
+        if relation is not None and not self._text:
+            self._text = self._selecting([])
+        self.way = "rows sorted by DuckDB"
+        names = ", ".join(map(_quoted, query.schema.names))
+        keys = [_quoted(each) for each in query.partition]
+        for each in query.order:
+            direction = "DESC" if each.is_descending else "ASC"
+            keys.append(f"{_quoted(each.column)} {direction} NULLS {'FIRST' if each.nulls_first else 'LAST'}")
+        text = (
+            f'SELECT {names} FROM (SELECT *, row_number() OVER () AS "{_PLACE}" FROM ({self._text})) '
+            f"ORDER BY {', '.join([*keys, chr(34) + _PLACE + chr(34)])}"
+        )
+        connect = self.context.connect
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with closing(connect()) as cursor:
+                for batch in cursor.sql(text).to_arrow_reader(_BATCH):
+                    columns = [
+                        each.cast(kind) if each.type != kind else each
+                        for each, kind in zip(batch.columns, query.schema.types, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=query.schema)
+
+        return read
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,190 @@
+"""A clause that was read, over an input of known columns, as the query that the matcher takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from tidelog.operators.rowpattern.syntax import (
+    Expression,
+    Limits,
+    MatchNumber,
+    Measure,
+    OrderKey,
+    RowPattern,
+    Rows,
+    Skip,
+    Strategy,
+)
+from tidelog.sql.clauses.context import Context
+from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
+from tidelog.sql.clauses.row_pattern.checks import check_clause, names_of
+from tidelog.sql.clauses.row_pattern.expressions import Names, Taken, Taker
+from tidelog.sql.clauses.row_pattern.grammar import pattern_of
+from tidelog.sql.text.tree import Node, nodes
+
+_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The columns that rows are partitioned and ordered by, as the input has them."""
+
+    partition: Sequence[str]
+    order: Sequence[str]
+
+
+def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context) -> RowPattern:
+    """The query of a clause over rows of a schema, which has its keys. Raises for whatever breaks a rule."""
+    names = names_of(clause, schema, context.refuse)
+    check_clause(clause, names, context.refuse)
+    _check_keys(keys, schema, clause, context)
+    rows = Rows[clause["rows"]]
+    binding = Binding(schema, context.refuse, context.connect, context.functions.is_own)
+    defines, measures = _expressions(clause, names, binding, context, is_final=rows is Rows.ONE)
+    order = tuple(
+        OrderKey(name, each["descending"], each["nulls_first"])
+        for name, each in zip(keys.order, clause["order"], strict=True)
+    )
+    used = {*names.used, *keys.partition, *keys.order}
+    read = schema if rows is not Rows.ONE else pa.schema([each for each in schema if each.name in used])
+    skip = clause["skip"] or {"kind": Skip.PAST_LAST_ROW.name}
+    query = RowPattern(
+        read,
+        pattern_of(clause["pattern"], names.variables),
+        defines,
+        measures,
+        tuple(dict.fromkeys(keys.partition)),
+        order,
+        rows,
+        Skip[skip["kind"]],
+        (names.rows(skip["name"]) or frozenset()) if "name" in skip else frozenset(),
+        skip.get("name", ""),
+        None if clause["within"] is None else _within(clause, keys, schema, binding, context),
+        Strategy[clause["strategy"]],
+        clause["all_matches"],
+        Limits() if clause["limit"] is None else Limits(match_rows=clause["limit"]["rows"]),
+    )
+    _check_output(query, clause, context)
+    return query
+
+
+def _expressions(
+    clause: Node, names: Names, binding: Binding, context: Context, *, is_final: bool
+) -> tuple[dict[str, Expression], tuple[Measure, ...]]:
+    """The conditions and the measures; ``is_final`` if these are about whole matches."""
+    aggregates = context.functions.aggregates
+    condition = Taker(names, context.parser, context.refuse, aggregates, is_define=True, is_final=False)
+    measure = Taker(names, context.parser, context.refuse, aggregates, is_define=False, is_final=is_final)
+    taken = [condition.take(each["expression"]) for each in clause["defines"]]
+    taken += [measure.take(each["expression"]) for each in clause["measures"]]
+    for each in taken[: len(clause["defines"])] if clause["all_matches"] else ():
+        if MatchNumber() in each.terms:
+            raise context.refuse(
+                "found MATCH_NUMBER() in DEFINE together with ALL MATCHES, which are numbered when they are found; "
+                "expected it in MEASURES alone",
+                each.terms[MatchNumber()],
+            )
+    for each in taken:
+        _check_zone(each, binding, context)
+    typed = binding.typed(taken)
+    defines = {}
+    for each, (value, kind) in zip(clause["defines"], typed, strict=False):
+        if not (pa.types.is_boolean(kind) or value.text == "NULL"):
+            raise context.refuse(
+                f"found a condition of {each['name']} of type {kind}; expected one that is true or false", each
+            )
+        defines[names.variables[each["name"].upper()]] = value
+    rest = typed[len(clause["defines"]) :]
+    measures = [Measure(each["name"], *found) for each, found in zip(clause["measures"], rest, strict=True)]
+    return defines, tuple(measures)
+
+
+def _check_zone(taken: Taken, binding: Binding, context: Context) -> None:
+    """Raise for what depends on the zone of the statement: the matcher computes in UTC."""
+    if context.timezone.upper() == "UTC":
+        return
+    columns = [node["column_names"][-1].lower() for node in nodes(taken.node) if node.get("class") == "COLUMN_REF"]
+    zoned = {each.name.lower() for each in binding.schema if pa.types.is_timestamp(each.type) and each.type.tz}
+    if zoned.isdisjoint(columns):
+        return
+    for node in nodes(taken.node):
+        if not any(each.get("class") == "COLUMN_REF" for each in nodes(node)):
+            continue
+        is_call = node.get("class") == "FUNCTION" and not node["is_operator"] and not context.functions.aggregates(node)
+        if node.get("class") == "CAST" or (is_call and not node["function_name"].startswith("to_")):
+            raise context.refuse(
+                f"found a computation of times with a zone in a row pattern, and the statement's zone is "
+                f"{context.timezone}; row patterns compute in UTC: compute it in a query in parentheses that is the "
+                "input, or outside of the clause",
+                node,
+            )
+
+
+def _check_keys(keys: Keys, schema: pa.Schema, clause: Node, context: Context) -> None:
+    """Raise for keys that rows cannot be told apart by."""
+    named = [*zip(keys.partition, clause["partition"], strict=True)]
+    named += zip(keys.order, (each["expression"] for each in clause["order"]), strict=True)
+    for name, node in named:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind):
+            raise context.refuse(
+                f"found a key of type {kind}; expected one that is neither a list nor a struct", beginning(node)
+            )
+
+
+def _check_output(query: RowPattern, clause: Node, context: Context) -> None:
+    """Raise for columns that would come out under one name."""
+    taken = [name.lower() for name in query.output.names]
+    if not taken:
+        raise context.refuse("found neither MEASURES nor PARTITION BY, so that no column comes out", clause)
+    for each in clause["measures"]:
+        if taken.count(each["name"].lower()) > 1:
+            whose = "a column of the partition" if query.rows is Rows.ONE else "a column of the input"
+            raise context.refuse(
+                f"found measure {each['name']}, which is {whose} that comes out as well; give it another name", each
+            )
+
+
+def _within(clause: Node, keys: Keys, schema: pa.Schema, binding: Binding, context: Context) -> int:
+    """The longest difference of the first key between the rows of a match, in its own ticks."""
+    node = clause["within"]
+    start = beginning(node)
+    if not keys.order:
+        raise context.refuse("found WITHIN without ORDER BY; it is measured on the first column of the order", start)
+    kind = schema.field(keys.order[0]).type
+    if any(each.get("class") in ("COLUMN_REF", "SUBQUERY") for each in nodes(node)):
+        raise context.refuse("found WITHIN of something that varies; expected a constant", start)
+    text = context.parser.print_expression({**node, "alias": ""})
+    value = binding.constant(text, start)
+    if pa.types.is_integer(kind):
+        if not pa.types.is_integer(value.type) or not value.is_valid or value.as_py() < 0:
+            raise context.refuse(
+                f"found WITHIN {text} for an order of integers; expected an integer that is not negative", start
+            )
+        return int(value.as_py())
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise context.refuse(
+            f"found WITHIN for rows ordered by {keys.order[0]!r} of type {kind}; expected a time or an integer as the "
+            "first column of ORDER BY",
+            start,
+        )
+    if pa.types.is_string(value.type):
+        value = binding.constant(f"CAST({text} AS INTERVAL)", start)
+    if not pa.types.is_interval(value.type) or not value.is_valid:
+        raise context.refuse(
+            f"found WITHIN {text} for an order of times; expected a length such as INTERVAL 5 MINUTES", start
+        )
+    months, days, nanos = value.as_py()
+    if months:
+        raise context.refuse("found WITHIN of months, which are not of one length; expected days or less", start)
+    length = days * _DAY * 10**9 + nanos
+    if length < 0:
+        raise context.refuse("found WITHIN of a length below zero", start)
+    if pa.types.is_date(kind):
+        return int(length // (_DAY * 10**9) if pa.types.is_date32(kind) else length // 10**6)
+    return int(length // (10**9 // _TICKS[kind.unit]))

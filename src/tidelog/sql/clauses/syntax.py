@@ -1,0 +1,27 @@
+"""The event clauses of the dialect, and how a text with them is read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.sql.clauses.cutting import Cutting, Syntax
+from tidelog.sql.clauses.joins import reading as joins
+from tidelog.sql.clauses.row_pattern import clause as row_pattern
+from tidelog.sql.clauses.tables import reading as tables
+from tidelog.sql.clauses.window_arguments import readable, shown
+from tidelog.sql.errors import SqlError
+from tidelog.sql.text.tree import Node, Parser
+
+SYNTAXES: Final[tuple[Syntax, ...]] = (joins.SYNTAX, *tables.SYNTAXES, row_pattern.SYNTAX)
+"""All clauses that stand in the place of a table."""
+
+
+def parsed(parser: Parser, text: str) -> Node:
+    """The tree of a statement, with its event clauses; all places are those of the text."""
+    own = readable(text)
+    try:
+        return Cutting(parser, own, SYNTAXES).tree()
+    except SqlError as error:
+        if own == text:
+            raise
+        raise SqlError(shown(error.message), text=text, position=error.position, column=error.column) from None

@@ -1,0 +1,1 @@
+"""Windows as functions that make tables: ``TUMBLE``, ``HOP`` and ``SESSION``."""

@@ -1,0 +1,133 @@
+"""Row patterns over streams: in all runtimes, and the same rows as of history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from operators.rowpattern.test_evaluate import SCHEMA, expression, navigation, random_case, some
+from tidelog.operators.base import FOREVER, Shape
+from tidelog.operators.conformance import OperatorConformance
+from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.evaluate import evaluate
+from tidelog.operators.rowpattern.operator import RowPatternOperator
+from tidelog.operators.rowpattern.syntax import (
+    Anchor,
+    Concatenation,
+    Measure,
+    OrderKey,
+    Quantified,
+    RowPattern,
+    Rows,
+    Skip,
+    Strategy,
+    Variable,
+)
+
+SHAPE = Shape(SCHEMA, "t")
+
+
+def rows_of(dice: np.random.Generator, count: int) -> pa.RecordBatch:
+    times = np.cumsum(dice.integers(0, 3, count))
+    values = [None if dice.integers(9) == 0 else int(dice.integers(1, 5)) for _ in range(count)]
+    keys = [f"k{key}" for key in dice.integers(0, 3, count)]
+    letters = [some(dice, ["a", "b", "c", None]) for _ in range(count)]
+    columns = [keys, times, pa.array(values, pa.int64()), pa.array(values, pa.float64()), letters]
+    return pa.record_batch([pa.array(each) for each in columns], schema=SCHEMA)
+
+
+def has_end(pattern: Any) -> bool:
+    return "is_start=False" in repr(pattern)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_runtimes(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    while True:
+        pattern, _, _ = random_case(dice)
+        is_safe = pattern.skip in (Skip.PAST_LAST_ROW, Skip.TO_NEXT_ROW) or pattern.is_all_matches
+        if is_safe and not has_end(pattern.pattern) and pattern.strategy is not Strategy.SKIP_TILL_ANY:
+            break
+    rows = rows_of(dice, 40)
+    check = OperatorConformance(lambda: RowPatternOperator(SHAPE, pattern))
+    found = check.check([rows], dice, lateness=int(dice.integers(0, 4)), rounds=2)
+    order = rows.sort_by([("k", "ascending"), ("t", "ascending")])
+    history = [row for batch in evaluate(pattern, order.to_batches() if hasattr(order, "to_batches") else [order])
+               for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]  # fmt: skip
+    assert len(found) == len(history)
+    assert sorted(map(repr, (row[:-1] for row in found))) == sorted(map(repr, history))
+
+
+PLUS = Quantified(Variable("B"), 1, None)
+V = RowPattern(
+    SCHEMA,
+    Concatenation((Variable("A"), PLUS)),
+    {"A": expression('"#0" = 1', navigation("v")), "B": expression('"#0" > 1', navigation("v"))},
+    (
+        Measure("first", expression('"#0"', navigation("t", is_last=False)), pa.int64()),
+        Measure("last", expression('"#0"', navigation("t")), pa.int64()),
+    ),
+    (),
+    (OrderKey("t"),),
+)
+
+
+def batch(*rows: tuple[int, int]) -> pa.RecordBatch:
+    times, values = zip(*rows, strict=True)
+    count = len(rows)
+    return pa.record_batch(
+        [["k"] * count, pa.array(times, pa.int64()), pa.array(values, pa.int64()), [0.0] * count, ["a"] * count],
+        schema=SCHEMA,
+    )
+
+
+def values(batches: list[pa.RecordBatch]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for each in batches for row in each.to_pylist()]
+
+
+def test_a_match_comes_out_with_the_row_that_ends_it() -> None:
+    operator = RowPatternOperator(SHAPE, V)
+    operator.push(0, batch((1, 1), (2, 2), (3, 2)))
+    assert values(operator.advance(4)) == []
+    operator.push(0, batch((7, 1)))
+    assert values(operator.advance(7)) == []
+    assert values(operator.advance(8)) == [(1, 3, 7)]
+
+
+def test_within_decides_without_rows() -> None:
+    operator = RowPatternOperator(SHAPE, replace(V, within=5))
+    operator.push(0, batch((1, 1), (2, 2), (3, 2)))
+    assert values(operator.advance(4)) == []
+    assert operator.next_deadline() == 7
+    assert values(operator.advance(6)) == []
+    assert values(operator.advance(7)) == [(1, 3, 6)]
+    assert operator.next_deadline() is None
+    assert values(operator.finish()) == []
+
+
+def test_what_the_end_decides_has_the_last_time_of_all_whatever_other_keys_have() -> None:
+    operator = RowPatternOperator(SHAPE, V)
+    operator.push(0, batch((1, 1), (2, 2), (3, 2)))
+    assert values(operator.advance(FOREVER)) == [(1, 3, 2**63 - 1)]
+
+
+def test_rows_that_no_match_needs_are_forgotten() -> None:
+    operator = RowPatternOperator(SHAPE, replace(V, rows=Rows.WITH_UNMATCHED, within=3))
+    for start in range(0, 4000, 40):
+        operator.push(0, batch(*((start + at, 1 + at % 2) for at in range(40))))
+        operator.advance(start + 40)
+        assert len(operator._kept.arrivals) < 8
+
+
+def test_streams_have_no_end() -> None:
+    with pytest.raises(PatternError, match=r"the anchor \$"):
+        RowPatternOperator(SHAPE, replace(V, pattern=Concatenation((Variable("A"), Anchor(is_start=False)))))
+
+
+def test_the_order_begins_with_time() -> None:
+    with pytest.raises(PatternError, match="expected t, its time, first"):
+        RowPatternOperator(SHAPE, replace(V, order=(OrderKey("v"),)))

@@ -1,0 +1,94 @@
+"""Steps that are continuous queries: checked before Spark starts, and run by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.spark import pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = """
+[pipeline]
+name = "volumes"
+checkpoint = "checkpoint"
+
+[spark]
+config."spark.sql.shuffle.partitions" = 2
+
+[sources.trades]
+format = "json"
+path = "in"
+schema = "ts timestamp, symbol string, volume bigint"
+watermark = {{ column = "ts", delay = "1m" }}
+options = {{ maxFilesPerTrigger = 1 }}
+
+[[steps]]
+name = "hourly"
+kind = "continuous"
+query = '''
+{query}
+'''
+
+[sinks.hourly]
+input = "hourly"
+path = "events"
+stream = "hourly"
+time = "window_end"
+"""
+QUERY = "SELECT symbol, window_end, sum(volume) AS volume FROM trades GROUP BY symbol, window(ts, '1 hour')"
+
+
+def written(folder: Path, query: str) -> Path:
+    (folder / "in").mkdir()
+    file = folder / "pipeline.toml"
+    file.write_text(FILE.format(query=query))
+    return file
+
+
+def test_columns_are_known_before_spark_starts(tmp_path: Path) -> None:
+    plan = pipeline.check(pipeline.load(written(tmp_path, QUERY)))
+    (sink,) = plan.sinks
+    assert sink.relation.columns is not None
+    assert {name: str(kind).lower() for name, kind in sink.relation.columns.items()}.keys() == {
+        "symbol",
+        "window_end",
+        "volume",
+    }
+    assert sink.states == (f"continuous {QUERY}\n",)
+    assert sink.inputs == ("trades",)
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "message"),
+    [
+        ("SELECT window_end, nope FROM trades\nGROUP BY window(ts, '1 hour')", 20, "nope"),
+        ("SELECT ts, symbol FROM\ntrade", 21, "there is no source and no earlier step 'trade'; did you mean 'trades'"),
+        ("SELECT ts FROM trades\nORDER BY ts", 21, "found ORDER BY; a continuous query is"),
+        ("SELECT ts FRM trades", 20, "syntax error"),
+    ],
+)
+def test_mistakes_are_told_with_their_lines(tmp_path: Path, query: str, line: int, message: str) -> None:
+    with pytest.raises(pipeline.PipelineError) as raised:
+        pipeline.check(pipeline.load(written(tmp_path, query)))
+    (problem,) = raised.value.problems
+    assert message in problem.message
+    assert problem.line == line
+
+
+def test_a_step_runs_and_late_rows_are_counted(tmp_path: Path, session: SparkSession) -> None:
+    file = written(tmp_path, QUERY)
+    hours = [("09:10", "a", 1), ("09:50", "b", 2), ("11:30", "a", 3), ("09:59", "a", 100), ("13:00", "b", 4)]
+    rows = [json.dumps({"ts": f"2026-01-01T{at}:00Z", "symbol": key, "volume": count}) for at, key, count in hours]
+    (tmp_path / "in" / "1.json").write_text("\n".join(rows))
+    done = pipeline.run(pipeline.load(file), session=session, once=True)
+    assert (done.sinks[0].rows_read, done.sinks[0].dropped) == (5, 1)
+    with tidelog.open(tmp_path / "events", read_only=True) as store:
+        found = store.sql("SELECT symbol, hour(window_end) AS h, volume FROM hourly ORDER BY 2, 1").fetchall()
+    assert found == [("a", 10, 1), ("b", 10, 2), ("a", 12, 3)]

@@ -1,0 +1,78 @@
+"""Random row patterns over random rows, against the definition of what they match."""
+
+from __future__ import annotations
+
+import os
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from support.row_patterns.maker import Maker, Statement, rows, table_of
+from support.row_patterns.oracle import Oracle, SkipError, TooMuch
+from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.syntax import Rows
+
+PARTITIONS = 40
+
+
+def plain(value: Any) -> Any:
+    """A value as Python has it."""
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def asked(statement: Statement, table: pa.Table) -> dict[int, list[tuple[Any, ...]]]:
+    """What comes out, by partitions."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for g, *values in tidelog.sql(statement.text, tables={"t": table}).fetchall():
+        found.setdefault(g, []).append(tuple(map(plain, values)))
+    return found
+
+
+def check(seed: int) -> int:
+    """Compare one random statement on random partitions; how many there were."""
+    draw = random.Random(seed)
+    statement = Maker(draw).statement()
+    has_numbers = statement.query.rows is not Rows.ONE
+    partitions = {}
+    expected = {}
+    wrong = {}
+    for g in range(PARTITIONS):
+        own = rows(draw, draw.choice([0, 1, 2, 3, 4, 5, 6, 7]))
+        try:
+            found = Oracle(statement.query, own).output()
+        except TooMuch:
+            continue
+        except SkipError:
+            wrong = {g: own}
+            continue
+        partitions[g] = own
+        told = [(*([own[row]["n"]] if has_numbers else []), *values) for row, *values in found]
+        if told:
+            expected[g] = told
+    found = asked(statement, table_of(partitions, draw))
+    if statement.query.rows is Rows.WITH_UNMATCHED:
+        found = {g: sorted(each, key=repr) for g, each in found.items()}
+        expected = {g: sorted(each, key=repr) for g, each in expected.items()}
+    for g, own in partitions.items():
+        assert found.get(g, []) == expected.get(g, []), f"seed {seed}: {statement.text}\n{own}"
+    if wrong:
+        with pytest.raises(PatternError):
+            asked(statement, table_of(wrong, draw))
+    return len(partitions)
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_random_patterns(first: int) -> None:
+    """Statements of random constructs match what the definition says, in each of many partitions."""
+    assert sum(check(seed) for seed in range(first, first + 20)) > 400
+
+
+@pytest.mark.soak
+def test_many_random_patterns() -> None:
+    """The same, for long."""
+    count = int(os.environ.get("TIDELOG_PATTERNS", "2000"))
+    assert sum(check(seed) for seed in range(1000, 1000 + count)) > 15 * count

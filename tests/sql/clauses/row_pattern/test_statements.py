@@ -1,0 +1,202 @@
+"""Row patterns inside of statements: where they may stand, what they read, and how that is told."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidelog
+
+START = datetime.datetime(2026, 1, 1)
+PRICES = [90, 80, 70, 80, 90, 85, 80, 95, 60]
+V = """MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY ts
+    MEASURES FIRST(DOWN.ts) AS start, LAST(DOWN.price) AS bottom, LAST(UP.ts) AS stop, count(*) AS rows
+    PATTERN (DOWN+ UP+)
+    DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)
+)"""
+
+
+def ticks(symbol: str = "x", add: int = 0) -> pa.Table:
+    """Prices of one symbol, a minute apart."""
+    return pa.table(
+        {
+            "symbol": pa.array([symbol] * len(PRICES)),
+            "ts": pa.array([START + datetime.timedelta(minutes=at) for at in range(len(PRICES))], pa.timestamp("us")),
+            "price": pa.array([price + add for price in PRICES], pa.float64()),
+        }
+    )
+
+
+def minute(at: int) -> datetime.datetime:
+    """The time of a row."""
+    return START + datetime.timedelta(minutes=at)
+
+
+EXPECTED = [("x", minute(1), 70.0, minute(4), 4), ("x", minute(5), 80.0, minute(7), 3)]
+
+
+def test_clause_behind_a_table() -> None:
+    """Columns come out in the order of the partition's and the measures."""
+    found = tidelog.sql(f"SELECT * FROM t {V} ORDER BY start", tables={"t": ticks()})
+    assert found.columns == ["symbol", "start", "bottom", "stop", "rows"]
+    assert found.fetchall() == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT m.* FROM t AS input {V} AS m ORDER BY m.start",
+        f"SELECT m.* FROM t {V} m ORDER BY m.start",
+        f"SELECT * FROM (SELECT * FROM t) {V} ORDER BY start",
+        f"SELECT * FROM (SELECT * FROM t) AS input {V} ORDER BY start",
+        f"WITH c AS (SELECT * FROM t) SELECT * FROM c {V} ORDER BY start",
+        f"WITH c AS (SELECT * FROM t {V}) SELECT * FROM c ORDER BY start",
+        f"SELECT * FROM (SELECT * FROM t {V}) ORDER BY start",
+        f"SELECT * FROM (t JOIN (SELECT 'x' AS symbol, 1 AS one) USING (symbol)) {V} ORDER BY start",
+        f"SELECT m.* FROM t {V} AS m JOIN (SELECT DISTINCT symbol FROM t) AS o USING (symbol) ORDER BY start",
+        f"SELECT m.* FROM (SELECT 1) AS o, t {V} AS m ORDER BY start",
+        f"SELECT m.* FROM (SELECT 1) AS o CROSS JOIN t {V} AS m ORDER BY start",
+        f"SELECT * FROM (FROM t SELECT *) {V} WHERE bottom > 0 ORDER BY start",
+        f"SELECT a, b, c, d, e FROM t {V} AS m(a, b, c, d, e) ORDER BY b",
+        f"(SELECT * FROM t {V} ORDER BY start LIMIT 1) UNION ALL (SELECT * FROM t {V} ORDER BY start DESC LIMIT 1)",
+        f"SELECT * FROM t {V.lower().replace('down', 'Down')} ORDER BY start",
+    ],
+)
+def test_clause_anywhere(text: str) -> None:
+    """A clause stands wherever a table does, and reads whatever a table is."""
+    assert tidelog.sql(text, tables={"t": ticks()}).fetchall() == EXPECTED
+
+
+def test_clause_reads_another_clause() -> None:
+    """What comes out of one is what another one reads."""
+    text = f"""
+        SELECT * FROM t {V} MATCH_RECOGNIZE (
+            ORDER BY start MEASURES A.bottom AS low, B.bottom AS higher PATTERN (A B) DEFINE B AS bottom > A.bottom
+        )"""
+    assert tidelog.sql(text, tables={"t": ticks()}).fetchall() == [(70.0, 80.0)]
+
+
+def test_values_are_given_as_parameters() -> None:
+    """Parameters are counted through the statement, and ? of a pattern is none."""
+    text = """
+        SELECT ? AS a, m.* FROM t MATCH_RECOGNIZE (
+            ORDER BY ts MEASURES A.price + ? AS p, LAST(price, ?) AS q PATTERN (A B??  C?) DEFINE A AS price = ?
+        ) AS m WHERE p > ?"""
+    assert tidelog.sql(text, [7, 5, 0, 70, 1], tables={"t": ticks()}).fetchall() == [(7, 75.0, 80.0)]
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.price AS p PATTERN (A$) DEFINE A AS price < $most)"
+    assert tidelog.sql(text, {"most": 61}, tables={"t": ticks()}).fetchall() == [(60.0,)]
+
+
+def test_keys_may_be_expressions() -> None:
+    """Rows are partitioned and ordered by what is computed of them."""
+    text = """
+        SELECT * FROM t MATCH_RECOGNIZE (
+            PARTITION BY upper(symbol) ORDER BY -price, ts MEASURES count(*) AS n, A.price AS first PATTERN (A B*)
+        )"""
+    found = tidelog.sql(text, tables={"t": ticks()})
+    assert found.columns == ["upper(symbol)", "n", "first"]
+    assert found.fetchall() == [("X", 9, 95.0)]
+
+
+def test_order_goes_by_directions_and_nulls() -> None:
+    """Nulls come last, whatever the direction, unless it is said."""
+    table = pa.table({"n": [2, None, 1]})
+
+    def ordered(order: str) -> str:
+        text = f"""
+            SELECT v FROM t MATCH_RECOGNIZE (
+                ORDER BY {order} MEASURES coalesce(n, 0) AS v ALL ROWS PER MATCH PATTERN (A+)
+            )"""
+        return "".join(str(row[0]) for row in tidelog.sql(text, tables={"t": table}).fetchall())
+
+    assert ordered("n") == "120"
+    assert ordered("n DESC") == "210"
+    assert ordered("n ASC NULLS FIRST") == "012"
+    assert ordered("n DESC NULLS FIRST") == "021"
+    assert ordered("n % 2, n DESC") == "210"
+
+
+def test_columns_of_all_rows() -> None:
+    """All rows have the columns of the partition, of the order, the measures, and all others."""
+    found = tidelog.sql(
+        """SELECT * FROM t MATCH_RECOGNIZE (
+            PARTITION BY symbol ORDER BY ts MEASURES CLASSIFIER() AS c ALL ROWS PER MATCH PATTERN (A)
+        )""",
+        tables={"t": ticks().select(["price", "ts", "symbol"])},
+    )
+    assert found.columns == ["symbol", "ts", "c", "price"]
+
+
+def test_streams_are_read_in_their_order(tmp_path: Path) -> None:
+    """A stream in the order of its time is not sorted; with a partition it is."""
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("t", ticks().schema, time="ts").append(ticks())
+        whole = V.replace("PARTITION BY symbol ORDER", "ORDER").replace("MEASURES", "MEASURES symbol AS symbol,")
+        found = store.sql(f"SELECT * FROM t {whole}")
+        assert found.fetchall() == EXPECTED
+        told = found.explain()
+        assert "MATCH_RECOGNIZE: the rows of the stream in their order" in told
+        assert "DOWN: whole columns" in told
+        by_key = store.sql(f"SELECT * FROM t {V}")
+        assert by_key.fetchall() == EXPECTED
+        assert "MATCH_RECOGNIZE: rows sorted by DuckDB" in by_key.explain()
+        descending = store.sql(f"SELECT * FROM t {V.replace('ORDER BY ts', 'ORDER BY ts DESC')} ORDER BY start")
+        assert [row[2] for row in descending.fetchall()] == [70.0, 80.0]
+        assert store.sql(f"SELECT count(*) FROM t AT (VERSION => 4) {V}").fetchall() == [(1,)]
+
+
+def test_explain_tells_of_conditions_that_are_slow() -> None:
+    """What no kernel can hold is named."""
+    text = """
+        EXPLAIN SELECT * FROM t MATCH_RECOGNIZE (
+            ORDER BY ts MEASURES count(*) AS n PATTERN (A+) DEFINE A AS string_agg(symbol, '') <> 'xx'
+        )"""
+    told = "\n".join(row[0] for row in tidelog.sql(text, tables={"t": ticks()}).fetchall())
+    assert "A: row by row, exactly and slowly" in told
+
+
+def test_large_input_is_read_by_batches(tmp_path: Path) -> None:
+    """Matches across batches are found, of one sequence and of partitions."""
+    count = 300_000
+    draw = np.random.default_rng(4)
+    table = pa.table(
+        {
+            "ts": pa.array(np.arange(count), pa.int64()),
+            "k": pa.array(draw.integers(0, 7, count)),
+            "v": pa.array(draw.integers(0, 4, count)),
+        }
+    )
+    clause = """MATCH_RECOGNIZE (
+        {} ORDER BY ts MEASURES FIRST(ts) AS a, LAST(ts) AS b PATTERN (A B+ C) DEFINE A AS v = 0, B AS v = 1, C AS v = 2
+    )"""
+    text = "SELECT count(*), sum(b - a) FROM t " + clause
+    values = "".join(map(str, table["v"].to_pylist()))
+
+    def counted(values: str) -> int:
+        return sum(1 for _ in re.finditer("01+2", values))
+
+    assert tidelog.sql(text.format(""), tables={"t": table}).fetchall()[0][0] == counted(values)
+    keys = table["k"].to_numpy()
+    expected = sum(counted("".join(map(str, table["v"].to_numpy()[keys == key]))) for key in range(7))
+    assert tidelog.sql(text.format("PARTITION BY k"), tables={"t": table}).fetchall()[0][0] == expected
+
+
+def test_matches_are_drawn_over_the_series(tmp_path: Path) -> None:
+    """A stretch for each match, behind the line of all rows."""
+    text = """
+        SELECT ts, price, number FROM t MATCH_RECOGNIZE (
+            ORDER BY ts MEASURES MATCH_NUMBER() AS number ALL ROWS PER MATCH WITH UNMATCHED ROWS
+            PATTERN (DOWN+ UP+) DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)
+        ) ORDER BY ts"""
+    figure = tidelog.sql(text, tables={"t": ticks()}).plot(tmp_path / "matches.png")
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.get_lines()] == ["price"]
+    assert len(axes.get_lines()[0].get_xdata()) == len(PRICES)
+    assert len(axes.patches) == len(EXPECTED)
+    assert (tmp_path / "matches.png").stat().st_size > 0

@@ -1,0 +1,1 @@
+"""Row patterns by brute force, and random ones to compare with."""
