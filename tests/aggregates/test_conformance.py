@@ -19,7 +19,7 @@ from tidelog.expr import ExpressionError, parse_aggregate
 from tidelog.expr.aggregates.builtin import BUILT_IN
 from tidelog.index.layout import Layout
 from tidelog.model.schema import Schema
-from tidelog.store.read.entry_fold import FUNCTIONS, EntryFold
+from tidelog.store.read.aggregates.entry_fold import FUNCTIONS, EntryFold
 
 ROUNDS = max(scaled(100) // 50, 1)
 ROWS = 30

@@ -21,7 +21,7 @@ from support.profiles import scaled
 from tidelog.cli import ingestion as module
 from tidelog.cli.ingestion import IngestOptions, IngestResult, ingest_files, rebatched
 from tidelog.cli.interrupts import interrupts_held
-from tidelog.cli.progress import IngestProgress
+from tidelog.cli.telling.progress import IngestProgress
 from tidelog.model.errors import InputError
 
 TO = ["--store", "events", "--stream", "trades"]

@@ -1,8 +1,8 @@
 """One contract for all aggregates: rows are lifted into states, states merged, and a state lowered to a value.
 
 Calls of built-in aggregates and of user-defined ones fulfil it (:mod:`tidelog.expr.aggregates`), and so do the entries
-of trees (:mod:`tidelog.store.read.entry_fold`). Whoever answers goes through it, whether states come from entries, were
-kept beside them, or are made of rows. :mod:`tidelog.aggregates.conformance` checks what is said here.
+of trees (:mod:`tidelog.store.read.aggregates.entry_fold`). Whoever answers goes through it, whether states come from
+entries, were kept beside them, or are made of rows. :mod:`tidelog.aggregates.conformance` checks what is said here.
 
 States are arrays of NumPy's, a state in each place of the first axis, so that they can be sliced, chosen and put one
 behind the other. They belong to the fold that made them, and are never changed. Runs are given by ``cuts``, ascending

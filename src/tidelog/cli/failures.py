@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 import typer
 
 from tidelog.cli.interrupts import StoppedError, signals_raised
-from tidelog.cli.saying import say
+from tidelog.cli.telling.saying import say
 from tidelog.model.errors import TidelogError
 
 TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"

@@ -19,12 +19,12 @@ import pyarrow as pa
 import tidelog
 from tidelog.cli.formats import Format
 from tidelog.cli.interrupts import interrupts_held
-from tidelog.cli.progress import IngestProgress
 from tidelog.cli.reading.detect import STDIN, Input
 from tidelog.cli.reading.open import open_source
 from tidelog.cli.reading.source import Source
 from tidelog.cli.stream_options import refuse_other_options
-from tidelog.cli.units import count, duration, rows, size
+from tidelog.cli.telling.progress import IngestProgress
+from tidelog.cli.telling.units import count, duration, rows, size
 from tidelog.model.errors import InputError, NotFoundError, SchemaError, StorageError, TidelogError
 from tidelog.model.types import type_name
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.cli.interrupts import StoppedError
-from tidelog.cli.units import count
+from tidelog.cli.telling.units import count
 from tidelog.threads import start
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregation import Answers, aggregate, aggregate_all
+from tidelog.store.read.aggregates.aggregation import Answers, aggregate, aggregate_all
 from tidelog.store.read.positions import nth, rank
 from tidelog.store.read.scan import readable, scan
 from tidelog.store.read.snapshot import Snapshot

@@ -17,7 +17,7 @@ from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.model.times.instants import shown
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregation import Question
+from tidelog.store.read.aggregates.aggregation import Question
 from tidelog.store.read.snapshot import Snapshot
 
 _KNOWN_TEXTS: Final = 256

@@ -19,7 +19,7 @@ from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregation import Question, aggregate, aggregate_all
+from tidelog.store.read.aggregates.aggregation import Question, aggregate, aggregate_all
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.windows import scan_end

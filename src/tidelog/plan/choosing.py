@@ -20,8 +20,8 @@ from tidelog.plan.slices import EntrySlices, Slices, StretchSlices
 from tidelog.plan.windows import Bounds, RankWindowPlan, TimeWindowPlan, WindowPlan
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregate_sources import Source
-from tidelog.store.read.aggregation import Question
+from tidelog.store.read.aggregates.aggregation import Question
+from tidelog.store.read.aggregates.sources import Source
 from tidelog.store.read.snapshot import Snapshot
 
 REPLAY: Final = "replay"

@@ -24,7 +24,7 @@ from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
-from tidelog.operators.rowpattern.conditions import is_of_row
+from tidelog.operators.rowpattern.conditions.conditions import is_of_row
 from tidelog.operators.rowpattern.evaluate import Piece, evaluate_pieces
 from tidelog.operators.rowpattern.rows import Mask
 from tidelog.operators.rowpattern.syntax import (

@@ -25,9 +25,9 @@ from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integers
 from tidelog.model.times.interval import Interval
 from tidelog.operators.base import Ints
-from tidelog.store.read.aggregation import Question
+from tidelog.store.read.aggregates.aggregation import Question
+from tidelog.store.read.aggregates.entry_fold import EntryFold
 from tidelog.store.read.clusters import Clusters, KnownStretches
-from tidelog.store.read.entry_fold import EntryFold
 from tidelog.store.read.snapshot import Snapshot
 
 Mask = npt.NDArray[np.bool_]

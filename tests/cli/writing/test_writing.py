@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.cli.formats import Output
-from tidelog.cli.saying import printable
-from tidelog.cli.units import count, duration, size
+from tidelog.cli.telling.saying import printable
+from tidelog.cli.telling.units import count, duration, size
 from tidelog.cli.writing.formats import output_for, writer
 from tidelog.cli.writing.table import Column, columns_of, fitted_widths, print_table
 from tidelog.cli.writing.target import opened

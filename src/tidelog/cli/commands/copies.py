@@ -9,8 +9,8 @@ import typer
 
 import tidelog
 from tidelog.cli.options import Quiet, StorePath
-from tidelog.cli.saying import say
-from tidelog.cli.units import rows, size
+from tidelog.cli.telling.saying import say
+from tidelog.cli.telling.units import rows, size
 
 if TYPE_CHECKING:
     from tidelog.store.backup import BackupReport
@@ -32,7 +32,7 @@ def backup(
     quiet: Quiet = False,
 ) -> None:
     """Copy a store, consistently, while others read and write it. The copy is a store itself."""
-    from tidelog.cli.progress import CopyProgress
+    from tidelog.cli.telling.progress import CopyProgress
 
     with tidelog.open(store, read_only=True) as opened, CopyProgress(enabled=not quiet) as progress:
         report = opened.backup(target, streams=stream or None, link=link, verify=verify, progress=progress.update)
@@ -46,7 +46,7 @@ def restore(
     quiet: Quiet = False,
 ) -> None:
     """Make a store of a backup, in a new or empty directory, verified before and after."""
-    from tidelog.cli.progress import CopyProgress
+    from tidelog.cli.telling.progress import CopyProgress
 
     with CopyProgress(enabled=not quiet) as progress:
         report = tidelog.restore(source, store, progress=progress.update)

@@ -16,9 +16,9 @@ import typer
 import tidelog
 from tidelog.cli.formats import Output
 from tidelog.cli.options import AsOf, Columns, End, Start, StorePath, StreamName, Where, names_of
-from tidelog.cli.saying import say
+from tidelog.cli.telling.saying import say
+from tidelog.cli.telling.units import count, rows, size
 from tidelog.cli.times import point_in_time
-from tidelog.cli.units import count, rows, size
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ import typer
 
 from tidelog.cli.formats import Format
 from tidelog.cli.options import Quiet, StorePath, StreamName, names_of
-from tidelog.cli.saying import say
+from tidelog.cli.telling.saying import say
 from tidelog.model.errors import TidelogError
 
 

@@ -19,7 +19,7 @@ import typer
 
 from tidelog.cli.failures import ENDED_BY_SIGNAL, INTERRUPTED
 from tidelog.cli.options import PipelineFile, Quiet
-from tidelog.cli.saying import say
+from tidelog.cli.telling.saying import say
 from tidelog.model.errors import ExistsError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(
     after Ctrl-C and 143 after SIGTERM, both of which let the batch at work
     end first; a second one does not wait for it.
     """
-    from tidelog.cli.pipeline_view import PipelineView, summary
+    from tidelog.cli.telling.pipeline_view import PipelineView, summary
     from tidelog.spark import pipeline
 
     given = pipeline.load(file)

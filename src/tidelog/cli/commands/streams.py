@@ -8,8 +8,8 @@ import typer
 
 import tidelog
 from tidelog.cli.options import AsJson, OneStream, StorePath, StreamArgument, Yes
-from tidelog.cli.saying import say
 from tidelog.cli.stores import demand_somebody, existing
+from tidelog.cli.telling.saying import say
 
 NO_STREAMS: Final = "the store has no streams yet; `tidelog ingest` makes them of files"
 

@@ -11,9 +11,9 @@ from tidelog.cli.commands.sql import parameter, statements
 from tidelog.cli.following import checked_form, follow, work
 from tidelog.cli.formats import Output
 from tidelog.cli.options import StorePath
-from tidelog.cli.saying import say
 from tidelog.cli.stores import existing
-from tidelog.cli.units import rows
+from tidelog.cli.telling.saying import say
+from tidelog.cli.telling.units import rows
 
 
 def subscribe(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import OneStream, StorePath, StreamName, Yes
-from tidelog.cli.saying import say
 from tidelog.cli.stores import demand_somebody, existing
+from tidelog.cli.telling.saying import say
+from tidelog.cli.telling.units import count, rows, size
 from tidelog.cli.times import point_in_time
-from tidelog.cli.units import count, rows, size
 from tidelog.model.errors import StorageError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def warm() -> None:
     this machine, this release and its versions of Python and Numba.
     """
     from tidelog.cli import warming
-    from tidelog.cli.progress import WarmProgress
+    from tidelog.cli.telling.progress import WarmProgress
 
     with WarmProgress() as progress:
         done = warming.warm(progress.update)

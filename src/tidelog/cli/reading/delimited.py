@@ -20,7 +20,7 @@ from tidelog.cli.reading.quotes import QuoteWatch
 from tidelog.cli.reading.seconds import holds_seconds
 from tidelog.cli.reading.source import BadRowError, fitted, taken
 from tidelog.cli.reading.texts import decoded, inferred_type, typed
-from tidelog.cli.units import count, size
+from tidelog.cli.telling.units import count, size
 from tidelog.model import Schema
 from tidelog.model.conversion.misfit import Misfit
 from tidelog.model.errors import InputError, TidelogError

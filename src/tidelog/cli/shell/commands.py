@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.saying import say
 from tidelog.cli.shell.inputs import MARK
 from tidelog.cli.shell.session import LeaveError
+from tidelog.cli.telling.saying import say
 from tidelog.cli.writing.results import TABLE_ROWS, Form
 from tidelog.model.errors import InputError, did_you_mean
 

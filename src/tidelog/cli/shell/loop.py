@@ -19,10 +19,10 @@ from prompt_toolkit.output import create_output
 
 from tidelog.cli.failures import TRACEBACK_VARIABLE, complain, message_of
 from tidelog.cli.interrupts import StoppedError
-from tidelog.cli.saying import say
 from tidelog.cli.shell.completion import offer
 from tidelog.cli.shell.inputs import is_complete
 from tidelog.cli.shell.session import LeaveError, Session
+from tidelog.cli.telling.saying import say
 from tidelog.model.errors import TidelogError
 from tidelog.sql.database import TABLE_FUNCTIONS, shared
 

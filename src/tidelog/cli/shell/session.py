@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from tidelog.cli.running import interruptible
-from tidelog.cli.saying import say
 from tidelog.cli.shell.inputs import MARK, inputs
 from tidelog.cli.stores import existing
-from tidelog.cli.units import duration
+from tidelog.cli.telling.saying import say
+from tidelog.cli.telling.units import duration
 from tidelog.cli.writing.results import Form, fetched, is_quiet
 from tidelog.model.errors import InputError
 from tidelog.sql.statements import changes_something

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from tidelog.cli.saying import say
+from tidelog.cli.telling.saying import say
 from tidelog.cli.writing.table import Column, print_table
 
 

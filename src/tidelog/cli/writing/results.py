@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from tidelog.cli.saying import printable, say
-from tidelog.cli.units import count
+from tidelog.cli.telling.saying import printable, say
+from tidelog.cli.telling.units import count
 
 if TYPE_CHECKING:
     import pyarrow as pa

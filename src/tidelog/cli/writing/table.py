@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidelog.cli.saying import printable
+from tidelog.cli.telling.saying import printable
 from tidelog.cli.writing.texts import is_numeric, plain, shortest_times
 
 _NULL = "null"

@@ -8,13 +8,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidelog.operators.rowpattern.conditions import Conditions
+from tidelog.operators.rowpattern.conditions.conditions import Conditions
 from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.machine.search import Search
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
-from tidelog.operators.rowpattern.output import Output
-from tidelog.operators.rowpattern.search import Search
 from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern, Rows
-from tidelog.operators.rowpattern.terms import Values
+from tidelog.operators.rowpattern.values.output import Output
+from tidelog.operators.rowpattern.values.terms import Values
 
 _TOLD: Final = {
     TRUE: "every row",

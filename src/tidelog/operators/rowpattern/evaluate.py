@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
+from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows, order_times, partition_cuts
-from tidelog.operators.rowpattern.search import Partitions
 from tidelog.operators.rowpattern.syntax import RowPattern
 
 _ROWS: Final = 1 << 17

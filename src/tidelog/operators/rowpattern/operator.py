@@ -16,9 +16,9 @@ from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shap
 from tidelog.operators.keys import Keys
 from tidelog.operators.rowpattern.compiling import compile_query
 from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
-from tidelog.operators.rowpattern.search import Partitions
 from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern
 from tidelog.operators.state import State, packed, together, unpacked
 from tidelog.operators.waiting import Waiting

@@ -21,7 +21,7 @@ from tidelog.spark.datasource.types import NsRule, ToSpark, spark_type
 from tidelog.spark.jobs.tasks import import_all
 from tidelog.storage import FileMedium
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregation import Question, aggregate_all
+from tidelog.store.read.aggregates.aggregation import Question, aggregate_all
 from tidelog.store.read.pieces import Piece, open_piece, whole
 from tidelog.store.read.snapshot import Snapshot
 from tidelog.store.read.snapshots import Snapshots

@@ -21,7 +21,7 @@ from tidelog.model.errors import TidelogError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
-from tidelog.operators.rowpattern.ranges import Links, Range, linked, needs_links, one_search_because
+from tidelog.operators.rowpattern.ranges.ranges import Links, Range, linked, needs_links, one_search_because
 from tidelog.operators.rowpattern.rows import order_times
 from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.spark.jobs.tasks import import_all

@@ -16,7 +16,7 @@ from tidelog.plan.answers import answers, at_ends, question_of
 from tidelog.sql.planning.blocks import NotSo
 from tidelog.sql.planning.calls import Call
 from tidelog.sql.reading.sources import StreamAt
-from tidelog.store.read.aggregation import Question
+from tidelog.store.read.aggregates.aggregation import Question
 
 Values: TypeAlias = dict[tuple[str, Interval], list[Any] | pa.Array]
 """Values of calls, by their keys, for each of some ranges."""

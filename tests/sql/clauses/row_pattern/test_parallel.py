@@ -10,7 +10,7 @@ import pytest
 
 import tidelog
 from tidelog import threads
-from tidelog.operators.rowpattern import parallel
+from tidelog.operators.rowpattern.ranges import parallel
 
 ROWS = 2_000
 

@@ -14,8 +14,8 @@ from tidelog.model.errors import TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
 from tidelog.operators.rowpattern.evaluate import evaluate
-from tidelog.operators.rowpattern.parallel import evaluate_in_ranges
-from tidelog.operators.rowpattern.ranges import one_search_because
+from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
+from tidelog.operators.rowpattern.ranges.ranges import one_search_because
 from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.plan.patterns import NotPruned, plan_pattern
 from tidelog.sql.clauses.context import Context, Scope

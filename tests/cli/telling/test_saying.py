@@ -11,9 +11,9 @@ from rich.console import Console
 
 import tidelog
 from support.commands import Cli
-from tidelog.cli.pipeline_view import PipelineView
-from tidelog.cli.progress import CopyProgress, IngestProgress
-from tidelog.cli.saying import printable
+from tidelog.cli.telling.pipeline_view import PipelineView
+from tidelog.cli.telling.progress import CopyProgress, IngestProgress
+from tidelog.cli.telling.saying import printable
 
 ORDERS = "a\x1b]0;owned\x07\x9b31m\x7f\u202e[red]"
 """A title, a bell, a colour by a control character of its own, a turn of the direction, and a mark of the library."""

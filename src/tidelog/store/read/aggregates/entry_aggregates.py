@@ -16,7 +16,7 @@ from tidelog.index.aggregate import Aggregate
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.storage.codec import Ints
-from tidelog.store.read.entry_fold import EntryFold
+from tidelog.store.read.aggregates.entry_fold import EntryFold
 from tidelog.store.read.snapshot import Snapshot
 
 Answers = Mapping[int, Any]

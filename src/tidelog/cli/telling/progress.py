@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from tidelog.cli.saying import printable
-from tidelog.cli.units import count
+from tidelog.cli.telling.saying import printable
+from tidelog.cli.telling.units import count
 
 
 class _Bar:

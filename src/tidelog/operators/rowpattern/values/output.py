@@ -11,7 +11,7 @@ from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import index_array
 from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.operators.rowpattern.syntax import Rows as Which
-from tidelog.operators.rowpattern.terms import Values
+from tidelog.operators.rowpattern.values.terms import Values
 
 
 class Output:

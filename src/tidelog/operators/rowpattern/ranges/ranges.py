@@ -20,12 +20,12 @@ import pyarrow as pa
 from tidelog.model.errors import TidelogError
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
-from tidelog.operators.rowpattern import kernels
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
-from tidelog.operators.rowpattern.conditions import Evaluated
+from tidelog.operators.rowpattern.conditions.conditions import Evaluated
+from tidelog.operators.rowpattern.machine.search import NoRoom, Partitions
 from tidelog.operators.rowpattern.matches import Matches
+from tidelog.operators.rowpattern.ranges import kernels
 from tidelog.operators.rowpattern.rows import Mask, Rows, order_times
-from tidelog.operators.rowpattern.search import NoRoom, Partitions
 from tidelog.operators.rowpattern.syntax import MATCH_NUMBER_COLUMN, Expression, MatchNumber, Skip
 from tidelog.operators.rowpattern.syntax import Rows as Which
 

@@ -22,7 +22,7 @@ from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
 from tidelog.operators.rowpattern.evaluate import evaluate
-from tidelog.operators.rowpattern.ranges import Links, Range, needs_links
+from tidelog.operators.rowpattern.ranges.ranges import Links, Range, needs_links
 from tidelog.operators.rowpattern.rows import order_times
 from tidelog.threads import Task
 

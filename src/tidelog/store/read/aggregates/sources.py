@@ -14,7 +14,7 @@ from tidelog.expr.tree import Cast, Column
 from tidelog.index.layout import Layout
 from tidelog.index.states import States
 from tidelog.model.errors import InputError
-from tidelog.store.read.entry_fold import FUNCTIONS, EntryFold
+from tidelog.store.read.aggregates.entry_fold import FUNCTIONS, EntryFold
 
 
 class Source(Enum):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidelog.expr import EvaluationError, Predicate, all_of, predicate
 from tidelog.model.arrays import batch_of
-from tidelog.operators.rowpattern.code import Code, Coded, NoCode
+from tidelog.operators.rowpattern.conditions.code import Code, Coded, NoCode
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
 from tidelog.operators.rowpattern.rows import Mask, Rows
@@ -23,7 +23,7 @@ from tidelog.operators.rowpattern.syntax import (
     Strategy,
     Term,
 )
-from tidelog.operators.rowpattern.terms import Values
+from tidelog.operators.rowpattern.values.terms import Values
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidelog.cli.saying import printable, say
-from tidelog.cli.units import count, rows
+from tidelog.cli.telling.saying import printable, say
+from tidelog.cli.telling.units import count, rows
 
 if TYPE_CHECKING:
     from tidelog.spark.pipeline import Progress

@@ -14,7 +14,6 @@ from tidelog.expr.database.binding import failed
 from tidelog.expr.database.connection import connection
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.base import Ints
-from tidelog.operators.rowpattern import kernels
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Mask, index_array, parsed, schema_of_terms, taken
 from tidelog.operators.rowpattern.syntax import (
@@ -26,6 +25,7 @@ from tidelog.operators.rowpattern.syntax import (
     Navigation,
     Term,
 )
+from tidelog.operators.rowpattern.values import kernels
 
 
 class Values:

@@ -13,12 +13,12 @@ import pytest
 from operators.rowpattern.test_evaluate import SCHEMA, random_case, some
 from support.row_patterns.oracle import Oracle, SkipError, TooMuch
 from tidelog import threads
-from tidelog.operators.rowpattern import parallel, ranges
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.evaluate import evaluate
-from tidelog.operators.rowpattern.parallel import evaluate_in_ranges
-from tidelog.operators.rowpattern.ranges import Range, linked, needs_links, one_search_because
+from tidelog.operators.rowpattern.ranges import parallel, ranges
+from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
+from tidelog.operators.rowpattern.ranges.ranges import Range, linked, needs_links, one_search_because
 from tidelog.operators.rowpattern.syntax import (
     Concatenation,
     MatchNumber,

@@ -16,12 +16,12 @@ from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.aggregate_sources import Source, reading
-from tidelog.store.read.entry_aggregates import EntryQuestion
-from tidelog.store.read.entry_fold import EntryFold
+from tidelog.store.read.aggregates.entry_aggregates import EntryQuestion
+from tidelog.store.read.aggregates.entry_fold import EntryFold
+from tidelog.store.read.aggregates.sources import Source, reading
+from tidelog.store.read.aggregates.state_aggregates import FROM_EVENTS, FROM_INDEX, FROM_MASKED, Known, StateQuestion
 from tidelog.store.read.scan import count, scan
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.read.state_aggregates import FROM_EVENTS, FROM_INDEX, FROM_MASKED, Known, StateQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def aggregate(
     """The aggregates of the rows with ``start <= time < end`` that satisfy ``where``.
 
     Sums, counts, extremes and averages of plain columns come from the entries of the trees
-    (:mod:`tidelog.store.read.entry_aggregates`), user-defined aggregates from those that keep their states
-    (:mod:`tidelog.store.read.state_aggregates`). Everything else is computed from the events.
+    (:mod:`tidelog.store.read.aggregates.entry_aggregates`), user-defined aggregates from those that keep their states
+    (:mod:`tidelog.store.read.aggregates.state_aggregates`). Everything else is computed from the events.
     """
     counters = ReadCounters()
     known: Mapping[int, Known] = {}

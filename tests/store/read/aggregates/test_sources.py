@@ -8,8 +8,8 @@ import pytest
 from tidelog.expr import parse_aggregate
 from tidelog.index.layout import Layout
 from tidelog.model.schema import Schema
-from tidelog.store.read.aggregate_sources import Source, reading
-from tidelog.store.read.aggregation import Question
+from tidelog.store.read.aggregates.aggregation import Question
+from tidelog.store.read.aggregates.sources import Source, reading
 
 SCHEMA = pa.schema(
     [("ts", pa.int64()), ("x", pa.float64()), ("n", pa.int32()), ("k", pa.string()), ("m", pa.decimal128(9, 2))]

@@ -9,70 +9,41 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tidelog.jit import array_in, array_out, called, f64, i32, i64, inlined, kernel, u8, void
+from tidelog.jit import array_in, array_out, called, f64, i32, i64, inlined, kernel, u8
+from tidelog.operators.rowpattern.conditions.kernels import UNKNOWN, WRONG, bound, evaluated
 from tidelog.operators.rowpattern.opcodes import (
     ACCEPT,
-    ADD_FLOAT,
-    ADD_INTEGER,
     AHEAD,
-    AND,
     ANSWER,
     ANSWERED,
     ANY,
     ASK,
     ASKED,
     ATTEMPT,
-    AVERAGE_INTEGER,
-    AVERAGE_SLOT,
     BASE,
     BEGIN,
     CAN_MARK,
-    CHECK_RANGE,
     CODE,
-    COMPARE_FLOAT,
-    COMPARE_INTEGER,
     CONTIGUOUS,
-    COUNT,
-    COUNT_FLOAT,
-    COUNT_INTEGER,
     DECIDED,
     DEPTH,
-    DISTINCT_FLOAT,
-    DISTINCT_INTEGER,
-    DIVIDE_FLOAT,
     DONE,
     END,
     END_TIME,
     ENTRY,
     FAR,
     FIRST_MATCH,
-    FIRST_ROW,
     FIRST_ROWS,
-    FLOAT_AT,
-    FLOAT_CONSTANT,
-    FLOAT_SLOT,
     FLOOR,
     INEXACT,
-    INTEGER_AT,
-    INTEGER_CONSTANT,
-    INTEGER_SLOT,
     IS_ALL,
     IS_FILTERED,
     IS_FORCED,
-    IS_NULL,
-    IS_TRUE,
-    LABEL_AT,
     LAST_EMPTY,
-    LAST_ROW,
-    LEAST_FLOAT,
-    LEAST_INTEGER,
     MARKED,
     MARKS,
     MASK,
     MATCH,
-    MATCH_NUMBER,
     MATCHED,
     MATCHES,
     MORE_MARKS,
@@ -80,20 +51,13 @@ from tidelog.operators.rowpattern.opcodes import (
     MORE_PATH,
     MORE_ROWS,
     MORE_STACK,
-    MOST_INTEGER,
     MOST_ROWS,
     MOST_STEPS,
     MOVING,
-    MULTIPLY_FLOAT,
-    NEGATE_FLOAT,
-    NEGATE_INTEGER,
     NEW_PARTITION,
     NEW_START,
     NEXT,
-    NOT,
-    NULL_CONSTANT,
     NUMBER,
-    OR,
     PARTITION,
     PAST_LAST,
     PC,
@@ -110,18 +74,8 @@ from tidelog.operators.rowpattern.opcodes import (
     STATES,
     STEPS,
     STRATEGY,
-    SUBTRACT_FLOAT,
-    SUBTRACT_INTEGER,
-    SUM_FLOAT,
-    SUM_INTEGER,
     TARGET,
-    TERM_IS_LAST,
-    TERM_LOGICAL,
-    TERM_PHYSICAL,
-    TERM_SET,
-    TERM_SLOT,
     TO_FIRST,
-    TO_FLOAT,
     TO_NEXT,
     TOO_LONG,
     TOO_MANY,
@@ -133,11 +87,6 @@ from tidelog.operators.rowpattern.opcodes import (
     WITHIN,
 )
 
-_UNKNOWN = 2
-"""Neither true nor false: somebody has to be asked."""
-_WRONG = 3
-"""A number that cannot be held."""
-
 _IN_I32, _IN_I64, _IN_F64, _IN_U8 = array_in(i32), array_in(i64), array_in(f64), array_in(u8)
 _OUT_I32, _OUT_I64, _OUT_F64, _OUT_U8 = array_out(i32), array_out(i64), array_out(f64), array_out(u8)
 
@@ -147,246 +96,6 @@ def _latest(time: Any, within: Any) -> Any:
     """The last time that is not farther from another one than allowed, as far as there are such."""
     latest = time + within
     return latest if latest >= time else i64(0x7FFFFFFFFFFFFFFF)
-
-
-@inlined
-def _compared(which: Any, left: Any, right: Any) -> Any:
-    if which == 0:
-        return left == right
-    if which == 1:
-        return left < right
-    return left <= right
-
-
-@inlined
-def _compared_floats(which: Any, left: Any, right: Any) -> Any:
-    """NaN equals itself and is above all others."""
-    if which == 0:
-        return left == right or (left != left and right != right)
-    if which == 1:
-        return left < right or (right != right and left == left)
-    return left <= right or right != right
-
-
-@called
-def _row_of(term: Any, terms: Any, sets: Any, slots: Any, variables: Any, rows: Any, depth: Any, low: Any, high: Any,
-            skips: Any) -> Any:  # fmt: skip
-    """The row that a term finds in a match of ``depth`` + 1 rows, or -1; and its place in the match, or -1."""
-    place = slots[depth + 1, terms[term, TERM_SLOT]]
-    left = terms[term, TERM_LOGICAL]
-    if place >= 0 and left > 0:
-        own = terms[term, TERM_SET]
-        step = -1 if terms[term, TERM_IS_LAST] else 1
-        while left > 0:
-            place += step
-            while 0 <= place <= depth and sets[own, variables[place]] == 0:
-                place += step
-            if place < 0 or place > depth:
-                return i64(-1), i64(-1)
-            left -= 1
-    if place < 0:
-        return i64(-1), i64(-1)
-    offset = i64(terms[term, TERM_PHYSICAL])
-    if offset == 0:
-        return rows[place], place
-    if skips:
-        place += offset
-        if place < 0 or place > depth:
-            return i64(-1), i64(-1)
-        return rows[place], place
-    row = rows[place] + offset
-    if row < low or row >= high:
-        return i64(-1), i64(-1)
-    place = row - rows[0]
-    if place < 0 or place > depth:
-        place = i64(-1)
-    return row, place
-
-
-@called
-def _evaluated(code: Any, begin: Any, end: Any, terms: Any, sets: Any, slots: Any, float_slots: Any, variables: Any,
-               rows: Any, depth: Any, low: Any, high: Any, skips: Any, integers: Any, integers_valid: Any, floats: Any,
-               floats_valid: Any, constants: Any, float_constants: Any, number: Any, stack: Any, float_stack: Any,
-               nulls: Any) -> Any:  # fmt: skip
-    """What code comes to: 1 if it is true, 0 if not, or that it cannot be told."""
-    top = -1
-    for step in range(begin, end):
-        operation, first, second = code[step, 0], code[step, 1], code[step, 2]
-        if operation <= FLOAT_AT:
-            row, _ = _row_of(first, terms, sets, slots, variables, rows, depth, low, high, skips)
-            top += 1
-            nulls[top] = 1
-            if row >= 0:
-                if operation == INTEGER_AT:
-                    nulls[top] = 1 - integers_valid[second, row]
-                    stack[top] = integers[second, row]
-                else:
-                    nulls[top] = 1 - floats_valid[second, row]
-                    float_stack[top] = floats[second, row]
-        elif operation == INTEGER_CONSTANT:
-            top += 1
-            nulls[top] = 0
-            stack[top] = constants[first]
-        elif operation == FLOAT_CONSTANT:
-            top += 1
-            nulls[top] = 0
-            float_stack[top] = float_constants[first]
-        elif operation == NULL_CONSTANT:
-            top += 1
-            nulls[top] = 1
-        elif operation == INTEGER_SLOT:
-            top += 1
-            nulls[top] = 1 if second >= 0 and slots[depth + 1, second] == 0 else 0
-            stack[top] = slots[depth + 1, first]
-        elif operation == FLOAT_SLOT:
-            top += 1
-            nulls[top] = 1 if second >= 0 and slots[depth + 1, second] == 0 else 0
-            float_stack[top] = float_slots[depth + 1, first]
-        elif operation in (AVERAGE_SLOT, AVERAGE_INTEGER):
-            top += 1
-            count = slots[depth + 1, second]
-            nulls[top] = 1 if count == 0 else 0
-            if count != 0:
-                if operation == AVERAGE_SLOT:
-                    float_stack[top] = float_slots[depth + 1, first] / count
-                else:
-                    float_stack[top] = f64(slots[depth + 1, first]) / count
-        elif operation == LABEL_AT:
-            row, place = _row_of(first, terms, sets, slots, variables, rows, depth, low, high, skips)
-            top += 1
-            nulls[top] = 1 if place < 0 else 0
-            stack[top] = constants[second + variables[place]] if place >= 0 else i64(0)
-        elif operation == MATCH_NUMBER:
-            top += 1
-            nulls[top] = 0
-            stack[top] = number
-        elif operation == TO_FLOAT:
-            float_stack[top] = f64(stack[top])
-        elif operation == NEGATE_INTEGER:
-            if stack[top] == np.int64(-0x8000000000000000) and nulls[top] == 0:
-                return i64(_WRONG)
-            stack[top] = -stack[top]
-        elif operation == NEGATE_FLOAT:
-            float_stack[top] = -float_stack[top]
-        elif operation == CHECK_RANGE:
-            if nulls[top] == 0 and not constants[first] <= stack[top] <= constants[first + 1]:
-                return i64(_WRONG)
-        elif operation == NOT:
-            stack[top] = 1 - stack[top]
-        elif operation == IS_NULL:
-            stack[top] = i64(nulls[top]) if second == 0 else i64(1 - nulls[top])
-            nulls[top] = 0
-        elif operation == IS_TRUE:
-            found = nulls[top] == 0 and stack[top] == first
-            stack[top] = i64(1) if found == (second == 0) else i64(0)
-            nulls[top] = 0
-        elif operation in (AND, OR):
-            top -= 1
-            decisive = 0 if operation == AND else 1
-            one = nulls[top] == 0 and stack[top] == decisive
-            other = nulls[top + 1] == 0 and stack[top + 1] == decisive
-            if one or other:
-                nulls[top] = 0
-                stack[top] = decisive
-            elif nulls[top] != 0 or nulls[top + 1] != 0:
-                nulls[top] = 1
-            else:
-                stack[top] = 1 - decisive
-        elif operation in (DISTINCT_INTEGER, DISTINCT_FLOAT):
-            top -= 1
-            if nulls[top] != 0 or nulls[top + 1] != 0:
-                differs = nulls[top] != nulls[top + 1]
-            elif operation == DISTINCT_INTEGER:
-                differs = stack[top] != stack[top + 1]
-            else:
-                differs = not _compared_floats(0, float_stack[top], float_stack[top + 1])
-            stack[top] = i64(1) if differs == (second == 0) else i64(0)
-            nulls[top] = 0
-        else:
-            top -= 1
-            if nulls[top] != 0 or nulls[top + 1] != 0:
-                nulls[top] = 1
-                continue
-            if operation == COMPARE_INTEGER:
-                holds = _compared(first, stack[top], stack[top + 1])
-                stack[top] = i64(1) if holds == (second == 0) else i64(0)
-            elif operation == COMPARE_FLOAT:
-                holds = _compared_floats(first, float_stack[top], float_stack[top + 1])
-                stack[top] = i64(1) if holds == (second == 0) else i64(0)
-            elif operation == ADD_FLOAT:
-                float_stack[top] += float_stack[top + 1]
-            elif operation == SUBTRACT_FLOAT:
-                float_stack[top] -= float_stack[top + 1]
-            elif operation == MULTIPLY_FLOAT:
-                float_stack[top] *= float_stack[top + 1]
-            elif operation == DIVIDE_FLOAT:
-                float_stack[top] /= float_stack[top + 1]
-            else:
-                left, right = stack[top], stack[top + 1]
-                if operation == ADD_INTEGER:
-                    made = left + right
-                    if ((left ^ made) & (right ^ made)) < 0:
-                        return i64(_WRONG)
-                elif operation == SUBTRACT_INTEGER:
-                    made = left - right
-                    if ((left ^ right) & (left ^ made)) < 0:
-                        return i64(_WRONG)
-                else:
-                    if abs(f64(left) * f64(right)) > 9.2e18:
-                        return i64(_WRONG)
-                    made = left * right
-                stack[top] = made
-    return i64(1) if nulls[0] == 0 and stack[0] != 0 else i64(0)
-
-
-@called
-def _bound(kinds: Any, slot_sets: Any, columns: Any, filters: Any, sets: Any, slots: Any, float_slots: Any, depth: Any,
-           row: Any, variable: Any, integers: Any, integers_valid: Any, floats: Any,
-           floats_valid: Any) -> Any:  # fmt: skip
-    """What is known of a match once a row is bound to a variable as its row ``depth``; false if it cannot be held."""
-    fine = True
-    for slot in range(len(kinds)):
-        before = slots[depth, slot]
-        slots[depth + 1, slot] = before
-        float_slots[depth + 1, slot] = float_slots[depth, slot]
-        if sets[slot_sets[slot], variable] == 0:
-            continue
-        kind, column = kinds[slot], columns[slot]
-        if kind == LAST_ROW:
-            slots[depth + 1, slot] = depth
-            continue
-        if kind == FIRST_ROW:
-            if before < 0:
-                slots[depth + 1, slot] = depth
-            continue
-        if filters[slot] >= 0 and (integers_valid[filters[slot], row] == 0 or integers[filters[slot], row] == 0):
-            continue
-        if kind == COUNT:
-            slots[depth + 1, slot] = before + 1
-        elif kind == COUNT_INTEGER:
-            slots[depth + 1, slot] = before + integers_valid[column, row]
-        elif kind == COUNT_FLOAT:
-            slots[depth + 1, slot] = before + floats_valid[column, row]
-        elif kind == SUM_INTEGER:
-            if integers_valid[column, row] != 0:
-                value = integers[column, row]
-                made = before + value
-                if ((before ^ made) & (value ^ made)) < 0:
-                    fine = False
-                slots[depth + 1, slot] = made
-        elif kind == LEAST_INTEGER:
-            if integers_valid[column, row] != 0:
-                slots[depth + 1, slot] = min(before, integers[column, row])
-        elif kind == MOST_INTEGER:
-            if integers_valid[column, row] != 0:
-                slots[depth + 1, slot] = max(before, integers[column, row])
-        elif floats_valid[column, row] != 0:
-            real, value_f = float_slots[depth, slot], floats[column, row]
-            if kind == SUM_FLOAT:
-                float_slots[depth + 1, slot] = real + value_f
-            elif _compared_floats(1, value_f, real) if kind == LEAST_FLOAT else _compared_floats(1, real, value_f):
-                float_slots[depth + 1, slot] = value_f
-    return fine
 
 
 @inlined
@@ -407,10 +116,10 @@ def _holds(variable: Any, pc: Any, row: Any, depth: Any, conditions: Any, masks:
         return i64(answers[variable])
     path_rows[depth] = row
     path_variables[depth] = variable
-    if not _bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots, depth, row, variable,
+    if not bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots, depth, row, variable,
                   integers, integers_valid, floats, floats_valid):  # fmt: skip
-        return i64(_WRONG)
-    return _evaluated(code, code_cuts[variable], code_cuts[variable + 1], terms, sets, slots, float_slots,
+        return i64(WRONG)
+    return evaluated(code, code_cuts[variable], code_cuts[variable + 1], terms, sets, slots, float_slots,
                       path_variables, path_rows, depth, low, high, skips, integers, integers_valid, floats,
                       floats_valid, constants, float_constants, number, stack, float_stack, nulls)  # fmt: skip
 
@@ -596,7 +305,7 @@ def search(
             if within >= 0 or is_all or not marked:
                 floor = attempt
             path_states[0] = 1 if begin == begins[partition] else 0
-            answers[:] = _UNKNOWN
+            answers[:] = UNKNOWN
             phase = i64(RUNNING)
         if phase == ANSWERED:
             answers[registers[VARIABLE]] = registers[ANSWER]
@@ -710,11 +419,11 @@ def search(
                                    path_rows, path_variables, low, high, skips, integers, integers_valid, floats,
                                    floats_valid, constants, float_constants, number, stack, float_stack,
                                    nulls)  # fmt: skip
-                    if holds == _UNKNOWN:
+                    if holds == UNKNOWN:
                         asked = variable
                         status = i64(ASK)
                         break
-                    if holds == _WRONG:
+                    if holds == WRONG:
                         status = i64(INEXACT)
                         break
                     if holds == 1:
@@ -736,10 +445,10 @@ def search(
                                            stack, float_stack, nulls)  # fmt: skip
                             if holds == 0:
                                 continue
-                            if holds == _UNKNOWN:
+                            if holds == UNKNOWN:
                                 asked = i64(other)
                                 status = i64(ASK)
-                            elif holds == _WRONG:
+                            elif holds == WRONG:
                                 status = i64(INEXACT)
                             fails = True
                             break
@@ -747,7 +456,7 @@ def search(
                             break
                     position += 1
                     if has_asked:
-                        answers[:] = _UNKNOWN
+                        answers[:] = UNKNOWN
                 if status >= 0:
                     fails = False
                     break
@@ -757,7 +466,7 @@ def search(
                         break
                     fine = True
                     if conditions[variable] != CODE and slot_count:
-                        fine = _bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots,
+                        fine = bound(slot_kinds, slot_sets, slot_columns, slot_filters, sets, slots, float_slots,
                                       depth, position, variable, integers, integers_valid, floats,
                                       floats_valid)  # fmt: skip
                     if not fine:
@@ -775,7 +484,7 @@ def search(
                     position += 1
                     pc = i64(first[pc])
                     if has_asked:
-                        answers[:] = _UNKNOWN
+                        answers[:] = UNKNOWN
                     continue
             elif operation == ACCEPT:
                 is_wanted = depth > 0 or not is_all
@@ -825,7 +534,7 @@ def search(
             top -= 1
             pc, depth, position = ways[top, 0], ways[top, 1], ways[top, 2]
             if has_asked:
-                answers[:] = _UNKNOWN
+                answers[:] = UNKNOWN
             fails = False
 
         asked_variable = asked
@@ -897,69 +606,3 @@ def search(
     registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE] = number, target, far, base
     registers[LAST_EMPTY] = last_empty
     return status
-
-
-@kernel(void(_IN_I64, _IN_I32, _IN_U8, i64, i64, _OUT_I64))
-def locate(offsets: Any, variables: Any, wanted: Any, is_last: Any, logical: Any, places: Any) -> None:
-    """For each match the place of the last or first row of wanted variables, ``logical`` such rows from it; or -1."""
-    for match in range(len(offsets) - 1):
-        begin, end = offsets[match], offsets[match + 1]
-        left = logical
-        places[match] = -1
-        if is_last != 0:
-            place = end - 1
-            while place >= begin:
-                if wanted[variables[place]] != 0:
-                    if left == 0:
-                        places[match] = place
-                        break
-                    left -= 1
-                place -= 1
-        else:
-            for place in range(begin, end):
-                if wanted[variables[place]] != 0:
-                    if left == 0:
-                        places[match] = place
-                        break
-                    left -= 1
-
-
-@kernel(void(_IN_I64, _IN_I32, _IN_U8, i64, i64, _OUT_I64, _OUT_I64))
-def locate_running(
-    offsets: Any, variables: Any, wanted: Any, is_last: Any, logical: Any, own: Any, places: Any
-) -> None:
-    """The same for each row, of the rows of its match up to it. ``own`` has room for all rows."""
-    for match in range(len(offsets) - 1):
-        count = 0
-        for place in range(offsets[match], offsets[match + 1]):
-            if wanted[variables[place]] != 0:
-                own[count] = place
-                count += 1
-            if count <= logical:
-                places[place] = -1
-            else:
-                places[place] = own[count - 1 - logical] if is_last != 0 else own[logical]
-
-
-@kernel(void(i64, _IN_I64, _IN_I64, _IN_I32, _OUT_I64, _OUT_I64))
-def join(stop: Any, cuts: Any, starts: Any, seen: Any, exits: Any, matches: Any) -> None:
-    """Where searches from several rows come to, and how many matches they find, if they go on with what they joined.
-
-    Search ``p`` has found ``matches[p]`` matches by itself, whose first rows are those from ``cuts[p]`` to
-    ``cuts[p + 1]`` of ``starts``, and came to row ``exits[p]``. If that is before ``stop``, an earlier search had been
-    there, which ``seen`` tells.
-    """
-    for place in range(len(exits)):
-        joined = exits[place]
-        if joined >= stop:
-            continue
-        other = i64(seen[joined]) - 1
-        own, behind = cuts[other], cuts[other + 1]
-        while own < behind:
-            middle = (own + behind) // 2
-            if starts[middle] < joined:
-                own = middle + 1
-            else:
-                behind = middle
-        matches[place] += matches[other] - (own - cuts[other])
-        exits[place] = exits[other]

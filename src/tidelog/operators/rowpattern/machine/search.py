@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.operators.base import Ints
-from tidelog.operators.rowpattern import kernels, opcodes
-from tidelog.operators.rowpattern.conditions import Conditions, Evaluated
+from tidelog.operators.rowpattern import opcodes
+from tidelog.operators.rowpattern.conditions.conditions import Conditions, Evaluated
 from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.machine import kernels
+from tidelog.operators.rowpattern.machine.program import Program, compiled
 from tidelog.operators.rowpattern.matches import Matches
-from tidelog.operators.rowpattern.program import Program, compiled
 from tidelog.operators.rowpattern.rows import Rows
 from tidelog.operators.rowpattern.syntax import RowPattern, Skip, Strategy
 from tidelog.operators.rowpattern.syntax import Rows as Which

@@ -1,0 +1,1 @@
+"""What the command tells on a terminal while it works."""

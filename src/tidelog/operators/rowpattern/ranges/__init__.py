@@ -1,0 +1,1 @@
+"""One sequence of rows in ranges of time, searched side by side."""

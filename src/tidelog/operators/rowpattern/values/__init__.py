@@ -1,0 +1,1 @@
+"""Values of expressions over matches, and the rows that come out."""

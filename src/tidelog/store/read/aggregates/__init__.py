@@ -1,0 +1,1 @@
+"""Aggregates of a snapshot: from entries of trees, kept states, and events."""
