@@ -27,21 +27,27 @@ SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), *((name.lower(), pa.bo
 SHAPE = Shape(SCHEMA, "t")
 
 
-def random_rows(dice: np.random.Generator, keys: int, rows: int, *, ties: bool = True) -> pa.RecordBatch:
-    """Rows of some keys, in the order of time; the last of each key ends everything."""
-    parts = []
-    for key in range(keys):
-        times = np.cumsum(dice.integers(0 if ties else 1, 3, rows))
-        times = np.append(times, times[-1] + 1)
-        conditions = []
-        for _ in NAMES:
-            run = int(dice.integers(1, 5))
-            flips = dice.random(rows) < 1 / run
-            conditions.append(np.append((np.cumsum(flips) + int(dice.integers(2))) % 2 == 1, False))
-        parts.append((np.full(rows + 1, key), times, *conditions))
-    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
-    order = np.argsort(columns[1], kind="stable")
-    return pa.record_batch([pa.array(each[order]) for each in columns], schema=SCHEMA)
+def random_rows(
+    dice: np.random.Generator, keys: int, rows: int, *, ties: bool = True, ends: bool = True
+) -> pa.RecordBatch:
+    """Rows of some keys, in the order of time; the last of each key ends everything, unless nothing is to."""
+    shape = (keys, rows)
+    times = np.cumsum(dice.integers(0 if ties else 1, 3, shape), axis=1)
+    conditions = []
+    for _ in NAMES:
+        flips = dice.random(shape) < 1 / dice.integers(1, 5, (keys, 1))
+        conditions.append((np.cumsum(flips, axis=1) + dice.integers(0, 2, (keys, 1))) % 2 == 1)
+    if ends:
+        times = np.append(times, times[:, -1:] + 1, axis=1)
+        conditions = [np.append(each, np.zeros((keys, 1), np.bool_), axis=1) for each in conditions]
+    numbers = np.repeat(np.arange(keys), times.shape[1])
+    order = np.argsort(times.ravel(), kind="stable")
+    is_null = dice.random(times.size) < 0.03
+    columns = [pa.array(each[order]) for each in (numbers, times.ravel())]
+    for each in conditions:  # what is unknown does not hold
+        own = each.ravel()[order]
+        columns.append(pa.array(own, mask=is_null & ~own))
+    return pa.record_batch(columns, schema=SCHEMA)
 
 
 def of_key(rows: pa.RecordBatch, key: int) -> tuple[list[int], list[list[bool]]]:
@@ -57,7 +63,7 @@ def random_query(
     while True:
         count = int(dice.choice([2, 2, 3, 3, 4, 5]))
         kinds = [_kind(dice) for _ in range(count)]
-        times, holds = of_key(rows, int(dice.integers(0, max(rows.column("k").to_pylist()) + 1)))
+        times, holds = of_key(rows, int(dice.integers(0, int(np.asarray(rows.column("k")).max()) + 1)))
         streams = [situations(times, own, kind) for own, kind in zip(holds, kinds, strict=False)]
         if not all(streams):
             continue

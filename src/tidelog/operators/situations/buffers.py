@@ -11,12 +11,14 @@ import pyarrow as pa
 from tidelog.aggregates.base import States
 from tidelog.aggregates.contract import Fold
 from tidelog.model.arrays import integer_column, integers
-from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
 from tidelog.operators.state import State, packed, unpacked
 
 _LEAST: Final = 1024
+_LEAST_RING: Final = 4
+_MOST_ROOM: Final = 8
+"""How many times the room of its situations an arena has at the most. Rings have up to four times theirs."""
 _LIVE: Final = pa.schema([("start", pa.int64()), ("end", pa.int64())])
 _COUNTS: Final = pa.schema([("count", pa.int64())])
 
@@ -59,6 +61,11 @@ class Buffers:
             self.layout = np.concatenate([bases, zeros, sizes, zeros])
             self.firsts, self.lasts = np.append(self.firsts, zeros), np.append(self.lasts, zeros)
 
+    def tidy(self) -> None:
+        """Give back room that rings have left; only while no situation waits to count."""
+        if self._top > max(_LEAST, _MOST_ROOM * self.rows, _LEAST_RING * len(self.firsts)):
+            self._compact()
+
     def add(self, rings: Ints, starts: Ints, ends: Ints, limits: Ints) -> Ints:
         """Put situations behind those of their rings: their slots. They count once ``lasts`` says so.
 
@@ -80,10 +87,6 @@ class Buffers:
         return slots
 
     def _make_room(self, rings: Ints, counts: Ints, needed: int) -> None:
-        if self._top + needed > len(self.starts) and 2 * self.rows < self._top > _LEAST:
-            self._compact()
-            limits = np.full(len(rings), INT64_MIN)
-            needed = kernels.purge_and_measure(rings, counts, limits, self.starts, self.firsts, self.lasts, self.layout)
         if self._top + needed > len(self.starts):
             self._enlarge(max(2 * len(self.starts), self._top + needed, _LEAST))
         live = int((self.lasts[rings] - self.firsts[rings]).sum())
@@ -113,7 +116,7 @@ class Buffers:
         return counts, np.repeat(self.layout[rings], counts) + (addresses & np.repeat(covers, counts))
 
     def _compact(self, rings: Ints | None = None) -> None:
-        """Put rings one behind the other, each with as much room as it needs; perhaps only some, numbered anew."""
+        """Put rings one behind the other, each with room to grow; perhaps only some, numbered anew."""
         own = np.arange(len(self.firsts)) if rings is None else rings
         counts, slots = self._slots(own)
         self._fill(
@@ -124,7 +127,8 @@ class Buffers:
         )
 
     def _fill(self, counts: Ints, starts: Ints, ends: Ints, states: list[list[States]]) -> None:
-        sizes = np.where(counts > 0, np.int64(1) << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64), 0)
+        doubled = np.maximum(2 * counts, _LEAST_RING)
+        sizes = np.where(counts > 0, np.int64(1) << np.ceil(np.log2(doubled)).astype(np.int64), 0)
         bases = np.cumsum(sizes) - sizes
         self._top = int(sizes.sum())
         targets = np.repeat(bases - (np.cumsum(counts) - counts), counts) + np.arange(len(starts))

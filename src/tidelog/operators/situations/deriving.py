@@ -182,7 +182,7 @@ class Derived:
         seen = np.empty(len(runs), np.int64)
         kernels.first_long_enough(rows.times, runs.starts, runs.firsts, runs.ends, self.definition.least, seen)
         has = ~runs.was_seen & (seen < runs.ends)
-        has &= rows.times[np.minimum(seen, len(rows) - 1)] < runs.stops
+        has &= runs.is_going | (rows.times[np.minimum(seen, len(rows) - 1)] < runs.stops)
         going = runs.partitions[has & runs.is_going]
         self.going.is_seen[rows.keys[going]] = 1
         kinds[(has | runs.was_seen)[ended]] = ENDED

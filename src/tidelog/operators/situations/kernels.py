@@ -70,10 +70,11 @@ def first_long_enough(times: Any, starts: Any, firsts: Any, ends: Any, least: An
     """For each run the first row at which it has lasted ``least`` ticks; that behind its last one if there is none."""
     for run in range(len(starts)):
         low, high = firsts[run], ends[run]
+        if starts[run] > NO_TIME - least:  # no time is so late
+            low = high
         while low < high:
             middle = (low + high) >> 1
-            length = times[middle] - starts[run]
-            if length >= least or length < 0:  # longer than can be counted
+            if times[middle] >= starts[run] + least:
                 high = middle
             else:
                 low = middle + 1
@@ -460,6 +461,7 @@ def find_matches(
     rows, change_runs, kinds = changes[0], changes[1], changes[2]
     definitions, run_starts, run_ends = runs[0], runs[1], runs[2]
     room = len(found_rows)
+    earliest = within - NO_TIME - 1
     matches = 0
     partition = first_partition
     while partition < end_partition:
@@ -475,9 +477,8 @@ def find_matches(
             until = at + 1
             while until < stop and times[rows[until]] == time:
                 until += 1
-            limit = time - within
-            if limit > time:
-                limit = -NO_TIME - 1
+            # Compiled code must not overflow: it is taken not to.
+            limit = time - within if time >= earliest else -NO_TIME - 1
             for own in range(count):
                 slots[_CHANGED, own], slots[_BEGUN, own] = -1, 0
                 while (

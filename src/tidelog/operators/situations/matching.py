@@ -61,7 +61,9 @@ class Matcher:
         self._is_early = query.mode is Mode.EARLY
         self._relations = np.array(relations, np.int64)
         self._derived = tuple(derived)
-        self.triggers = triggers(relations, query.definitions)
+        self.triggers = (
+            triggers(relations, query.definitions) if self._is_early else np.ones((len(derived), 2), np.uint8)
+        )
         self.plan: Plan = plan(relations, Statistics.expected(relations))
         self.buffers = Buffers([each.folds for each in derived])
         self._room = _ROOM
@@ -97,6 +99,7 @@ class Matcher:
 
     def _add(self, rows: Rows, changes: Changes) -> None:
         """Put situations that end into their buffers; they count when the search comes to them."""
+        self.buffers.tidy()
         count = len(self._derived)
         first_times = rows.times[rows.cuts[:-1]]
         limits = np.where(first_times - self._within > first_times, np.iinfo(np.int64).min, first_times - self._within)

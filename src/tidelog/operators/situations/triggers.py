@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 from typing import Final
@@ -32,11 +33,17 @@ from tidelog.operators.situations.relations import (
 )
 from tidelog.operators.situations.syntax import Definition
 
-_MOST_CHOICES: Final = 3_000
-"""Ways to choose one relation for each constraint that are gone through; of more, all endpoints count."""
+_MOST_STEPS: Final = 20_000_000
+"""Steps that are taken to go through the ways to choose one relation for each constraint; if it were more, all instants
+count at which a constraint alone can become certain."""
+_AT_ONCE: Final = 500
+"""Ways that are gone through together."""
 
 _START, _END, _SEEN = range(3)
 """The instants of a situation: the last is the one from which on it counts."""
+
+_NOT_BEHIND, _BEFORE = 1, 2
+"""What is known of two instants: the first is not behind the second, or is before it; 0 if nothing is."""
 
 # The endpoints of two intervals in the order of a relation, those of one instant together: A starts, A ends, B starts,
 # B ends.
@@ -76,7 +83,8 @@ _GROUPS: Final = ((FIRST_STARTS, (_B,)), (BOTH_START, (_A, _B)), (SECOND_STARTS,
 """Relations that are certain together, before it is known which of them it will be."""
 
 
-def triggers(relations: Sequence[Sequence[int]], definitions: Sequence[Definition]) -> npt.NDArray[np.uint8]:
+@lru_cache(64)  # operators are made anew for each restart
+def triggers(relations: tuple[tuple[int, ...], ...], definitions: tuple[Definition, ...]) -> npt.NDArray[np.uint8]:
     """For each situation whether a match can become certain when it is first seen, and when it ends."""
     pairs = [
         (one, other, mask)
@@ -84,20 +92,23 @@ def triggers(relations: Sequence[Sequence[int]], definitions: Sequence[Definitio
         for other, mask in enumerate(row)
         if one < other and mask != ANY
     ]
-    found: set[tuple[int, int]] = set()
-    if prod(len(each_of(mask)) for _, _, mask in pairs) > _MOST_CHOICES:
-        for one, other, mask in pairs:
-            for relation in each_of(mask):
-                found |= _decisive(one, other, mask, relation)
+    choices = [each_of(mask) for _, _, mask in pairs]
+    if prod(map(len, choices)) * (3 * len(definitions)) ** 3 > _MOST_STEPS:
+        found = {
+            instant
+            for one, other, mask in pairs
+            for relation in each_of(mask)
+            for instant in _decisive(one, other, mask, relation)
+        }
     else:
-        for choice in product(*(each_of(mask) for _, _, mask in pairs)):
-            found |= _last(pairs, choice, definitions)
+        found = _last_of_all(pairs, choices, definitions)
     table = np.zeros((len(definitions), 2), np.uint8)
     for situation, instant in found:
         table[situation, int(instant == _END)] = 1
     for number, each in enumerate(definitions):
         if each.most is not None:  # it is seen when it ends
             table[number, 1] = table[number, 0] = table[number].max()
+    table.flags.writeable = False
     return table
 
 
@@ -114,40 +125,63 @@ def _decisive(one: int, other: int, mask: int, relation: int) -> set[tuple[int, 
     return {_instant(one, other, each) for each in endpoints} | {(one, _SEEN), (other, _SEEN)}
 
 
-def _last(
-    pairs: Sequence[tuple[int, int, int]], choice: Sequence[int], definitions: Sequence[Definition]
+def _last_of_all(
+    pairs: Sequence[tuple[int, int, int]], choices: Sequence[Sequence[int]], definitions: Sequence[Definition]
 ) -> set[tuple[int, int]]:
-    """The instants that may be the last of the decisive ones if these relations hold; none if they cannot."""
+    """The instants that may be the last of the decisive ones, for some choice of relations that is possible."""
     count = 3 * len(definitions)
-    # 2: the first is before the second; 1: it is not behind it; 0: nothing is known.
-    known = np.zeros((count, count), np.int8)
-    np.fill_diagonal(known, 1)
+    orders, decisive = [], []
+    for (one, other, mask), relations in zip(pairs, choices, strict=True):
+        orders.append(np.stack([_order(count, one, other, each) for each in relations]))
+        flags = np.zeros((len(relations), count), np.bool_)
+        for place, relation in enumerate(relations):
+            for situation, instant in _decisive(one, other, mask, relation):
+                flags[place, 3 * situation + instant] = True
+        decisive.append(flags)
+    found = np.zeros(count, np.bool_)
+    total = prod(map(len, choices))
+    for first in range(0, total, _AT_ONCE):
+        numbers = np.arange(first, min(first + _AT_ONCE, total))
+        known = np.repeat(_known(definitions)[None], len(numbers), axis=0)
+        flags = np.zeros((len(numbers), count), np.bool_)
+        for order, own in zip(orders, decisive, strict=True):
+            numbers, chosen = np.divmod(numbers, len(order))
+            np.maximum(known, order[chosen], out=known)
+            flags |= own[chosen]
+        for middle in range(count):
+            to, behind = known[:, :, middle, None], known[:, None, middle, :]
+            np.maximum(known, np.where((to > 0) & (behind > 0), np.maximum(to, behind), 0), out=known)
+        is_possible = ~(np.diagonal(known, axis1=1, axis2=2) == _BEFORE).any(axis=1)
+        is_last = flags & ~((known == _BEFORE) & flags[:, None, :]).any(axis=2)
+        found |= is_last[is_possible].any(axis=0)
+    return {divmod(int(node), 3) for node in np.flatnonzero(found)}
+
+
+def _known(definitions: Sequence[Definition]) -> npt.NDArray[np.int8]:
+    """What is known of the order of instants without any relation."""
+    known = np.eye(3 * len(definitions), dtype=np.int8) * _NOT_BEHIND
     for number, each in enumerate(definitions):
         start, end, seen = (3 * number + instant for instant in (_START, _END, _SEEN))
-        known[start, end] = 2
-        known[start, seen] = known[seen, end] = 1
+        known[start, end] = _BEFORE
+        known[start, seen] = known[seen, end] = _NOT_BEHIND
         if each.most is not None:
-            known[end, seen] = 1
+            known[end, seen] = _NOT_BEHIND
         elif not each.least:
-            known[seen, start] = 1
-    for (one, other, _), relation in zip(pairs, choice, strict=True):
-        groups = [[_node(one, other, each) for each in group] for group in _ORDERS[relation]]
-        for group in groups:
-            for left, right in product(group, repeat=2):
-                known[left, right] = max(known[left, right], 1)
-        for before, after in pairwise(groups):
-            for left, right in product(before, after):
-                known[left, right] = 2
-    for middle in range(count):
-        to, behind = known[:, middle, None], known[None, middle, :]
-        known = np.maximum(known, np.where((to > 0) & (behind > 0), np.maximum(to, behind), 0))
-    if (np.diagonal(known) == 2).any():
-        return set()
-    decisive: set[tuple[int, int]] = set()
-    for (one, other, mask), relation in zip(pairs, choice, strict=True):
-        decisive |= _decisive(one, other, mask, relation)
-    nodes = [3 * situation + instant for situation, instant in decisive]
-    return {divmod(node, 3) for node in nodes if not (known[node, nodes] == 2).any()}
+            known[seen, start] = _NOT_BEHIND
+    return known
+
+
+def _order(count: int, one: int, other: int, relation: int) -> npt.NDArray[np.int8]:
+    """What a relation of two situations tells about the order of their instants."""
+    known = np.zeros((count, count), np.int8)
+    groups = [[_node(one, other, each) for each in group] for group in _ORDERS[relation]]
+    for group in groups:
+        for left, right in product(group, repeat=2):
+            known[left, right] = _NOT_BEHIND
+    for before, after in pairwise(groups):
+        for left, right in product(before, after):
+            known[left, right] = _BEFORE
+    return known
 
 
 def _node(one: int, other: int, endpoint: int) -> int:
