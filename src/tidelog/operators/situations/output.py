@@ -68,7 +68,8 @@ class Output:
         self._expressions = [self._expression(number) for number in range(len(query.returned))]
         fields = [*keys.schema]
         fields += [
-            pa.field(each.name, value.type) for each, value in zip(query.returned, self._expressions, strict=True)
+            pa.field(each.name, self._type(each.terms[0]) if value is None else value.type)
+            for each, value in zip(query.returned, self._expressions, strict=True)
         ]
         fields.append(pa.field(MATCH_TIME, shape.time_type, nullable=False))
         if query.mode is Mode.EARLY:
@@ -83,8 +84,11 @@ class Output:
                 )
         self.shape = Shape(pa.schema(fields), MATCH_TIME)
 
-    def _expression(self, number: int) -> Expression:
+    def _expression(self, number: int) -> Expression | None:
+        """What is computed of terms; None if it is the only one of them as it is."""
         returned = self._query.returned[number]
+        if returned.text == '"#0"':
+            return None
         schema = pa.schema([(f"#{at}", self._type(term)) for at, term in enumerate(returned.terms)])
         try:
             return parse(returned.text, schema)
@@ -110,7 +114,7 @@ class Output:
                 if term not in values:
                     values[term] = one.value(term)
             terms = [values[term] for term in returned.terms]
-            if returned.text == '"#0"':
+            if expression is None:
                 columns.append(terms[0])
                 continue
             schema = pa.schema([(f"#{at}", each.type) for at, each in enumerate(terms)])

@@ -46,19 +46,21 @@ class Syntax:
     is_behind: bool = False
     """Whether it stands behind the relation that it is about, which is then the member ``input`` of its node."""
     starts: tuple[str, ...] = ()
-    """What comes first between the parentheses, where it is only a clause if that does; empty for anything."""
+    """What comes first between the parentheses, where it is only a clause if that does; empty for anything. Behind a
+    relation these are words with more words behind them, so that names of columns are none."""
 
 
 class ClauseText(Reader):
     """The text of a clause, token by token; all places are those of the whole text."""
 
-    def __init__(self, cutting: Cutting, clause: _Cut) -> None:
+    def __init__(self, cutting: Cutting, word: str, first: int, last: int) -> None:
+        """The tokens from the first up to, and not including, the last, of which there may be none."""
         super().__init__(cutting.text)
         self._cutting = cutting
-        self._tokens = self._tokens[: clause.last]
-        self._next = clause.word + 2
-        self._end = tokens(self.text)[clause.last].start
-        self.word = clause.syntax.word
+        self._end = self._tokens[last].start if last < len(self._tokens) else len(self.text)
+        self._tokens = self._tokens[:last]
+        self._next = first
+        self.word = word
 
     @property
     def place(self) -> int:
@@ -226,6 +228,8 @@ class Cutting:
         if syntax is None:
             return None
         begin = at
+        if syntax.is_behind and syntax.starts and not self._begins(at + 2, last, syntax):
+            return None  # a name of a relation, with those of its columns, or of a function
         if syntax.is_behind:
             begin = self._input(at, first)
             if begin == at:
@@ -253,6 +257,11 @@ class Cutting:
             return False
         inside = self._tokens[at + 2] if at + 2 <= last else None
         return before.says(*_SURE) or (inside is not None and inside.says(*syntax.starts))
+
+    def _begins(self, at: int, last: int, syntax: Syntax) -> bool:
+        """Whether words with which a clause begins are next."""
+        inside = self._tokens[at : min(at + 2, last + 1)]
+        return len(inside) > 1 and inside[0].says(*syntax.starts) and inside[1].kind != "sign"
 
     def _input(self, at: int, first: int) -> int:
         """The number of the token with which the relation before a word begins."""
@@ -282,7 +291,7 @@ class Cutting:
             node.update(query_location=self.offset(start), query_location_length=self.offset(cut.end - start))
             if cut.syntax.is_behind:
                 node["input"] = self.relation(cut.start, self._tokens[cut.word - 1].end, "a table")
-            reader = ClauseText(self, cut)
+            reader = ClauseText(self, cut.syntax.word, cut.word + 2, cut.last)
             node.update(cut.syntax.read(reader))
             reader.ends()
         for cut in waiting.values():

@@ -11,6 +11,7 @@ from tidelog.sql.clauses.joins.asof import is_as_of, make_as_of
 from tidelog.sql.clauses.joins.windowed import make_window_join
 from tidelog.sql.clauses.operation import Operation
 from tidelog.sql.clauses.row_pattern.making import make_row_pattern
+from tidelog.sql.clauses.situations.making import make_situations
 from tidelog.sql.clauses.tables.grouped import group_by_windows
 from tidelog.sql.clauses.tables.rows import make_window_rows
 from tidelog.sql.clauses.windows import has_windows, make_windows, refuse_windows
@@ -25,6 +26,8 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "HOP": make_window_rows,
     "SESSION": make_window_rows,
     "MATCH_RECOGNIZE": make_row_pattern,
+    "SITUATIONS": make_situations,
+    "DERIVE": make_situations,
 }
 """By the words that clauses begin with."""
 

@@ -7,12 +7,13 @@ from typing import Final
 from tidelog.sql.clauses.cutting import Cutting, Syntax
 from tidelog.sql.clauses.joins import reading as joins
 from tidelog.sql.clauses.row_pattern import clause as row_pattern
+from tidelog.sql.clauses.situations import clause as situations
 from tidelog.sql.clauses.tables import reading as tables
 from tidelog.sql.clauses.window_arguments import readable, shown
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tree import Node, Parser
 
-SYNTAXES: Final[tuple[Syntax, ...]] = (joins.SYNTAX, *tables.SYNTAXES, row_pattern.SYNTAX)
+SYNTAXES: Final[tuple[Syntax, ...]] = (joins.SYNTAX, *tables.SYNTAXES, row_pattern.SYNTAX, *situations.SYNTAXES)
 """All clauses that stand in the place of a table."""
 
 

@@ -22,8 +22,9 @@ from tidelog.operators.rowpattern.syntax import (
 from tidelog.sql.clauses.context import Context
 from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
 from tidelog.sql.clauses.row_pattern.checks import check_clause, names_of
-from tidelog.sql.clauses.row_pattern.expressions import Names, Taken, Taker
+from tidelog.sql.clauses.row_pattern.expressions import Names, Taker
 from tidelog.sql.clauses.row_pattern.grammar import pattern_of
+from tidelog.sql.clauses.zones import check_zone
 from tidelog.sql.text.tree import Node, nodes
 
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -90,7 +91,7 @@ def _expressions(
                 each.terms[MatchNumber()],
             )
     for each in taken:
-        _check_zone(each, binding, context)
+        check_zone(each.node, binding.schema, context, "row pattern")
     typed = binding.typed(taken)
     defines = {}
     for each, (value, kind) in zip(clause["defines"], typed, strict=False):
@@ -102,27 +103,6 @@ def _expressions(
     rest = typed[len(clause["defines"]) :]
     measures = [Measure(each["name"], *found) for each, found in zip(clause["measures"], rest, strict=True)]
     return defines, tuple(measures)
-
-
-def _check_zone(taken: Taken, binding: Binding, context: Context) -> None:
-    """Raise for what depends on the zone of the statement: the matcher computes in UTC."""
-    if context.timezone.upper() == "UTC":
-        return
-    columns = [node["column_names"][-1].lower() for node in nodes(taken.node) if node.get("class") == "COLUMN_REF"]
-    zoned = {each.name.lower() for each in binding.schema if pa.types.is_timestamp(each.type) and each.type.tz}
-    if zoned.isdisjoint(columns):
-        return
-    for node in nodes(taken.node):
-        if not any(each.get("class") == "COLUMN_REF" for each in nodes(node)):
-            continue
-        is_call = node.get("class") == "FUNCTION" and not node["is_operator"] and not context.functions.aggregates(node)
-        if node.get("class") == "CAST" or (is_call and not node["function_name"].startswith("to_")):
-            raise context.refuse(
-                f"found a computation of times with a zone in a row pattern, and the statement's zone is "
-                f"{context.timezone}; row patterns compute in UTC: compute it in a query in parentheses that is the "
-                "input, or outside of the clause",
-                node,
-            )
 
 
 def _check_keys(keys: Keys, schema: pa.Schema, clause: Node, context: Context) -> None:

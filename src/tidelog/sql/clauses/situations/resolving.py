@@ -1,0 +1,212 @@
+"""A clause that was read, over an input of known columns, as the query that the operators of situations take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from tidelog.expr import ExpressionError, UnsupportedError, predicate
+from tidelog.model.errors import TidelogError, TimeError, did_you_mean
+from tidelog.operators.base import Operator, Shape
+from tidelog.operators.situations.errors import SituationError
+from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
+from tidelog.operators.situations.syntax import (
+    Constraint,
+    Definition,
+    Derivation,
+    Mode,
+    Situations,
+    default_returned,
+)
+from tidelog.sql.clauses.constants import Constants
+from tidelog.sql.clauses.context import Context
+from tidelog.sql.clauses.row_pattern.binding import beginning
+from tidelog.sql.clauses.situations.clause import SITUATIONS
+from tidelog.sql.clauses.situations.expressions import Names, Taker
+from tidelog.sql.clauses.situations.lengths import ticks_of
+from tidelog.sql.clauses.situations.pattern import mask_of_relations
+from tidelog.sql.clauses.zones import check_zone
+from tidelog.sql.text.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A query about situations, and what makes its operator."""
+
+    query: Situations | Derivation
+    columns: tuple[str, ...]
+    """The columns of the input that it needs, in their order; its time is one."""
+    make: Callable[[], Operator]
+    """Gives a new operator over these columns, always an equal one; can be pickled."""
+
+
+def resolve(clause: Node, schema: pa.Schema, time: str, context: Context) -> Resolved:
+    """The query of a clause over rows of a schema with a time. Raises what the context's ``refuse`` makes, at the place
+    in the text that breaks a rule."""
+    return _Resolving(clause, schema, time, context).resolved()
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolving:
+    clause: Node
+    schema: pa.Schema
+    time: str
+    context: Context
+
+    def resolved(self) -> Resolved:
+        names = Names.of(self.clause, self.schema)
+        partition = tuple(dict.fromkeys(self._key(each, names) for each in self.clause["partition"]))
+        taker = Taker(Names(names.alias, names.situations, names.columns, partition, names.used), self.context)
+        query = self._situations(taker) if self.clause["word"] == SITUATIONS else self._derivation(taker)
+        used = {*names.used, *partition, self.time}
+        columns = tuple(name for name in self.schema.names if name in used)
+        shape = Shape(pa.schema([self.schema.field(name) for name in columns]), self.time)
+        make: Callable[[], Operator] = (
+            partial(SituationsOperator, shape, query)
+            if isinstance(query, Situations)
+            else partial(DeriveOperator, shape, query)
+        )
+        try:
+            make()
+        except SituationError as error:
+            raise self.context.refuse(str(error), self._place(error)) from None
+        except TidelogError as error:  # of aggregates that users define
+            raise self.context.refuse(str(error).partition("\n")[0], self.clause) from None
+        return Resolved(query, columns, make)
+
+    def _situations(self, taker: Taker) -> Situations:
+        clause = self.clause
+        definitions = self._definitions(taker)
+        constraints = tuple(self._constraint(each, taker.names) for each in clause["constraints"])
+        within = self._ticks(clause["within"], "WITHIN")
+        if within < 1:
+            raise self.context.refuse(
+                "found WITHIN of no length; expected how long a match may last", clause["within_place"]
+            )
+        self._check_output(taker.names, definitions)
+        returned = tuple(taker.returned(each["name"], each["expression"]) for each in clause["returned"])
+        for each in clause["returned"]:
+            check_zone(each["expression"], self.schema, self.context, "situation")
+        return Situations(
+            definitions,
+            constraints,
+            within,
+            returned or default_returned(definitions),
+            tuple(taker.names.partition),
+            Mode[clause["mode"]],
+        )
+
+    def _derivation(self, taker: Taker) -> Derivation:
+        definitions = self._definitions(taker)
+        self._check_output(taker.names, definitions)
+        returned = tuple((each["name"], taker.call(each["expression"])) for each in self.clause["returned"])
+        return Derivation(definitions, returned, tuple(taker.names.partition))
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _definitions(self, taker: Taker) -> tuple[Definition, ...]:
+        found: list[Definition] = []
+        for each in self.clause["definitions"]:
+            name = each["name"]
+            if any(name.lower() == other.name.lower() for other in found):
+                raise self.context.refuse(f"found two definitions of {name}; give one of them another name", each)
+            found.append(self._definition(each, taker))
+        return tuple(found)
+
+    def _definition(self, node: Node, taker: Taker) -> Definition:
+        name, written = node["name"], node["condition"]
+        check_zone(written, self.schema, self.context, "situation")
+        condition = taker.condition(written, name)
+        try:
+            predicate(condition, self.schema)
+        except ExpressionError as error:
+            message = str(error).partition("\n")[0]
+            advice = ""
+            if isinstance(error, UnsupportedError):
+                advice = "; compute it in a query in parentheses that is the input"
+            raise self.context.refuse(
+                f"found a condition of {name} that cannot be: {message}{advice}", beginning(written)
+            ) from None
+        least = 0 if node["least"] is None else self._ticks(node["least"], f"the least length of {name}")
+        most = None if node["most"] is None else self._ticks(node["most"], f"the greatest length of {name}")
+        if most is not None and most < max(least, 1):
+            raise self.context.refuse(
+                f"found a situation {name} that lasts at least {least} and at the most {most} ticks; expected a longer "
+                "one at the most",
+                beginning(node["most"]),
+            )
+        return Definition(name, condition, least, most)
+
+    def _constraint(self, node: Node, names: Names) -> Constraint:
+        first, second = (self._situation(node[each], names) for each in ("first", "second"))
+        if first == second:
+            raise self.context.refuse(
+                f"found a relation of {first} to itself; expected one to another situation", node["second"]
+            )
+        return Constraint(first, mask_of_relations(node["relations"], self.clause["dialect"]), second)
+
+    def _situation(self, node: Node, names: Names) -> str:
+        found = names.situations.get(node["name"].lower())
+        if found is None:
+            raise self.context.refuse(
+                f"found {node['name']} in PATTERN, which is not defined; "
+                f"{did_you_mean(node['name'], list(names.situations.values()))}",
+                node,
+            )
+        return found
+
+    def _key(self, node: Node, names: Names) -> str:
+        parts = node["column_names"] if node.get("class") == "COLUMN_REF" else []
+        if len(parts) == 2 and parts[0].lower() == names.alias.lower():
+            parts = parts[1:]
+        if len(parts) != 1:
+            raise self.context.refuse(
+                "found what is no column behind PARTITION BY; expected columns: compute others in a query in "
+                "parentheses that is the input",
+                beginning(node),
+            )
+        found = names.columns.get(parts[0].lower())
+        if found is None:
+            raise self.context.refuse(
+                f"no column {parts[0]!r}; {did_you_mean(parts[0], list(names.columns.values()))}", node
+            )
+        return found
+
+    def _ticks(self, node: Node, what: str) -> int:
+        def refuse(message: str, place: Node) -> Exception:
+            return self.context.refuse(f"found {what} {message}", beginning(place))
+
+        constants = Constants(self.context.parser, self.context.connect, refuse)
+        clock = Shape(self.schema, self.time).clock
+        try:
+            return ticks_of(node, clock, constants)
+        except TimeError as error:
+            raise refuse(f"that cannot be: {error}", node) from None
+
+    def _check_output(self, names: Names, definitions: tuple[Definition, ...]) -> None:
+        """Raise for columns that would come out under one name."""
+        taken = {name.lower(): "a column of the partition" for name in names.partition}
+        if self.clause["word"] == SITUATIONS:
+            taken["match_time"] = "the time of the match"
+            if self.clause["mode"] == Mode.EARLY.name:
+                taken |= {f"{each.name}_is_open".lower(): f"whether {each.name} goes on" for each in definitions}
+        else:
+            taken |= dict.fromkeys(("situation", "start_time", "end_time"), "a column of every situation")
+        for each in self.clause["returned"]:
+            name = each["name"].lower()
+            if name in taken:
+                raise self.context.refuse(
+                    f"found column {each['name']}, which is {taken[name]} that comes out as well; give it another name",
+                    each,
+                )
+            taken[name] = "a column"
+
+    def _place(self, error: SituationError) -> Node:
+        """The part of the clause that an error of the operator is about."""
+        parts = self.clause.get(error.part)
+        if isinstance(parts, list) and error.number < len(parts):
+            return beginning(parts[error.number]) if "type" in parts[error.number] else parts[error.number]
+        return self.clause
