@@ -30,8 +30,9 @@ from tidelog.operators.rowpattern.syntax import (
     Strategy,
     Variable,
 )
-from tidelog.plan.patterns import NotPruned, PatternPlan, plan_pattern
+from tidelog.plan.patterns import PatternPlan, plan_pattern
 from tidelog.plan.reading import EVER, Reading
+from tidelog.plan.stretches import NotPruned
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
 

@@ -16,17 +16,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.expr import EvaluationError, Predicate, all_of, parse, predicate
+from tidelog.expr import Predicate, all_of, parse, predicate
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.index.tabtree.searching import RowChoice
-from tidelog.model.times.clock import INT64_MAX, INT64_MIN
+from tidelog.model.times.clock import INT64_MAX
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
 from tidelog.operators.rowpattern.conditions.conditions import is_of_row
 from tidelog.operators.rowpattern.evaluate import Piece, evaluate_pieces
-from tidelog.operators.rowpattern.rows import Mask
 from tidelog.operators.rowpattern.syntax import (
     Alternation,
     Concatenation,
@@ -41,25 +39,16 @@ from tidelog.operators.rowpattern.syntax import (
     Rows,
     Variable,
 )
-from tidelog.plan.reading import EVER, Reading, counted, estimate
+from tidelog.plan.reading import EVER, Reading, counted
+from tidelog.plan.stretches import BUCKETS, WORTH, NotPruned, estimate_all, plus, stretches, united
 from tidelog.store.manifest.sequence_set import SeqSet
-from tidelog.store.read.parts.part import Part
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
-from tidelog.store.read.wanted import pruning
 from tidelog.store.read.windows import scan_end
 
-_BUCKETS: Final = 512
-"""How many stretches of time the first, coarse look tells apart; leaves are looked at where these leave something."""
-_WORTH: Final = 0.8
-"""The share of the rows from which on all of them are replayed: reading in pieces takes longer."""
 _MOST_REPEATED: Final = 4
 """How often a part that has to come several times is looked for."""
 _TERM: Final = re.compile(r"""'(?:[^']|'')*'|"#(\d+)\"""")
-
-
-class NotPruned(Exception):
-    """Why all rows are replayed."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +124,13 @@ def plan_pattern(query: RowPatternQuery, snapshot: Snapshot, numbers: SeqSet | N
         ends=looked_for[-1][0] == len(items) - 1,
     )
     rows = sum(part.rows for part in snapshot.parts)
-    times = look.times(EVER, max(rows // _BUCKETS, 1))
+    times = look.times(EVER, max(rows // BUCKETS, 1))
     if times:
         times = look.times(times, 1)
     share = estimate_all(snapshot, times) / max(rows, 1)
-    if share > _WORTH:
+    if share > WORTH:
         raise NotPruned(f"about {share:.0%} of the rows are near enough to rows of all variables")
     return PatternPlan(query, snapshot, numbers, times, share, look.counters)
-
-
-def estimate_all(snapshot: Snapshot, times: Intervals) -> int:
-    """About how many rows a set of times has."""
-    return sum(estimate(snapshot, Intervals((span,)), None) for span in times.spans)
 
 
 def _refuse(query: RowPatternQuery, snapshot: Snapshot) -> None:
@@ -248,62 +232,24 @@ class _Look:
 
     def times(self, among: Intervals, most_rows: int) -> Intervals:
         """The times of matches, told by subtrees of so many rows."""
-        firsts, lasts = self._stretches(self._conditions[0], among, most_rows)
+        firsts, lasts = self._near(self._conditions[0], among, most_rows)
         at = firsts
         for each in self._conditions[1:]:
-            at = _next(at, *_united(*self._stretches(each, among, most_rows)))
+            at = _next(at, *united(*self._near(each, among, most_rows)))
         # Rows of the last condition are not before `at`, those of the first not behind `lasts`.
-        near = (at < INT64_MAX) & (_plus(lasts, self._within) >= at)
+        near = (at < INT64_MAX) & (plus(lasts, self._within) >= at)
         firsts, lasts, at = firsts[near], lasts[near], at[near]
-        low = _plus(at, -self._within)
-        high = _plus(lasts, self._within)
+        low = plus(at, -self._within)
+        high = plus(lasts, self._within)
         if self._begins:
             low = np.maximum(low, firsts)
         if self._ends:
-            high = _before(high, *_united(*self._stretches(self._conditions[-1], among, most_rows)))
+            high = _before(high, *united(*self._near(self._conditions[-1], among, most_rows)))
         spans = [Interval(first, last + 1) for first, last in zip(low.tolist(), high.tolist(), strict=True)]
         return Intervals(tuple(spans)) & among
 
-    def _stretches(self, conditions: Sequence[Predicate], among: Intervals, most_rows: int) -> tuple[Ints, Ints]:
-        """First and last times of what may have rows for one of some conditions, in order."""
-        found: list[tuple[int, int]] = []
-        for part in self._snapshot.parts:
-            for span in among.reaching(part.first, part.last).spans:
-                for condition in conditions:
-                    choice = _choice(condition, part, self._numbers)
-                    subtrees = part.subtrees(most_rows, span.start, span.end, choice, self.counters)
-                    found += [(first, last) for first, last, _ in subtrees]
-        found.sort()
-        both = np.array(found, np.int64).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
-
-
-def _choice(condition: Predicate, part: Part, numbers: SeqSet | None) -> RowChoice:
-    def keeps(batch: pa.RecordBatch) -> Mask:
-        try:
-            return condition.mask(batch)
-        except EvaluationError:  # the matcher may never ask for that row
-            return np.ones(batch.num_rows, np.bool_)
-
-    return RowChoice(condition.columns, keeps, pruning(part.layout, condition, numbers, part.base))
-
-
-def _plus(times: Ints, distance: int) -> Ints:
-    """Times and a distance; the first or the last time where that is beyond."""
-    if distance >= 0:
-        top = INT64_MAX - min(distance, INT64_MAX)
-        return np.where(times > top, INT64_MAX, np.minimum(times, top) + distance)
-    bottom = INT64_MIN + min(-distance, INT64_MAX)
-    return np.where(times < bottom, INT64_MIN, np.maximum(times, bottom) + distance)
-
-
-def _united(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
-    """Stretches in the order of their first times, without those that others have."""
-    if not len(firsts):
-        return firsts, lasts
-    tops = np.maximum.accumulate(lasts)
-    starts = np.concatenate([[True], firsts[1:] > tops[:-1]])
-    return firsts[starts], tops[np.concatenate([np.flatnonzero(starts)[1:] - 1, [len(tops) - 1]])]
+    def _near(self, conditions: Sequence[Predicate], among: Intervals, most_rows: int) -> tuple[Ints, Ints]:
+        return stretches(self._snapshot, self._numbers, conditions, among, most_rows, self.counters)
 
 
 def _next(times: Ints, firsts: Ints, lasts: Ints) -> Ints:

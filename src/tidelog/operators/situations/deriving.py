@@ -106,6 +106,15 @@ class Derived:
         columns = dict.fromkeys(name for fold in folds for name in fold.columns)
         self._columns = list(columns) or [shape.time]
 
+    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
+        """Know of one key only that the condition holds for a row, from a time on; or that it does not."""
+        going = self.going
+        going.grow(1)
+        going.is_on[0] = before is not None and self._condition.mask(before)[-1]
+        going.since[0], going.is_seen[0] = since, 0
+        for fold, own in zip(self.folds, going.states, strict=True):
+            own[0] = fold.start()[0]
+
     def runs(self, rows: Rows) -> Runs:
         """The runs in some rows; those that are not over are kept."""
         going, definition = self.going, self.definition

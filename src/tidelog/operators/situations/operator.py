@@ -85,6 +85,22 @@ class _Situated(Operator):
         for each in self._derived:
             each.going.choose(keys)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether some situation is not over, as far as rows have been put in order."""
+        return any(bool(each.going.is_on.any()) for each in self._derived)
+
+    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
+        """Go on behind rows that were left out, the last of which is ``before``; None if there are none.
+
+        Only without keys, and while nothing waits. Situations so far are forgotten, and those that hold for the last
+        row count as begun at ``since``: early enough to be in no match.
+        """
+        for each in self._derived:
+            each.leap(before, since)
+        self._version += 1
+        self._content = {}
+
     def next_deadline(self) -> int | None:
         """When the first row that waits is in order."""
         first = self._waiting.first
@@ -142,6 +158,11 @@ class SituationsOperator(_Situated):
         if not len(matches):
             return self.output.empty()
         return self._output.rendered(rows, changes, matches, self.matcher.buffers)
+
+    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
+        """Go on behind rows that were left out; situations that have ended are forgotten, too."""
+        super().leap(before, since)
+        self.matcher.buffers.clear()
 
     def _grow(self, keys: int) -> None:
         super()._grow(keys)

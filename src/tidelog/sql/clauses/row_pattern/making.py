@@ -17,7 +17,8 @@ from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
 from tidelog.operators.rowpattern.ranges.ranges import one_search_because
 from tidelog.operators.rowpattern.syntax import RowPattern
-from tidelog.plan.patterns import NotPruned, plan_pattern
+from tidelog.plan.patterns import plan_pattern
+from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.operation import Operation, Selected, Work
 from tidelog.sql.clauses.row_pattern.binding import plain

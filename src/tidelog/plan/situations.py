@@ -1,0 +1,316 @@
+"""What has to be read of a stream to find its situations, told from the entries of its trees.
+
+Entries tell, leaf by leaf, whether a condition may hold there and whether it may fail.
+
+* Without keys, rows between which no condition changes say the same: the first of them is read. The others are read
+  only where an aggregate over them is asked for, or where an early match waits for a situation to last long enough.
+* All situations of a match lie within the window. So only times are looked at within which each of them may hold, and,
+  unless matches come early, end. Before each stretch of such times the operator leaps: what goes on there has begun
+  before it, and is in no match.
+* With keys, nobody knows which of them rows that are not read belong to. So rows are left out only where no condition
+  holds, and only while no situation of any key goes on.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from tidelog.expr import Predicate
+from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
+from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
+from tidelog.operators.base import FOREVER, Shape
+from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
+from tidelog.operators.situations.syntax import Aggregate, Definition, Derivation, Mode, Situations
+from tidelog.plan.reading import EVER, Reading, condition_of, counted, estimate
+from tidelog.plan.stretches import (
+    BUCKETS,
+    WORTH,
+    NotPruned,
+    bounds,
+    estimate_all,
+    intervals,
+    plus,
+    stretches,
+    without,
+)
+from tidelog.store.manifest.sequence_set import SeqSet
+from tidelog.store.read.scan import scan
+from tidelog.store.read.snapshot import Snapshot
+from tidelog.store.read.windows import scan_end
+
+Query: TypeAlias = Situations | Derivation
+Situated: TypeAlias = SituationsOperator | DeriveOperator
+
+_FEW: Final = 4096
+"""Rows, at the most, that are about as soon read as left out."""
+_LONGEST: Final = 1 << 62
+"""Ticks of a window before whose begin there is no time left."""
+
+
+class Part(enum.Enum):
+    """What is read of a span of time."""
+
+    ALL = enum.auto()
+    FIRST = enum.auto()
+    """Its first row: the others say the same."""
+    UNTIL_OVER = enum.auto()
+    """As long as situations go on, which no row of it prolongs."""
+    BEFORE = enum.auto()
+    """The last row before it, behind which the operator leaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A span of time, and what is read of it."""
+
+    part: Part
+    span: Interval
+
+
+@dataclass(frozen=True)
+class SituationPlan:
+    """A query about situations over those times of a stream that it depends on."""
+
+    make: Callable[[], Situated]
+    snapshot: Snapshot
+    numbers: SeqSet | None
+    within: int
+    steps: tuple[Step, ...]
+    share: float
+    """About which share of the rows is read."""
+    counters: ReadCounters = field(default_factory=ReadCounters)
+    """What was read to find the times."""
+
+    @property
+    def times(self) -> Intervals:
+        """The times all rows of which are read."""
+        return Intervals(tuple(each.span for each in self.steps if each.part is Part.ALL))
+
+    @property
+    def explained(self) -> str:
+        """What is read, in words."""
+        whole, firsts = len(self.times.spans), sum(each.part is Part.FIRST for each in self.steps)
+        told = f"{whole:,} stretches of time, {self.share:.2%} of the rows"
+        return f"{told}, and one row of {firsts:,} in which nothing changes" if firsts else told
+
+    def batches(self, note: Callable[[Reading], None]) -> Iterator[pa.RecordBatch]:
+        """What comes out of the query; ``note`` is told of the reading."""
+        operator = self.make()
+        reading = Reading(operator.inputs[0].schema.names, None, self.times, None)
+        note(reading)
+        return self._found(operator, reading)
+
+    def _found(self, operator: Situated, reading: Reading) -> Iterator[pa.RecordBatch]:
+        for step in self.steps:
+            if step.part is Part.BEFORE:
+                before = next(self._end(Intervals.of(None, step.span.start), reading, newest_first=True), None)
+                assert step.span.start is not None
+                operator.leap(before, step.span.start - self.within - 1)
+                continue
+            if step.part is Part.UNTIL_OVER and not operator.goes_on:
+                continue
+            for batch in self._rows(step, reading):
+                for first in range(0, batch.num_rows, operator.most_rows or batch.num_rows):
+                    rows = batch.slice(first, operator.most_rows)
+                    yield from operator.push(0, rows)
+                    yield from operator.advance(int(operator.inputs[0].times(rows)[-1]))
+                if step.part is Part.UNTIL_OVER and not operator.goes_on:
+                    break
+            yield from operator.advance(FOREVER if step.span.end is None else step.span.end)
+        yield from operator.finish()
+
+    def _rows(self, step: Step, reading: Reading) -> Iterator[pa.RecordBatch]:
+        times = Intervals((step.span,))
+        if step.part is Part.FIRST:
+            return self._end(times, reading, newest_first=False)
+        if step.part is Part.UNTIL_OVER:
+            rows = scan_end(self.snapshot, times, reading.columns, None, self.numbers, reading.counters)
+        else:
+            rows = scan(self.snapshot, times, reading.columns, None, self.numbers, reading.counters)
+        return counted(reading, rows)
+
+    def _end(self, times: Intervals, reading: Reading, *, newest_first: bool) -> Iterator[pa.RecordBatch]:
+        """The first or the last row of some times."""
+        counters = reading.counters
+        rows = scan_end(
+            self.snapshot,
+            times,
+            reading.columns,
+            None,
+            self.numbers,
+            counters,
+            limit=1,
+            newest_first=newest_first,
+        )
+        return counted(reading, (batch for batch in rows if batch.num_rows))
+
+
+def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: SeqSet | None) -> SituationPlan:
+    """Find out what of a stream, whose rows have the shape, has to be read to answer a query.
+
+    Raises :class:`NotPruned` where that would be everything, or nearly so, or is not known.
+    """
+    look = _Look(query, snapshot, numbers)
+    within = query.within if isinstance(query, Situations) else 0
+    if within >= _LONGEST:
+        raise NotPruned("the window is as long as time")
+    times = look.window(query) if isinstance(query, Situations) else EVER
+    if times:
+        steps = look.keyed(times) if query.partition else look.constant(times, leaps=isinstance(query, Situations))
+    else:
+        steps = []
+    rows = sum(part.rows for part in snapshot.parts)
+    whole = Intervals(tuple(each.span for each in steps if each.part is Part.ALL))
+    share = estimate_all(snapshot, whole) / max(rows, 1)
+    if share > WORTH:
+        raise NotPruned(f"about {share:.0%} of the rows may be part of situations that matter")
+
+    def make() -> Situated:
+        return SituationsOperator(shape, query) if isinstance(query, Situations) else DeriveOperator(shape, query)
+
+    return SituationPlan(make, snapshot, numbers, within, tuple(steps), share, look.counters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A definition, and where its condition may hold or fail."""
+
+    may_hold: Predicate
+    may_fail: Predicate
+    counts_rows: bool
+    """Whether each of its rows matters, and not only the first and the one behind the last."""
+
+
+class _Look:
+    """Looks up where conditions may hold or fail."""
+
+    def __init__(self, query: Query, snapshot: Snapshot, numbers: SeqSet | None) -> None:
+        self._snapshot, self._numbers = snapshot, numbers
+        self.counters = ReadCounters()
+        self._rows = sum(part.rows for part in snapshot.parts)
+        stored = snapshot.layout.stored
+        self._known = [
+            _Known(
+                condition_of(each.condition, stored),
+                condition_of(f"({each.condition}) IS NOT TRUE", stored),
+                _counts_rows(query, each),
+            )
+            for each in query.definitions
+        ]
+        if not any(each.may_hold.prunes or each.may_fail.prunes for each in self._known):
+            raise NotPruned("no condition can be told from the least and the greatest values of leaves")
+
+    def window(self, query: Situations) -> Intervals:
+        """The times in which matches lie, from the first start to the last end."""
+        times = EVER
+        for most_rows in (max(self._rows // BUCKETS, 1), 1):
+            times = self._window(query, times, most_rows)
+            if not times:
+                break
+        return times
+
+    def _window(self, query: Situations, among: Intervals, most_rows: int) -> Intervals:
+        held = [self._times(each.may_hold, among, most_rows) for each in self._known]
+        near = list(held)
+        if query.mode is Mode.COMPLETED:  # each has ended by then
+            near += [self._times(each.may_fail, among, most_rows) for each in self._known]
+        # A match begins where some condition holds, with all of this not farther ahead than the window is long.
+        begins = reduce(lambda one, other: one & other, [_widened(each, -query.within, 0) for each in near])
+        return _widened(begins & _together(held), 0, query.within)
+
+    def _times(self, condition: Predicate, among: Intervals, most_rows: int) -> Intervals:
+        if not condition.prunes:
+            return among
+        return intervals(*stretches(self._snapshot, self._numbers, [condition], among, most_rows, self.counters))
+
+    def keyed(self, times: Intervals) -> list[Step]:
+        """What is read if there are keys: all rows for which a condition may hold, up to the last one that matters."""
+        ever = Intervals.of(None, times.bounds.end)
+        held = _together([self._times(each.may_hold, ever, 1) for each in self._known]) & ever
+        held = self._with_short_gaps(held)
+        ends = [*(each.start for each in held.spans[1:]), times.bounds.end]
+        steps = []
+        for span, end in zip(held.spans, ends, strict=True):
+            steps.append(Step(Part.ALL, span))
+            if span.end is not None and (end is None or span.end < end):
+                steps.append(Step(Part.UNTIL_OVER, Interval(span.end, end)))
+        return steps
+
+    def constant(self, times: Intervals, *, leaps: bool) -> list[Step]:
+        """What is read if there are no keys: all rows where conditions may change, the first where they do not."""
+        held = [self._times(each.may_hold, times, 1) for each in self._known]
+        failed = [self._times(each.may_fail, times, 1) for each in self._known]
+        mixed = _together(
+            [
+                own if each.counts_rows else own & other
+                for each, own, other in zip(self._known, held, failed, strict=True)
+            ]
+        )
+        steps: list[Step] = []
+        for span in times.spans:
+            if leaps and span.start is not None:
+                steps.append(Step(Part.BEFORE, span))
+            whole = self._with_short_gaps(mixed & span, span)
+            own = [Step(Part.ALL, each) for each in whole.spans]
+            for gap in without(Intervals((span,)), whole).spans:
+                own += [Step(Part.FIRST, each) for each in _unchanged(gap, held, failed)]
+            own.sort(key=lambda step: INT64_MIN if step.span.start is None else step.span.start)
+            steps += own
+        return steps
+
+    def _with_short_gaps(self, times: Intervals, among: Interval | None = None) -> Intervals:
+        """Times, and what is between them where that is not much."""
+        own = Intervals((among,)) if among is not None else EVER
+        gaps = [
+            each
+            for each in without(own, times).spans
+            if each.start is not None
+            and each.end is not None
+            and estimate(self._snapshot, Intervals((each,)), None) < min(self._rows // BUCKETS // 4, _FEW)
+        ]
+        return _together([times, Intervals(tuple(gaps))])
+
+
+def _counts_rows(query: Query, definition: Definition) -> bool:
+    if isinstance(query, Derivation):
+        return bool(query.returned)
+    aggregates = {term.situation for each in query.returned for term in each.terms if isinstance(term, Aggregate)}
+    return definition.name in aggregates or (query.mode is Mode.EARLY and definition.least > 0)
+
+
+def _together(times: Sequence[Intervals]) -> Intervals:
+    """The instants in one of some sets."""
+    return Intervals(tuple(span for each in times for span in each.spans))
+
+
+def _widened(times: Intervals, before: int, after: int) -> Intervals:
+    """Instants, and those so far before (below zero) or after them."""
+    firsts, lasts = bounds(times)
+    return intervals(plus(firsts, before), plus(lasts, after))
+
+
+def _unchanged(gap: Interval, held: Sequence[Intervals], failed: Sequence[Intervals]) -> list[Interval]:
+    """A span of time in which a condition never both may hold and may fail, cut where one changes."""
+    told: list[tuple[int, int, bool]] = []
+    low, high = (INT64_MIN if gap.start is None else gap.start), (INT64_MAX if gap.end is None else gap.end - 1)
+    for number, both in enumerate(zip(failed, held, strict=True)):
+        for is_held, times in enumerate(both):
+            for span in times.reaching(low, high).spans:
+                start = INT64_MIN if span.start is None else span.start
+                told.append((max(start, low), number, bool(is_held)))
+    told.sort()
+    last: dict[int, bool] = {}
+    cuts: list[int | None] = [gap.start]
+    for start, number, is_held in told:
+        if last.get(number, is_held) is not is_held and start != cuts[-1]:
+            cuts.append(start)
+        last[number] = is_held
+    return [Interval(start, end) for start, end in zip(cuts, [*cuts[1:], gap.end], strict=True)]
