@@ -98,7 +98,7 @@ class Arrivals:
 
     def _in_time(self, port: int, batch: pa.RecordBatch, times: Ints) -> pa.RecordBatch:
         """The rows that are not late; the others are put aside."""
-        late = _late(times, self._newest[port], self._lateness[port])
+        late = late_rows(times, self._newest[port], self._lateness[port])
         if self.watermark is not None and self.watermark > INT64_MIN:
             overdue = times < min(self.watermark, FOREVER - 1)
             late = overdue if late is None else late | overdue
@@ -175,7 +175,7 @@ class Arrivals:
         self.operator.restore(state.part("operator"))
 
 
-def _late(times: Ints, newest: int | None, lateness: int) -> npt.NDArray[np.bool_] | None:
+def late_rows(times: Ints, newest: int | None, lateness: int) -> npt.NDArray[np.bool_] | None:
     """Which rows are before the watermark that the rows before them make; None if none is."""
     if not len(times):
         return None

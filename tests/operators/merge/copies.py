@@ -32,6 +32,7 @@ KINDS = {
     "R2": Kind(),
     "R2dup": Kind(bag=True),
     "R2d": Kind(disordered=True),
+    "R2ddup": Kind(disordered=True, bag=True),
     "R3": Kind(revised=True, disordered=True),
     "R4": Kind(revised=True, disordered=True, bag=True),
 }

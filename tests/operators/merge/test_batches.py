@@ -19,7 +19,7 @@ from tidelog.operators.merge.reference import policies
 from tidelog.operators.merge.reference.counted import R4
 from tidelog.operators.merge.reference.driver import Merge
 from tidelog.operators.merge.reference.keyed import R3
-from tidelog.operators.merge.reference.ordered import R0, R1, R2, R2D, R2Dup
+from tidelog.operators.merge.reference.ordered import R0, R1, R2, R2D, R2DDup, R2Dup
 from tidelog.operators.state import State
 
 RUNS = 60
@@ -30,6 +30,7 @@ PAIRS: dict[str, tuple[str, Callable[[], Merge], Callable[[], BatchMerge]]] = {
     "R2": ("R2", R2, lambda: Ordered(codes.DISTINCT)),
     "R2dup": ("R2dup", R2Dup, lambda: Ordered(codes.COUNTED)),
     "R2d": ("R2d", R2D, Disordered),
+    "R2ddup": ("R2ddup", R2DDup, lambda: Disordered(counted=True)),
     "R3": ("R3", R3, Keyed),
     "R3 aggressive": ("R3", lambda: R3(policies.Aggressive()), lambda: Keyed(Policy(codes.AGGRESSIVE))),
     "R3 fully frozen": ("R3", lambda: R3(policies.FullyFrozen()), lambda: Keyed(Policy(codes.FULLY_FROZEN))),

@@ -20,7 +20,7 @@ from tidelog.operators.merge.reference.cleanse import Cleanse
 from tidelog.operators.merge.reference.counted import R4
 from tidelog.operators.merge.reference.driver import Merge
 from tidelog.operators.merge.reference.keyed import R3, SeparateR3
-from tidelog.operators.merge.reference.ordered import R0, R1, R2, R2D, R2Dup
+from tidelog.operators.merge.reference.ordered import R0, R1, R2, R2D, R2DDup, R2Dup
 from tidelog.operators.merge.table import Event, Table, table_of
 
 RUNS = 150
@@ -31,6 +31,7 @@ MERGES: dict[str, tuple[str, Callable[[], Merge]]] = {
     "R2": ("R2", R2),
     "R2dup": ("R2dup", R2Dup),
     "R2d": ("R2d", R2D),
+    "R2ddup": ("R2ddup", R2DDup),
     "R3 lazy": ("R3", R3),
     "R3 aggressive": ("R3", lambda: R3(policies.Aggressive())),
     "R3 fully frozen": ("R3", lambda: R3(policies.FullyFrozen())),

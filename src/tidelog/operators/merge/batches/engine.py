@@ -30,6 +30,7 @@ from tidelog.operators.merge.codes import (
     LEFT,
     MAX_STABLE,
     MAX_START,
+    NEVER,
     NUMBER,
     OUT_STABLE,
     PAYLOAD,
@@ -96,6 +97,23 @@ class BatchMerge(ABC):
     def size(self) -> int:
         """How many payloads and starts are remembered."""
         return int(self._merge[TOP] - self._merge[FREE])
+
+    @property
+    def first_start(self) -> int:
+        """The least start that is remembered; :data:`NEVER` if there is none."""
+        top = int(self._merge[TOP])
+        return int(self._nodes[0, :top][self._nodes[1, :top] >= 0].min(initial=NEVER))
+
+    @property
+    def waits(self) -> bool:
+        """Whether inserts wait until their input has joined."""
+        return any(rows.shape[1] for each in self._waiting.values() for rows in each)
+
+    @property
+    def first_join(self) -> int | None:
+        """The least time at which a pending input joins."""
+        pending = self._inputs[self._inputs[:, PHASE] == PENDING, JOIN]
+        return int(pending.min()) if len(pending) else None
 
     @property
     def memory(self) -> int:
@@ -232,13 +250,15 @@ class BatchMerge(ABC):
         kernels.index_nodes(self._nodes, self._slots, len(used))
 
     def _join(self, name: str) -> None:
-        column = self._column(name)
+        column, given = self._column(name), len(self._given)
         self._inputs[column, PHASE] = JOINED
         for rows in self._waiting.pop(name, []):
             self._run(column, rows)
         reached = int(self._inputs[column, REACHED])
         if reached > self.max_stable:
-            self._run(column, np.array([[STABLE], [0], [BEFORE], [reached], [BEFORE]], np.int64))
+            self._run(column, stable_rows(reached))
+        for rows in self._given[given:]:
+            rows[CAUSE] = -1
 
     def _promote(self) -> None:
         again = True
@@ -268,14 +288,6 @@ class BatchMerge(ABC):
         ]
         found: npt.NDArray[np.int64] = np.unique(np.concatenate(known))
         return found[found >= 0]
-
-    def renumber(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Give payloads other numbers, by the old ones; their order stays what it is."""
-        own = self._nodes[1, : self._merge[TOP]]
-        own[own >= 0] = numbers[own[own >= 0]]
-        for rows in (rows for each in self._waiting.values() for rows in each):
-            rows[PAYLOAD] = numbers[rows[PAYLOAD]]
-        self._resize(max(2 * self.size, _FEWEST))
 
     def snapshot(self) -> State:
         """All that is known."""
@@ -354,14 +366,25 @@ class Ordered(BatchMerge):
 
 
 class Disordered(BatchMerge):
-    """R2d."""
+    """R2d and, where events are counted, R2ddup."""
+
+    _nothing = 0
+
+    def __init__(self, *, counted: bool = False) -> None:
+        super().__init__()
+        self._ties = codes.COUNTED if counted else codes.DISTINCT
 
     def _call(self, rows: Rows, row: int, column: int, stops: int, out: Rows, places: Rows) -> int:
         why: int = kernels.merge_disordered(
-            rows, row, column, stops, self._nodes, self._ends, self._slots, self._free, self._inputs, self._merge, out,
-            places,
+            rows, row, column, self._ties, stops, self._nodes, self._ends, self._slots, self._free, self._inputs,
+            self._merge, out, places,
         )  # fmt: skip
         return why
+
+
+def stable_rows(time: int) -> Rows:
+    """A stable."""
+    return np.array([[STABLE], [0], [BEFORE], [time], [BEFORE]], np.int64)
 
 
 def rows_of(elements: Sequence[Sequence[Any]]) -> Rows:

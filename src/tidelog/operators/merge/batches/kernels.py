@@ -456,10 +456,21 @@ def merge_ordered(rows: Any, row: Any, own: Any, ties: Any, stops: Any, nodes: A
     return DONE
 
 
-@kernel(i64(_IN, i64, i64, i64, _WIDE, _WIDE, _OUT, _OUT, _WIDE, _OUT, _WIDE, _OUT))
-def merge_disordered(rows: Any, row: Any, own: Any, stops: Any, nodes: Any, ends: Any, slots: Any, free: Any,
+@inlined
+def _with_end(payload: Any, end: Any) -> Any:
+    """A number for a payload and an end."""
+    mixed = (np.uint64(payload) ^ np.uint64(end) * np.uint64(0x9E3779B185EBCA87)) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x165667B19E3779F9)
+    return i64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(1))
+
+
+@kernel(i64(_IN, i64, i64, i64, i64, _WIDE, _WIDE, _OUT, _OUT, _WIDE, _OUT, _WIDE, _OUT))
+def merge_disordered(rows: Any, row: Any, own: Any, ties: Any, stops: Any, nodes: Any, ends: Any, slots: Any, free: Any,
                      inputs: Any, merge: Any, out: Any, places: Any) -> Any:  # fmt: skip
-    """R2d of the rows of one input; as :func:`merge_keyed`."""
+    """R2d and R2ddup, by ``ties``, of the rows of one input; as :func:`merge_keyed`.
+
+    Where events are counted, nodes stand for payloads and ends.
+    """
     count = 0
     size = rows.shape[1]
     while row < size:
@@ -484,9 +495,20 @@ def merge_disordered(rows: Any, row: Any, own: Any, stops: Any, nodes: Any, ends
             if start < merge[MAX_STABLE]:
                 inputs[own, LATE] += 1
                 continue
-            slot = find_slot(start, payload, nodes, slots)
-            if slots[slot] == 0:
-                new_node(start, payload, slot, nodes, ends, slots, free, merge)
+            known = _with_end(payload, end) if ties == COUNTED else payload
+            slot = find_slot(start, known, nodes, slots)
+            node = slots[slot] - 1
+            is_new = node < 0
+            if is_new:
+                node = new_node(start, known, slot, nodes, ends, slots, free, merge)
+                nodes[_N_OUT, node] = 0
+                for column in range(ends.shape[1]):
+                    ends[node, column] = 0
+            if ties == COUNTED:
+                ends[node, own] += 1
+                is_new = ends[node, own] > nodes[_N_OUT, node]
+                nodes[_N_OUT, node] += is_new
+            if is_new:
                 count = emit(INSERT, payload, start, end, BEFORE, row - 1, out, count)
     places[0], places[1] = row, count
     return DONE

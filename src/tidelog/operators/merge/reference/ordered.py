@@ -181,3 +181,37 @@ class R2D(Merge):
         self.max_stable = time
         self._seen = {key for key in self._seen if key[0] >= time}
         self._emit_stable(time)
+
+
+class R2DDup(Merge):
+    """Inserts in any order within stables, equal ones as often as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: defaultdict[int, Counter[tuple[int, Hashable, int]]] = defaultdict(Counter)
+        self._out: Counter[tuple[int, Hashable, int]] = Counter()
+
+    @property
+    def size(self) -> int:
+        """The different events that start at the last stable or later."""
+        return len(self._out)
+
+    def _insert(self, element: Element, own: Input) -> None:
+        key = element.start, element.payload, element.end
+        if element.start < self.max_stable:
+            own.counters.late += 1
+            return
+        self._counts[own.number][key] += 1
+        if self._counts[own.number][key] > self._out[key]:
+            self._out[key] += 1
+            self._emit(element)
+
+    def _adjust(self, element: Element, own: Input) -> None:
+        raise InputError(f"found {element}; this algorithm takes inserts alone: choose R3 or R4 for revisions")
+
+    def _advance(self, time: int, own: Input) -> None:
+        self.max_stable = time
+        for each in (self._out, *self._counts.values()):
+            for key in [key for key in each if key[0] < time]:
+                del each[key]
+        self._emit_stable(time)

@@ -1,0 +1,364 @@
+"""Logical merge as an operator: several copies of a stream in, one out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.model.arrays import integer_column
+from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.clock import INT64_MAX
+from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
+from tidelog.operators.merge.algorithms import LAZY, Algorithm, algorithm_of
+from tidelog.operators.merge.batches.engine import Policy, Rows, stable_rows
+from tidelog.operators.merge.codes import BEFORE, CAUSE, END, INSERT, KIND, NEVER, PAYLOAD, STABLE, START
+from tidelog.operators.merge.columns import COLUMNS, element_columns, element_shape
+from tidelog.operators.merge.payloads.hashing import check_hashable, numbers_of
+from tidelog.operators.merge.payloads.store import Payloads
+from tidelog.operators.merge.ports import Input, Port, port_of
+from tidelog.operators.merge.reference.driver import Counters, Phase
+from tidelog.operators.state import State, together
+
+Output: TypeAlias = Literal["events", "elements"]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_log: Final = logging.getLogger("tidelog")
+
+
+@dataclass(frozen=True)
+class InputState:
+    """What is known of an input of a merge."""
+
+    name: str
+    phase: Phase
+    stable: int | None
+    """How far it has come; None for nowhere yet."""
+    rows: int
+    """How many rows have come."""
+    late: int
+    """Plain events that were dropped because they were farther behind than the delay allows."""
+    counters: Counters
+    """What does not fit: where these rise, the input is no copy of the others."""
+
+
+class MergeOperator(Operator):
+    """One stream of the inputs, each of which is a copy of it.
+
+    All inputs have the same columns, apart from ``_seq``, which is no part of what is merged. Each has progress of its
+    own: the output is as far as the farthest input that has joined. A watermark that the operator is advanced to is a
+    stable of every input of plain events; in inputs of elements stables stand among the rows, and watermarks, but for
+    the last one, say nothing.
+
+    Output: plain events where all inputs have them and the algorithm only inserts, else elements.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        algorithm: str,
+        *,
+        key: Sequence[str] | None = None,
+        policy: Policy = LAZY,
+        output: Output | None = None,
+    ) -> None:
+        """``key`` are the columns that tell events of one start apart, by default all: rows that agree in it are one.
+
+        Raises :class:`InputError` if algorithm, key, policy and output do not go together, :class:`SchemaError` if
+        inputs do not.
+        """
+        if not inputs:
+            raise InputError("found no inputs to merge; expected at least one, others may be attached later")
+        self.algorithm = algorithm_of(algorithm, policy)
+        self.policy = policy
+        self._ports: list[Port] = []
+        self._by_name: dict[str, int] = {}
+        time, payload = _agreed(inputs)
+        self._payload = pa.schema(payload)
+        self._key = _key(self.algorithm, self._payload, key)
+        are_events = not any(each.is_elements for each in inputs)
+        self.output_kind: Output = output or (
+            "events" if are_events and not self.algorithm.takes_adjusts else "elements"
+        )
+        if self.output_kind == "events":
+            if not are_events or self.algorithm.takes_adjusts:
+                raise InputError(
+                    f"found output='events' for {'events' if are_events else 'elements'} and {algorithm}; expected "
+                    "plain events and an algorithm that only inserts, since events cannot be taken back"
+                )
+            shape = _plain(inputs[0].shape)
+        else:
+            shape = element_shape(time, payload)
+        is_free = are_events and not self.algorithm.is_ordered
+        keys = (
+            (self._key,) * len(inputs) if is_free and self._key and not _is_nested(self._payload, self._key) else None
+        )
+        needs = Needs(self.algorithm.is_ordered, keys, *((0, 0) if are_events else (None, None)))
+        super().__init__([each.shape for each in inputs], shape, needs)
+        self._engine = self.algorithm.make(policy)
+        self._payloads = Payloads(self._payload, self._key)
+        for each in inputs:
+            self._attach(each)
+
+    # Inputs
+
+    def attach(self, name: str, *, like: str | None = None, join: int | None = None, delay: int | None = None) -> int:
+        """Take another input in, whose columns are those of one that is or was there; gives its port.
+
+        It has all events that end at ``join`` or later, by default all there are. Until the output is there it does not
+        move the output on; then it has *joined*, and all others may leave. A name is used once: an input that comes
+        back is a new one.
+        """
+        model = self._ports[0].spec if like is None else self._ports[self.port(like)].spec
+        self._attach(replace(model, name=name, join=join, delay=model.delay if delay is None else delay))
+        self.inputs = (*self.inputs, model.shape)
+        if self.needs.keys is not None:
+            self.needs = replace(self.needs, keys=(*self.needs.keys, self._key))
+        return len(self._ports) - 1
+
+    def _attach(self, spec: Input) -> None:
+        self._engine.attach(spec.name, BEFORE if spec.join is None else spec.join)
+        self._by_name[spec.name] = len(self._ports)
+        self._ports.append(port_of(spec))
+
+    def detach(self, name: str) -> None:
+        """Let an input go: whatever it still sends is dropped."""
+        port = self._ports[self.port(name)]
+        if not port.is_detached:
+            port.is_detached = True
+            self._engine.detach(name)
+
+    def force_join(self, name: str) -> Batches:
+        """Have an input join now, though events that end before its join time may be missing then."""
+        port = self._attached(name)
+        if port is None:
+            return []
+        _log.warning("input %r of a merge was made to join: events before its join time may be missing", name)
+        return self._given(self._engine.force_join(name), None, None)
+
+    def stable(self, name: str, time: int) -> Batches:
+        """An input has no more inserts that start, and no adjusts with an end, before a time."""
+        port = self._attached(name)
+        if port is None or time <= self._engine.reached(name):
+            return []
+        return self._given(self._engine.push(name, stable_rows(min(time, NEVER))), None, None)
+
+    def port(self, name: str) -> int:
+        """The port of an input."""
+        if name not in self._by_name:
+            raise NotFoundError(f"there is no input {name!r}; {did_you_mean(name, self._by_name)}")
+        return self._by_name[name]
+
+    def _attached(self, name: str) -> Port | None:
+        port = self._ports[self.port(name)]
+        return None if port.is_detached else port
+
+    @property
+    def states(self) -> list[InputState]:
+        """What is known of the inputs that have not left."""
+        return [self._state(port) for port in self._ports if not port.is_detached]
+
+    def _state(self, port: Port) -> InputState:
+        reached, engine = self._engine.reached(port.name), self._engine
+        stable = None if reached == BEFORE else FOREVER if reached == NEVER else reached
+        counters = engine.counters(port.name)
+        return InputState(port.name, engine.phase(port.name), stable, port.rows, port.late, counters)
+
+    @property
+    def reached(self) -> int | None:
+        """The last stable of the output; None for none yet, :data:`~tidelog.operators.base.FOREVER` at the end."""
+        stable = self._engine.stable if self.algorithm.takes_adjusts else self._engine.max_stable
+        return None if stable == BEFORE else FOREVER if stable == NEVER else stable
+
+    @property
+    def memory(self) -> int:
+        """The bytes of what is remembered."""
+        return self._engine.memory + self._payloads.memory
+
+    # Rows
+
+    def push(self, port: int, batch: pa.RecordBatch) -> Batches:
+        """Take rows of an input, in the order in which they came.
+
+        Raises :class:`~.errors.MergeError` for rows that break a promise of their input: nothing of them is taken.
+        """
+        own = self._ports[port]
+        if own.is_detached or not batch.num_rows:
+            return []
+        engine, count = self._engine, batch.num_rows
+        batch, rows = own.elements(batch, self.algorithm, engine.reached(own.name))
+        own.rows += count
+        keeps = self.algorithm.takes_adjusts
+        waits = engine.ordered and engine.phase(own.name) == "pending"
+        if self.algorithm.compares or waits:
+            self._number(batch, rows, keeps or waits)
+        found = self._given(engine.push(own.name, rows), batch, rows)
+        if self._payloads.are_many:
+            self._payloads.keep(engine.payloads())
+        return found
+
+    def _number(self, batch: pa.RecordBatch, rows: Rows, keeps: bool) -> None:
+        hashes = self._payloads.hashes(batch)
+        numbers = numbers_of(hashes)
+        rows[PAYLOAD, : len(numbers)] = numbers
+        if keeps:
+            is_wanted = (rows[KIND] != STABLE) & (rows[START] >= self._engine.max_stable)
+            self._payloads.add(batch, hashes, numbers, np.flatnonzero(is_wanted))
+
+    def advance(self, watermark: int) -> Batches:
+        """A watermark is a stable of all inputs of plain events; the last one, of all inputs."""
+        found: Batches = []
+        for port in self._ports:
+            if not port.is_detached and (watermark > INT64_MAX or not port.spec.is_elements):
+                found += self.stable(port.name, watermark)
+        return found
+
+    def _given(self, out: Rows, batch: pa.RecordBatch | None, rows: Rows | None) -> Batches:
+        """Elements that come out as a batch."""
+        if self.output_kind == "events":
+            out = out[:, out[KIND] == INSERT]
+        else:
+            out = out[:, (out[KIND] != STABLE) | (out[END] != NEVER)]
+        count = out.shape[1]
+        if not count:
+            return []
+        is_direct: Bools = (out[KIND] != STABLE) & (out[CAUSE] >= 0)
+        if rows is None:
+            is_direct[:] = False
+        else:
+            is_direct &= rows[KIND, np.maximum(out[CAUSE], 0)] != STABLE
+        columns = self._taken(out, is_direct, batch)
+        schema = self.output.schema
+        if self.output_kind == "elements":
+            columns = element_columns(out, self.output.time_type) + columns
+        else:
+            at = schema.get_field_index(self.output.time)
+            columns.insert(at, integer_column(out[START]).view(self.output.time_type))
+        return [pa.RecordBatch.from_arrays(columns, schema=schema)]
+
+    def _taken(self, out: Rows, is_direct: Bools, batch: pa.RecordBatch | None) -> list[pa.Array]:
+        """The payloads of elements: of rows that came just now, of the store, or none."""
+        parts, places, first = [], np.empty(out.shape[1], np.int64), 0
+        if batch is not None and is_direct.any():
+            direct = _chosen(batch, out[CAUSE, is_direct], self._payload.names)
+            if is_direct.all():
+                return direct
+            parts.append(direct)
+            first = int(is_direct.sum())
+            places[is_direct] = np.arange(first)
+        is_stored = ~is_direct & (out[KIND] != STABLE)
+        if is_stored.any():
+            wanted, where = np.unique(out[PAYLOAD, is_stored], return_inverse=True)
+            parts.append(self._payloads.take(wanted).columns)
+            places[is_stored] = first + where
+            first += len(wanted)
+        places[out[KIND] == STABLE] = first
+        parts.append([pa.nulls(1, each.type) for each in self._payload])
+        chosen = integer_column(places)
+        return [
+            pc.take(pa.concat_arrays([each.cast(field.type) for each in column]), chosen, boundscheck=False)
+            for field, column in zip(self._payload, zip(*parts, strict=True), strict=True)
+        ]
+
+    # Time
+
+    def next_deadline(self) -> int | None:
+        """When pending inputs join; where elements come out, the next stable."""
+        if self.output_kind == "elements":
+            if any(not port.is_detached and not port.spec.is_elements for port in self._ports):
+                reached = self._engine.max_stable
+                return None if reached == NEVER else reached + 1
+            return FOREVER if self._engine.size or self._engine.waits else None
+        return self._engine.first_join if self._engine.waits else None
+
+    def passed(self, watermark: int) -> int:
+        """The output's stable, or the first start of which something may still come out."""
+        reached = self.reached
+        if reached is None:
+            return BEFORE
+        if self.output_kind == "elements" and self.algorithm.takes_adjusts:
+            return min(reached, self._engine.first_start)
+        return reached
+
+    def snapshot(self) -> State:
+        """What the merge knows, the payloads of that, and the inputs."""
+        ports = [port.snapshot() | {"like": self._like(port)} for port in self._ports]
+        parts = {"engine": self._engine.snapshot(), "payloads": self._payloads.snapshot()}
+        return together(parts, {"ports": ports})
+
+    def _like(self, port: Port) -> int:
+        return next(place for place, each in enumerate(self._ports) if each.spec.shape == port.spec.shape)
+
+    def restore(self, state: State) -> None:
+        """Go on, with the inputs that were attached meanwhile."""
+        for place, core in enumerate(state.core["ports"]):
+            if place >= len(self._ports):
+                like = self._ports[core["like"]].name
+                self.attach(core["name"], like=like, join=core["join"], delay=core["delay"])
+            self._ports[place].restore(core)
+        self._engine.restore(state.part("engine"))
+        self._payloads.restore(state.part("payloads"))
+
+
+def _plain(shape: Shape) -> Shape:
+    return Shape(pa.schema([each for each in shape.schema if each.name != SEQUENCE_COLUMN]), shape.time)
+
+
+def _agreed(inputs: Sequence[Input]) -> tuple[pa.DataType, list[pa.Field]]:
+    """The type of time and the columns of payloads that all inputs have."""
+    found: tuple[pa.DataType, list[pa.Field]] | None = None
+    names: set[str] = set()
+    for each in inputs:
+        if each.name in names:
+            raise InputError(f"there are two inputs {each.name!r}; give each a name of its own")
+        names.add(each.name)
+        shape = each.shape
+        own = set(COLUMNS) if each.is_elements else {shape.time}
+        payload = [field for field in shape.schema if field.name not in own and field.name != SEQUENCE_COLUMN]
+        known = [(field.name, field.type) for field in payload]
+        if found is None:
+            for field in payload:
+                check_hashable(field.type, field.name)
+            found = shape.time_type, payload
+        elif found[0] != shape.time_type or [(field.name, field.type) for field in found[1]] != known:
+            expected = ", ".join(f"{field.name} {field.type}" for field in found[1])
+            told = ", ".join(f"{name} {type_}" for name, type_ in known)
+            raise SchemaError(
+                f"input {each.name!r} has the payload {told}, with times of {shape.time_type}; expected that of the "
+                f"first input, {expected}, with times of {found[0]}"
+            )
+    assert found is not None
+    return found
+
+
+def _key(algorithm: Algorithm, payload: pa.Schema, key: Sequence[str] | None) -> tuple[str, ...]:
+    if key is None:
+        return tuple(payload.names)
+    if not algorithm.is_keyed:
+        raise InputError(
+            f"found a key for {algorithm.name} ({algorithm.text}), which counts events that are equal; expected R0, "
+            "R2, R2d or R3"
+        )
+    for name in key:
+        if name not in payload.names:
+            raise SchemaError(f"there is no column {name!r} for a key; {did_you_mean(name, payload.names)}")
+    return tuple(key)
+
+
+def _is_nested(schema: pa.Schema, names: Sequence[str]) -> bool:
+    return any(pa.types.is_nested(schema.field(name).type) for name in names)
+
+
+def _chosen(batch: pa.RecordBatch, rows: Ints, names: Sequence[str]) -> list[pa.Array]:
+    """Columns of ascending rows of a batch."""
+    if int(rows[-1] - rows[0]) + 1 == len(rows):
+        return [batch.column(name).slice(int(rows[0]), len(rows)) for name in names]
+    chosen = integer_column(rows)
+    return [pc.take(batch.column(name), chosen, boundscheck=False) for name in names]
