@@ -449,7 +449,7 @@ def find_matches(
     last row of its instant, and ``found`` the slot of each situation, or -1 less the run of one that goes on. When
     there is no room for the matches of a partition, the search ends before it. ``progress`` gets the partition that
     comes next, and the number of matches. ``seen`` and ``held`` add up for which shares of buffers constraints hold,
-    and what buffers hold.
+    and what buffers hold; both with the number of samples behind that.
     """
     count = len(relations)
     total = len(layout) >> 1
@@ -499,16 +499,11 @@ def find_matches(
                 for place in range(at, until):
                     run, kind = change_runs[place], kinds[place]
                     own = definitions[run]
-                    if is_early != 0:
-                        is_trigger = (kind != STARTED and triggers[own, 1] != 0) or (
-                            kind != ENDED and triggers[own, 0] != 0
-                        )
-                        if is_trigger != (turn == 1):
-                            continue
-                    elif turn == 0:
+                    is_trigger = (kind != STARTED and triggers[own, 1] != 0) or (
+                        kind != ENDED and triggers[own, 0] != 0
+                    )
+                    if is_trigger != (turn == 1):
                         continue
-                    else:
-                        is_trigger = True
                     code = -1 - run
                     if kind == STARTED:
                         if run_starts[run] >= limit:
@@ -525,11 +520,10 @@ def find_matches(
                     slots[_START, own], slots[_CODE, own] = run_starts[run], code
                     slots[_END, own] = NO_TIME if kind == STARTED else run_ends[run]
                     slots[_OPEN, own] = 1 if kind == STARTED else 0
-                    held[own, 0] += 1.0
                     for other in range(count):
                         if other != own:
-                            held[other, 1] += slots[_HIGH, other] - slots[_LOW, other]
-                            held[other, 2] += 1.0
+                            held[other, 0] += slots[_HIGH, other] - slots[_LOW, other]
+                            held[other, 1] += 1.0
                     step = 1
                     _begin_step(
                         step,

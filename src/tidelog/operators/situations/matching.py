@@ -10,10 +10,10 @@ import numpy as np
 
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
+from tidelog.operators.situations.adapting import Ordering
 from tidelog.operators.situations.buffers import Buffers
 from tidelog.operators.situations.checks import Relations
 from tidelog.operators.situations.deriving import Derived, Runs
-from tidelog.operators.situations.planning import Plan, Statistics, plan
 from tidelog.operators.situations.rows import Rows
 from tidelog.operators.situations.syntax import Mode, Situations
 from tidelog.operators.situations.triggers import triggers
@@ -59,12 +59,11 @@ class Matcher:
     def __init__(self, query: Situations, relations: Relations, derived: Sequence[Derived]) -> None:
         self._within = query.within
         self._is_early = query.mode is Mode.EARLY
+        self.relations = relations
         self._relations = np.array(relations, np.int64)
         self._derived = tuple(derived)
-        self.triggers = (
-            triggers(relations, query.definitions) if self._is_early else np.ones((len(derived), 2), np.uint8)
-        )
-        self.plan: Plan = plan(relations, Statistics.expected(relations))
+        self.triggers = triggers(relations, query.definitions, query.mode)
+        self.ordering = Ordering(relations)
         self.buffers = Buffers([each.folds for each in derived])
         self._room = _ROOM
 
@@ -118,7 +117,7 @@ class Matcher:
         partitions, count = len(rows.keys), len(self._derived)
         found: list[tuple[Ints, Ints]] = []
         progress = np.zeros(2, np.int64)
-        seen, held = np.zeros((count, count, 2)), np.zeros((count, 3))
+        seen, held = np.zeros((count, count, 2)), np.zeros((count, 2))
         while progress[0] < partitions:
             first = int(progress[0])
             own_rows, members = np.empty(self._room, np.int64), np.empty((self._room, count), np.int64)
@@ -126,7 +125,7 @@ class Matcher:
                 int(self._is_early),
                 self._within,
                 self._relations,
-                self.plan.orders,
+                self.ordering.plan.orders,
                 self.triggers,
                 rows.times,
                 rows.keys,
@@ -152,4 +151,5 @@ class Matcher:
             found.append((own_rows[:matches], members[:matches]))
             if progress[0] == first:
                 self._room *= 2
+        self.ordering.learn(seen, held)
         return Matches(np.concatenate([own for own, _ in found]), np.concatenate([own for _, own in found]))

@@ -18,6 +18,7 @@ from tidelog.operators.keys import Keys
 from tidelog.operators.situations.checks import check_definitions, check_returned, relations_of
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
+from tidelog.operators.situations.explaining import explained
 from tidelog.operators.situations.matching import Matcher
 from tidelog.operators.situations.output import Output, fold_of, folds_of
 from tidelog.operators.situations.rows import Rows, with_numbers
@@ -29,7 +30,7 @@ from tidelog.operators.situations.syntax import (
     Derivation,
     Situations,
 )
-from tidelog.operators.state import State, together
+from tidelog.operators.state import Core, State, together
 from tidelog.operators.waiting import Waiting
 
 
@@ -110,7 +111,7 @@ class _Situated(Operator):
         """The rows that wait, situations that go on, and whatever else is known."""
         if not self._content:
             self._content = self._chunks()
-        own = State({}, {f"{self._version}/{name}": content for name, content in self._content.items()})
+        own = State(self._core(), {f"{self._version}/{name}": content for name, content in self._content.items()})
         parts = {"waiting": self._waiting.snapshot(), "known": self._keys.snapshot(), "own": own}
         return together(parts, {"rows": self._rows, "version": self._version})
 
@@ -121,7 +122,11 @@ class _Situated(Operator):
         self._keys.restore(state.part("known"))
         own, prefix = state.part("own"), f"{self._version}/"
         self._content = {name.removeprefix(prefix): content for name, content in own.chunks.items()}
-        self._restore(State({}, self._content))
+        self._restore(State(own.core, self._content))
+
+    def _core(self) -> Core:
+        """What of the state is small."""
+        return {}
 
     def _chunks(self) -> dict[str, pa.Buffer]:
         return {
@@ -176,6 +181,14 @@ class SituationsOperator(_Situated):
         super()._choose(keys)
         self.matcher.buffers.choose(keys)
 
+    @property
+    def explain(self) -> list[str]:
+        """In which order situations are joined, and why, as things stand: lines of text."""
+        return explained(self._query, self.matcher)
+
+    def _core(self) -> Core:
+        return {"ordering": self.matcher.ordering.snapshot()}
+
     def _chunks(self) -> dict[str, pa.Buffer]:
         buffers = self.matcher.buffers.snapshot()
         return {**super()._chunks(), **{f"buffers/{name}": content for name, content in buffers.items()}}
@@ -183,6 +196,7 @@ class SituationsOperator(_Situated):
     def _restore(self, state: State) -> None:
         super()._restore(state)
         self.matcher.buffers.restore(state, "buffers/")
+        self.matcher.ordering.restore(state.core["ordering"])
 
 
 class DeriveOperator(_Situated):

@@ -52,27 +52,27 @@ def plan(relations: Sequence[Sequence[int]], statistics: Statistics) -> Plan:
     return Plan(np.array([order for order, _ in found], np.int64), tuple(cost for _, cost in found), statistics)
 
 
-def cost_of(order: Sequence[int], relations: Sequence[Sequence[int]], statistics: Statistics) -> float:
-    """What an order costs."""
-    results, cost = 1.0, 0.0
+def costs_of(order: Sequence[int], relations: Sequence[Sequence[int]], statistics: Statistics) -> list[float]:
+    """What each step of an order costs."""
+    results, costs = 1.0, []
     for step in range(1, len(order)):
         more, results = _step(order[:step], order[step], results, relations, statistics)
-        cost += more
-    return cost
+        costs.append(more)
+    return costs
 
 
 def _step(
     joined: Sequence[int], following: int, results: float, relations: Sequence[Sequence[int]], statistics: Statistics
 ) -> tuple[float, float]:
     """What it costs to join one more to some, and how many partial matches there are then."""
-    size = max(float(statistics.sizes[following]), 2.0)
+    size = float(statistics.sizes[following])
     searches, share = 0, 1.0
     for one in joined:
         if relations[one][following] != ANY:
             searches += _SEARCHES
             share *= float(statistics.shares[one, following])
     after = results * size * share
-    return results * searches * log2(size) + after, after
+    return results * searches * log2(max(size, 2.0)) + after, after
 
 
 def _order(first: int, relations: Sequence[Sequence[int]], statistics: Statistics) -> tuple[list[int], float]:

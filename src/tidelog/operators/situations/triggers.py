@@ -31,7 +31,7 @@ from tidelog.operators.situations.relations import (
     STARTS,
     each_of,
 )
-from tidelog.operators.situations.syntax import Definition
+from tidelog.operators.situations.syntax import Definition, Mode
 
 _MOST_STEPS: Final = 20_000_000
 """Steps that are taken to go through the ways to choose one relation for each constraint; if it were more, all instants
@@ -84,8 +84,14 @@ _GROUPS: Final = ((FIRST_STARTS, (_B,)), (BOTH_START, (_A, _B)), (SECOND_STARTS,
 
 
 @lru_cache(64)  # operators are made anew for each restart
-def triggers(relations: tuple[tuple[int, ...], ...], definitions: tuple[Definition, ...]) -> npt.NDArray[np.uint8]:
-    """For each situation whether a match can become certain when it is first seen, and when it ends."""
+def triggers(
+    relations: tuple[tuple[int, ...], ...], definitions: tuple[Definition, ...], mode: Mode
+) -> npt.NDArray[np.uint8]:
+    """For each situation whether a match can become known when it is first seen, and when it ends.
+
+    One that is to be complete becomes known by the end that is the last; those of which a situation can have the last
+    end have both.
+    """
     pairs = [
         (one, other, mask)
         for one, row in enumerate(relations)
@@ -98,15 +104,15 @@ def triggers(relations: tuple[tuple[int, ...], ...], definitions: tuple[Definiti
             instant
             for one, other, mask in pairs
             for relation in each_of(mask)
-            for instant in _decisive(one, other, mask, relation)
+            for instant in _decisive(one, other, mask, relation, mode)
         }
     else:
-        found = _last_of_all(pairs, choices, definitions)
+        found = _last_of_all(pairs, choices, definitions, mode)
     table = np.zeros((len(definitions), 2), np.uint8)
     for situation, instant in found:
         table[situation, int(instant == _END)] = 1
     for number, each in enumerate(definitions):
-        if each.most is not None:  # it is seen when it ends
+        if each.most is not None or mode is Mode.COMPLETED:  # it is seen when it ends
             table[number, 1] = table[number, 0] = table[number].max()
     table.flags.writeable = False
     return table
@@ -116,8 +122,10 @@ def _instant(one: int, other: int, endpoint: int) -> tuple[int, int]:
     return (one if endpoint in (_A, _AE) else other, _START if endpoint in (_A, _B) else _END)
 
 
-def _decisive(one: int, other: int, mask: int, relation: int) -> set[tuple[int, int]]:
-    """The instants at which a constraint can become certain by a relation of it."""
+def _decisive(one: int, other: int, mask: int, relation: int, mode: Mode) -> set[tuple[int, int]]:
+    """The instants at which a constraint can become known by a relation of it."""
+    if mode is Mode.COMPLETED:
+        return {(one, _END), (other, _END)}
     endpoints = _CERTAIN[relation]
     for group, certain in _GROUPS:
         if relation & group and mask & group == group:
@@ -126,7 +134,10 @@ def _decisive(one: int, other: int, mask: int, relation: int) -> set[tuple[int, 
 
 
 def _last_of_all(
-    pairs: Sequence[tuple[int, int, int]], choices: Sequence[Sequence[int]], definitions: Sequence[Definition]
+    pairs: Sequence[tuple[int, int, int]],
+    choices: Sequence[Sequence[int]],
+    definitions: Sequence[Definition],
+    mode: Mode,
 ) -> set[tuple[int, int]]:
     """The instants that may be the last of the decisive ones, for some choice of relations that is possible."""
     count = 3 * len(definitions)
@@ -135,7 +146,7 @@ def _last_of_all(
         orders.append(np.stack([_order(count, one, other, each) for each in relations]))
         flags = np.zeros((len(relations), count), np.bool_)
         for place, relation in enumerate(relations):
-            for situation, instant in _decisive(one, other, mask, relation):
+            for situation, instant in _decisive(one, other, mask, relation, mode):
                 flags[place, 3 * situation + instant] = True
         decisive.append(flags)
     found = np.zeros(count, np.bool_)
