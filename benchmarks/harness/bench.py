@@ -38,6 +38,8 @@ class Bench:
     questions: list[Question] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     """Required contestants that could not take part, and why."""
+    plots: Path | None = None
+    """Where plots are put, if the user wants them."""
     on_progress: Callable[[str], None] = lambda _: None
 
     def size(self, full: int, quick: int) -> int:
@@ -120,12 +122,13 @@ def main(
             events=options.events,
             only=options.only,
             repetitions=options.repetitions,
+            plots=options.plots,
             on_progress=lambda text: status.update(escape(text)),
         )
         load_kernels()  # the memory that a warm-up takes is measured
         ask(bench)
         status.stop()
-        facts = report.environment(workspace.file_system(), {**vars(options), "dir": None, "json": None})
+        facts = report.environment(workspace.file_system(), {**vars(options), "dir": None, "json": None, "plots": None})
         report.print_report(console, title, bench.questions, facts)
         if options.json is not None:
             report.write_json(options.json, title, bench.questions, facts)
@@ -149,6 +152,7 @@ def _parser(title: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="only questions with TEXT in the name"
     )
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="put plots into DIR, where a benchmark has some")
     parser.add_argument("--repetitions", type=_repetitions, metavar="N", help="repetitions after the warm-up")
     return parser
 
