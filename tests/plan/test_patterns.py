@@ -186,6 +186,7 @@ REFUSED: dict[str, tuple[Callable[[], RowPattern], str]] = {
     "empty": (lambda: query(Quantified(A, 0, None), defined(A=10)), "no rows"),
     "anchored": (lambda: query(Concatenation((A, Anchor(False))), defined(A=10)), "an anchor"),
     "unmatched": (lambda: query(A, defined(A=10), rows=Rows.WITH_UNMATCHED), "unmatched"),
+    "timeouts": (lambda: query(A, defined(A=10), with_timeouts=True), "partial matches"),
     "descending": (lambda: query(A, defined(A=10), order=(OrderKey("ts", True),)), "not that of time"),
     "numbered": (
         lambda: query(

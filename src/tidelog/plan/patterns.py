@@ -30,7 +30,6 @@ from tidelog.operators.rowpattern.syntax import (
     Concatenation,
     Empty,
     Exclusion,
-    MatchNumber,
     Navigation,
     OrderKey,
     Pattern,
@@ -38,6 +37,7 @@ from tidelog.operators.rowpattern.syntax import (
     RowPattern,
     Rows,
     Variable,
+    counts_matches,
 )
 from tidelog.plan.reading import EVER, Reading, counted
 from tidelog.plan.stretches import BUCKETS, WORTH, NotPruned, estimate_all, plus, stretches, united
@@ -136,18 +136,17 @@ def plan_pattern(query: RowPatternQuery, snapshot: Snapshot, numbers: SeqSet | N
 def _refuse(query: RowPatternQuery, snapshot: Snapshot) -> None:
     """Raise where matches, or what comes out besides, may depend on all rows."""
     pattern, program, time = query.pattern, query.search.program, snapshot.layout.schema.time
-    terms = [term for each in pattern.defines.values() for term in each.terms]
-    measured = [term for each in pattern.measures for term in each.value.terms]
     reaches = query.conditions.behind or query.conditions.ahead
     reasons = {
         "it has no WITHIN": pattern.within is None,
         "the order is not that of time": pattern.order[:1] != (OrderKey(time),),
         "unmatched rows come out, too": pattern.rows is Rows.WITH_UNMATCHED,
+        "partial matches come out, too": pattern.with_timeouts,
         "a match may have no rows": program.is_nullable,
         "the pattern has an anchor": program.has_start or program.has_end,
-        "a condition asks for MATCH_NUMBER": any(isinstance(each, MatchNumber) for each in terms),
+        "a condition asks for MATCH_NUMBER": any(map(counts_matches, pattern.defines.values())),
         "matches of partitions are numbered": bool(pattern.partition)
-        and any(isinstance(each, MatchNumber) for each in measured),
+        and any(counts_matches(each.value) for each in pattern.measures),
         "PREV or NEXT of partitions leaves the match": bool(pattern.partition) and bool(reaches),
     }
     for reason, is_so in reasons.items():

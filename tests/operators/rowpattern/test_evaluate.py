@@ -242,6 +242,7 @@ def random_case(dice: Dice) -> tuple[RowPattern, Query, list[tuple[str, Term]]]:
     skip = some(dice, [Skip.PAST_LAST_ROW, Skip.PAST_LAST_ROW, *Skip])
     skip_to = frozenset([some(dice, names)])
     within = some(dice, [None, None, 2, 5])
+    with_timeouts = within == 5 and rows is not Rows.WITH_UNMATCHED
     chosen = measures(dice, names)
     defined = [(name, condition(dice, name, names)) for name in names if dice.integers(5)]
     if is_all and any(isinstance(term, MatchNumber) for _, (each, _) in defined for term in each.terms):
@@ -260,6 +261,7 @@ def random_case(dice: Dice) -> tuple[RowPattern, Query, list[tuple[str, Term]]]:
         within,
         strategy,
         is_all,
+        with_timeouts=with_timeouts,
     )
     theirs = Query(
         shape,
@@ -271,6 +273,7 @@ def random_case(dice: Dice) -> tuple[RowPattern, Query, list[tuple[str, Term]]]:
         None if within is None else ("t", within),
         strategy,
         is_all,
+        with_timeouts,
     )
     return own, theirs, chosen
 
@@ -305,7 +308,8 @@ def run(query: RowPattern, rows: pa.RecordBatch, size: int) -> list[tuple[Any, .
         assert batch.schema == query.output
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         times = columns.get("t", [None] * batch.num_rows)
-        found += list(zip(columns["k"], times, *(columns[each.name] for each in query.measures), strict=True))
+        names = [*(each.name for each in query.measures), *(["timed_out"] if query.with_timeouts else [])]
+        found += list(zip(columns["k"], times, *(columns[name] for name in names), strict=True))
     return found
 
 

@@ -109,6 +109,39 @@ def test_within_decides_without_rows() -> None:
     assert values(operator.finish()) == []
 
 
+TIMED = replace(V, within=5, with_timeouts=True)
+"""Rows of value 1 and then others, of five ticks at most, and what has no others."""
+
+
+def test_what_times_out_comes_out_when_its_time_is_over() -> None:
+    """With the rows that it has, and a match behind it as if nothing had been."""
+    operator = RowPatternOperator(SHAPE, TIMED)
+    operator.push(0, batch((1, 1), (7, 1), (9, 2)))
+    assert values(operator.advance(2)) == []
+    assert operator.next_deadline() == 7
+    assert values(operator.advance(7)) == [(1, 1, True, 6)]
+    assert values(operator.advance(9)) == []
+    assert values(operator.advance(13)) == [(7, 9, False, 12)]
+    operator.push(0, batch((20, 1)))
+    operator.push(0, batch((21, 0)))
+    assert values(operator.advance(30)) == []  # the row behind it, in time, was none that it waits for
+    operator.push(0, batch((30, 1)))
+    assert values(operator.advance(31)) == []
+    assert values(operator.finish()) == [(30, 30, True, 35)]
+
+
+def test_when_a_match_is_certain_does_not_depend_on_rows_outside_of_its_window() -> None:
+    """Which a way through the pattern may look at before it sees that they are too late."""
+    either = Concatenation((Variable("A"), Quantified(Variable("B"), 0, 1)))
+    pattern = replace(V, pattern=either, within=5)
+    together, apart = RowPatternOperator(SHAPE, pattern), RowPatternOperator(SHAPE, pattern)
+    together.push(0, batch((1, 1), (100, 2)))
+    apart.push(0, batch((1, 1)))
+    found = values(apart.advance(50))
+    apart.push(0, batch((100, 2)))
+    assert found + values(apart.finish()) == values(together.finish()) == [(1, 1, 6)]
+
+
 def test_what_the_end_decides_has_the_last_time_of_all_whatever_other_keys_have() -> None:
     operator = RowPatternOperator(SHAPE, V)
     operator.push(0, batch((1, 1), (2, 2), (3, 2)))

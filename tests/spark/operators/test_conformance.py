@@ -84,6 +84,7 @@ OPERATORS: list[Callable[[], Operator]] = [
     lambda: RowPatternOperator(NUMBERLESS, _falls((), 4, skip=Skip.TO_NEXT_ROW)),
     lambda: RowPatternOperator(OF, _falls(("k",), None, rows=Rows.WITH_UNMATCHED)),
     lambda: RowPatternOperator(OF, _falls(("k",), 12, strategy=Strategy.SKIP_TILL_NEXT)),
+    lambda: RowPatternOperator(OF, _falls(("k",), 3, with_timeouts=True)),
     lambda: chain(Filter(OF, "n > -3"), _windows()),
     lambda: Composed(Union([_windows().output] * 2), [_windows(), _windows()]),
 ]

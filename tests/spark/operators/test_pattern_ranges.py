@@ -25,6 +25,8 @@ CLAUSES = {
     f"WITH UNMATCHED ROWS PATTERN (A B* A) WITHIN '20 seconds' DEFINE {LETTERS}",
     "a variable to skip to": "MEASURES MATCH_NUMBER() AS number, sum(B.n) AS total ONE ROW PER MATCH "
     f"AFTER MATCH SKIP TO LAST B PATTERN (A B+ A) WITHIN '30 seconds' DEFINE {LETTERS}",
+    "timeouts": "MEASURES MATCH_NUMBER() AS number, FIRST(n) AS low, count(*) AS rows ONE ROW PER MATCH "
+    f"PATTERN (A A+ B) SKIP TILL NEXT WITHIN '5 seconds' EMIT TIMEOUTS DEFINE {LETTERS}",
     "all matches": "MEASURES FIRST(n) AS low, LAST(n) AS high, MATCH_NUMBER() AS number ONE ROW PER MATCH "
     f"ALL MATCHES PATTERN (A B+) WITHIN '6 seconds' DEFINE {LETTERS}",
 }

@@ -49,6 +49,8 @@ STATEMENTS = [
     "JOIN (SELECT DISTINCT k FROM given) USING (k) GROUP BY k",
     "SELECT * FROM (SELECT ts, n, x FROM a WHERE n IS NOT NULL) MATCH_RECOGNIZE (ORDER BY ts, n, x MEASURES sum(B.n) "
     "AS s, classifier() AS c PATTERN (A B*? C) WITHIN INTERVAL '5 seconds' DEFINE A AS n > 2, C AS n = A.n)",
+    "SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, _seq MEASURES first(ts) AS f, count(*) AS rows "
+    "PATTERN (A B C) SKIP TILL NEXT WITHIN '3 seconds' EMIT TIMEOUTS DEFINE B AS n > A.n, C AS n > B.n)",
     "SELECT * FROM exact MATCH_RECOGNIZE (ORDER BY ts MEASURES epoch_ns(B.ts) AS b PATTERN (A B) "
     "DEFINE A AS n % 7 = 1)",
     "SELECT time_bucket_gapfill('2 seconds', ts) AS t, k, locf(max(x)) AS m, interpolate(avg(x)) AS i, "

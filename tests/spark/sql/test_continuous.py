@@ -33,6 +33,8 @@ QUERIES = [
     "JOIN titles USING (k) GROUP BY title, window(ts, '1 minute')",
     "SELECT k, m, rows, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES match_number() AS m, "
     "count(*) AS rows PATTERN (A B+ C) WITHIN INTERVAL '20 seconds' DEFINE B AS n < A.n, C AS n > last(B.n))",
+    "SELECT k, rows, timed_out, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES count(*) AS "
+    "rows PATTERN (A B C) SKIP TILL NEXT WITHIN '5 seconds' EMIT TIMEOUTS DEFINE B AS n < A.n, C AS n > B.n)",
 ]
 
 

@@ -50,6 +50,7 @@ class Statement:
         """The whole statement."""
         keys = ["g", "n"] if self.query.rows is not Rows.ONE else ["g"]
         columns = [*keys, *(name for name, _ in self.query.measures)]
+        columns += ["timed_out"] if self.query.with_timeouts else []
         return f"SELECT {', '.join(columns)} FROM t MATCH_RECOGNIZE ({self.clause})"
 
 
@@ -107,6 +108,8 @@ class Maker:
     is_define: bool = False
     is_final: bool = False
     is_all: bool = False
+    timeouts: bool = False
+    """Whether all statements ask for partial matches that timed out, as far as they can."""
 
     def statement(self) -> Statement:
         """A statement."""
@@ -128,7 +131,7 @@ class Maker:
         self.is_define, self.is_final = False, output is Rows.ONE
         measures = [(f"m{at}", self._measure()) for at in range(draw.randint(1, 4))]
         skip, skip_to, after = self._skip()
-        within = draw.choice([None, None, draw.randint(0, 6)])
+        within = draw.choice([draw.randint(0, 6)] if self.timeouts else [None, None, draw.randint(0, 6)])
         parts = ["PARTITION BY g ORDER BY n"]
         parts.append("MEASURES " + ", ".join(f"{made.text} AS {name}" for name, made in measures))
         parts.append(output.value)
@@ -136,6 +139,8 @@ class Maker:
         parts.append(f"PATTERN ({shown(pattern)})")
         parts.append(strategy.value if strategy is not Strategy.CONTIGUOUS or draw.random() < 0.1 else "")
         parts.append("" if within is None else f"WITHIN {within}")
+        with_timeouts = within is not None and output is not Rows.WITH_UNMATCHED and (self.timeouts or within % 2 == 1)
+        parts.append("EMIT TIMEOUTS" if with_timeouts else "")
         if self.subset is not None:
             parts.append(f"SUBSET U = ({', '.join(sorted(self.subset))})")
         if defines:
@@ -150,6 +155,7 @@ class Maker:
             None if within is None else ("n", within),
             strategy,
             is_all,
+            with_timeouts,
         )
         return Statement(" ".join(filter(None, parts)), query)
 

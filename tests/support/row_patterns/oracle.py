@@ -46,7 +46,8 @@ class View:
     rows: Sequence[Row]
     bound: Sequence[Bound]
     whole: Sequence[Bound]
-    number: int
+    number: int | None
+    """None for a partial match."""
     is_contiguous: bool
 
     def chosen(self, variables: frozenset[str] | None, is_final: bool) -> list[Bound]:
@@ -87,6 +88,8 @@ class Query:
     """A column, and how much it may differ."""
     strategy: Strategy = Strategy.CONTIGUOUS
     is_all_matches: bool = False
+    with_timeouts: bool = False
+    """Whether partial matches that timed out come out, and a measure more tells that."""
 
 
 class SkipError(Exception):
@@ -101,12 +104,17 @@ class Oracle:
     rows: Sequence[Row]
     patience: int = 20_000
     _steps: int = field(default=0, init=False)
-    _number: int = field(default=1, init=False)
+    _number: int | None = field(default=1, init=False)
+    timed_out: tuple[Bound, ...] = field(default=(), init=False)
+    """The preferred partial match that has waited for a row in vain, of the last start row."""
+    _is_late: bool = field(default=False, init=False)
+    """Whether the last rows that might have been next have come to the end of the window, or of all rows."""
 
     # -- candidates -----------------------------------------------------------------------------------------------
 
     def matches(self, start: int) -> Iterator[tuple[Bound, ...]]:
         """All matches that begin at a row, preferred ones first; one may come several times."""
+        self.timed_out = ()
         return self._walk(self.query.pattern, start, (), False)
 
     def _walk(self, part: Pattern, start: int, bound: tuple[Bound, ...], out: bool) -> Iterator[tuple[Bound, ...]]:
@@ -119,6 +127,8 @@ class Oracle:
                     candidate = (*bound, (row, name, out))
                     if self._holds(candidate):
                         yield candidate
+                if bound and self._is_late and not self.timed_out:
+                    self.timed_out = bound
             case Empty():
                 yield bound
             case Anchor(is_start):
@@ -165,9 +175,11 @@ class Oracle:
         if not bound:
             yield from range(start, min(start + 1, len(self.rows)))
             return
-        following = range(bound[-1][0] + 1, len(self.rows))
+        following = [row for row in range(bound[-1][0] + 1, len(self.rows)) if self._is_near(row, bound[0][0])]
+        is_stopped = False
         match self.query.strategy:
             case Strategy.CONTIGUOUS:
+                is_stopped = bool(following)
                 yield from following[:1]
             case Strategy.SKIP_TILL_ANY:
                 yield from following
@@ -175,8 +187,10 @@ class Oracle:
                 names = self._continuations(start, bound)
                 for row in following:
                     yield row
-                    if any(self._holds((*bound, (row, name, False))) for name in names):
-                        return
+                    is_stopped = any(self._holds((*bound, (row, name, False))) for name in names)
+                    if is_stopped:
+                        break
+        self._is_late = not is_stopped
 
     def _continuations(self, start: int, bound: tuple[Bound, ...]) -> set[str]:
         """The variables that may come next after rows that are bound to variables."""
@@ -195,14 +209,19 @@ class Oracle:
             yield range(end)
 
     def _holds(self, candidate: tuple[Bound, ...]) -> bool:
-        if self.query.within is not None:
-            column, most = self.query.within
-            if abs(self.rows[candidate[-1][0]][column] - self.rows[candidate[0][0]][column]) > most:
-                return False
+        if not self._is_near(candidate[-1][0], candidate[0][0]):
+            return False
         condition = self.query.defines.get(candidate[-1][1])
         if condition is None:
             return True
         return condition(self._view(candidate, candidate)) is True
+
+    def _is_near(self, row: int, first: int) -> bool:
+        """Whether a row is within the window of a first one."""
+        if self.query.within is None:
+            return True
+        column, most = self.query.within
+        return bool(abs(self.rows[row][column] - self.rows[first][column]) <= most)
 
     def _view(self, bound: Sequence[Bound], whole: Sequence[Bound]) -> View:
         return View(self.rows, bound, whole, self._number, self.query.strategy is Strategy.CONTIGUOUS)
@@ -225,8 +244,17 @@ class Oracle:
                 forward._number = self._number
                 rows = next(tuple(row for row, _, _ in each) for each in forward.matches(start) if each)
                 chosen = [by_rows[rows]]
+            partial = self.timed_out
+            if self.query.strategy is Strategy.SKIP_TILL_NEXT and not chosen:
+                forward = Oracle(_forward(self.query), self.rows, self.patience)
+                forward._number = self._number
+                assert not any(forward.matches(start))
+                partial = forward.timed_out
+            if not chosen:
+                yield from self._told_of_timeout(partial, start)
             for each in chosen:
                 yield from self._told(each, start)
+                assert self._number is not None
                 self._number += 1
 
     def _one_by_one(self) -> Iterator[tuple[Any, ...]]:
@@ -236,12 +264,14 @@ class Oracle:
         while start < len(self.rows):
             found = next(self.matches(start), None)
             if found is None:
+                out += [(start, each) for each in self._told_of_timeout(self.timed_out, start)]
                 start += 1
                 continue
             matched.update(row for row, _, _ in found)
             if not found:
                 matched.add(start)
             out += [(start, each) for each in self._told(found, start)]
+            assert self._number is not None
             self._number += 1
             start = self._skipped(found, start)
         if self.query.rows is Rows.WITH_UNMATCHED:
@@ -262,6 +292,14 @@ class Oracle:
             raise SkipError("first row")
         return target
 
+    def _told_of_timeout(self, partial: tuple[Bound, ...], start: int) -> list[tuple[Any, ...]]:
+        if not partial or not self.query.with_timeouts:
+            return []
+        number, self._number = self._number, None
+        found = list(self._told(partial, start))
+        self._number = number
+        return found
+
     def _told(self, found: tuple[Bound, ...], start: int) -> Iterator[tuple[Any, ...]]:
         if self.query.rows is Rows.ONE:
             yield (None, *self._measured(found, found))
@@ -275,7 +313,8 @@ class Oracle:
 
     def _measured(self, bound: Sequence[Bound], whole: Sequence[Bound]) -> list[Any]:
         view = self._view(bound, whole)
-        return [measure(view) for _, measure in self.query.measures]
+        told = [measure(view) for _, measure in self.query.measures]
+        return [*told, self._number is None] if self.query.with_timeouts else told
 
 
 def names(pattern: Pattern) -> list[str]:

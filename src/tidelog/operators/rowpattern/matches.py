@@ -7,17 +7,19 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tidelog.operators.base import Ints
-from tidelog.operators.rowpattern.opcodes import MATCHED
-from tidelog.operators.rowpattern.rows import Mask, Rows
+from tidelog.operators.rowpattern.opcodes import MATCHED, TIMED_OUT, UNMATCHED
+from tidelog.operators.rowpattern.rows import Mask, Rows, index_array
 
 Ints32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Matches, and rows that are in none of them, in order; their rows and variables, one match behind the other."""
+    """Matches, partial ones that timed out, and rows in none of them, in order; their rows and variables, one match
+    behind the other."""
 
     rows: Rows
     partitions: Ints
@@ -55,6 +57,23 @@ class Matches:
         """Which of them are matches."""
         found: Mask = self.kinds == MATCHED
         return found
+
+    @property
+    def is_timed_out(self) -> Mask:
+        """Which of them are partial matches that timed out."""
+        found: Mask = self.kinds == TIMED_OUT
+        return found
+
+    @property
+    def is_unmatched(self) -> Mask:
+        """Which of them are rows in no match."""
+        found: Mask = self.kinds == UNMATCHED
+        return found
+
+    @property
+    def number_column(self) -> pa.Array:
+        """The numbers of matches; NULL for what is none."""
+        return index_array(self.numbers, self.is_timed_out)
 
     def chosen(self, which: Mask) -> Matches:
         """Some of them."""

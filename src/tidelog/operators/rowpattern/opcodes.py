@@ -97,7 +97,9 @@ BASE: Final = 21
 """The first row that marks are kept of."""
 LAST_EMPTY: Final = 22
 """The row of the last match without rows."""
-REGISTERS: Final = 23
+OPEN: Final = 23
+"""How many rows the preferred way of the attempt had that time has cut off; 0 if there is none."""
+REGISTERS: Final = 24
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 
@@ -135,12 +137,16 @@ STATES: Final = 14
 """How many states of continuations there are; 1 where they do not matter."""
 IS_FORCED: Final = 15
 """Whether the rows of matches are given."""
-PARAMETERS: Final = 16
+WITH_TIMEOUTS: Final = 16
+"""Whether partial matches that time has cut off are wanted."""
+PARAMETERS: Final = 17
 
 # -- kinds of records -------------------------------------------------------------------------------------------------
 
 MATCHED: Final = 0
 UNMATCHED: Final = 1
+TIMED_OUT: Final = 2
+"""A partial match, where there is no match."""
 
 # -- what is known of a match so far: slots ---------------------------------------------------------------------------
 

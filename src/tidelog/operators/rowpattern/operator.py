@@ -19,7 +19,7 @@ from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
-from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern
+from tidelog.operators.rowpattern.syntax import RowPattern, counts_matches
 from tidelog.operators.state import State, packed, together, unpacked
 from tidelog.operators.waiting import Waiting
 
@@ -98,8 +98,7 @@ class RowPatternOperator(Operator):
         """How many rows have been put in order."""
         self._end = INT64_MAX // _PER_TICK.get(shape.clock.unit or "", 1)
         expressions = [*pattern.defines.values(), *(each.value for each in pattern.measures)]
-        counts = any(isinstance(term, MatchNumber) for each in expressions for term in each.terms)
-        self._may_forget = not (counts or query.search.program.has_start)
+        self._may_forget = not (any(map(counts_matches, expressions)) or query.search.program.has_start)
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait until their order is certain."""

@@ -19,6 +19,12 @@ sequence of rows once, with its preferred binding. Matches without rows do not c
 are those that would be preferred if all quantifiers were reluctant, and their binding is the preferred one of the
 pattern as it is.
 
+**Timed out.** A partial match is one or more rows that are bound as the beginning of a match and wait for another row.
+It times out if the row behind them, or behind those that the strategy lets it skip, is later than ``WITHIN`` allows, or
+if there is none. Where a row begins no match and partial matches of it time out, the preferred one of these comes out
+if that is wanted; it has no number, and the search goes on with the next row. Under ``ALL MATCHES`` with ``SKIP TILL
+NEXT`` it is the one that would be preferred if all quantifiers were reluctant.
+
 **Behind a match** without rows the search goes on with the next row, whatever ``AFTER MATCH`` says.
 """
 
@@ -35,6 +41,8 @@ CLASSIFIER_COLUMN: Final = "#classifier"
 """In arguments of terms: the variable that a row is bound to, in the case in which the pattern first names it."""
 MATCH_NUMBER_COLUMN: Final = "#match_number"
 """In arguments of aggregates: the number of the match, from 1 on in each partition."""
+TIMED_OUT_COLUMN: Final = "timed_out"
+"""What tells partial matches that timed out from matches, where both come out."""
 
 # -- patterns ---------------------------------------------------------------------------------------------------------
 
@@ -152,6 +160,11 @@ class Expression:
     types: tuple[pa.DataType, ...] = ()
 
 
+def counts_matches(expression: Expression) -> bool:
+    """Whether the value of an expression depends on the number of the match."""
+    return any(isinstance(term, MatchNumber) or MATCH_NUMBER_COLUMN in str(term) for term in expression.terms)
+
+
 # -- the clause -------------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +245,8 @@ class RowPattern:
     strategy: Strategy = Strategy.CONTIGUOUS
     is_all_matches: bool = False
     limits: Limits = Limits()
+    with_timeouts: bool = False
+    """Whether partial matches come out that timed out; needs ``within``, and not ``WITH UNMATCHED ROWS``."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -241,8 +256,11 @@ class RowPattern:
     @property
     def output(self) -> pa.Schema:
         """The columns that come out: of one row, the partition's and the measures; of all rows, the partition's, the
-        order's, the measures and all others of the input."""
+        order's, the measures and all others of the input. Behind the measures is :data:`TIMED_OUT_COLUMN`, if that
+        is wanted."""
         measures = [pa.field(each.name, each.type) for each in self.measures]
+        if self.with_timeouts:
+            measures.append(pa.field(TIMED_OUT_COLUMN, pa.bool_()))
         first = [self.schema.field(name) for name in self.partition]
         if self.rows is Rows.ONE:
             return pa.schema([*first, *measures])

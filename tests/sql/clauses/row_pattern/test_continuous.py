@@ -42,6 +42,9 @@ CLAUSES = [
     "AFTER MATCH SKIP TO NEXT ROW PATTERN (F K?) DEFINE F AS kind = 'fail', K AS kind = 'ok'",
     "ORDER BY ts MEASURES F.n AS a, K.n AS b ALL MATCHES PATTERN (F K) SKIP TILL NEXT WITHIN '3 seconds' "
     "DEFINE F AS kind = 'fail', K AS kind = 'ok' AND user = F.user",
+    "PARTITION BY user ORDER BY ts MEASURES FIRST(n) AS a, CASE WHEN K.n IS NULL THEN -1 ELSE K.n END AS b "
+    "AFTER MATCH SKIP TO NEXT ROW PATTERN (F F K) SKIP TILL NEXT WITHIN '9 seconds' EMIT TIMEOUTS "
+    "DEFINE F AS kind = 'fail', K AS kind = 'ok'",
     "ORDER BY ts MEASURES FIRST(n) AS a, LAST(n) AS b PATTERN (F+) LIMIT 100 ROWS DEFINE F AS kind = 'fail'",
 ]
 

@@ -74,6 +74,11 @@ CASES = [
     ("PATTERN (PERMUTE(A, ))", "expected a variable", "))"),
     ("PATTERN (A & B)", "found & in a pattern", "&"),
     ("ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A {- B -})", "found an exclusion", "{-"),
+    ("MEASURES 1 AS x PATTERN (A B) EMIT TIMEOUTS", "expected WITHIN", "EMIT"),
+    ("MEASURES 1 AS x PATTERN (A B) WITHIN 1 EMIT CHANGES", "expected TIMEOUTS", "CHANGES"),
+    ("MEASURES 1 AS x PATTERN (A B) EMIT TIMEOUTS WITHIN 1 EMIT TIMEOUTS", "a second EMIT", "EMIT>2"),
+    ("ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B) WITHIN 1 EMIT TIMEOUTS", "come out twice", "EMIT"),
+    ("ORDER BY n MEASURES 1 AS timed_out PATTERN (A B) WITHIN 1 EMIT TIMEOUTS", "another column timed_out", "EMIT"),
     # -- variables
     ("MEASURES 1 AS x PATTERN (A) DEFINE B AS TRUE", "B, which is not in the pattern", "B AS"),
     ("MEASURES 1 AS x PATTERN (A) DEFINE A AS TRUE, a AS TRUE", "two conditions of a", "a AS"),

@@ -32,10 +32,10 @@ def asked(statement: Statement, table: pa.Table) -> dict[int, list[tuple[Any, ..
     return found
 
 
-def check(seed: int) -> int:
+def check(seed: int, *, timeouts: bool = False) -> int:
     """Compare one random statement on random partitions; how many there were."""
     draw = random.Random(seed)
-    statement = Maker(draw).statement()
+    statement = Maker(draw, timeouts=timeouts).statement()
     has_numbers = statement.query.rows is not Rows.ONE
     partitions = {}
     expected = {}
@@ -71,8 +71,14 @@ def test_random_patterns(first: int) -> None:
     assert sum(check(seed) for seed in range(first, first + 20)) > 400
 
 
+@pytest.mark.parametrize("first", range(2000, 2060, 20))
+def test_random_patterns_with_timeouts(first: int) -> None:
+    """The same, where partial matches that timed out are wanted."""
+    assert sum(check(seed, timeouts=True) for seed in range(first, first + 20)) > 400
+
+
 @pytest.mark.soak
 def test_many_random_patterns() -> None:
     """The same, for long."""
     count = int(os.environ.get("TIDELOG_PATTERNS", "2000"))
-    assert sum(check(seed) for seed in range(1000, 1000 + count)) > 15 * count
+    assert sum(check(seed, timeouts=seed % 4 == 0) for seed in range(10_000, 10_000 + count)) > 15 * count

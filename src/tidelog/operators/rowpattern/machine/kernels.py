@@ -58,6 +58,7 @@ from tidelog.operators.rowpattern.opcodes import (
     NEW_START,
     NEXT,
     NUMBER,
+    OPEN,
     PARTITION,
     PAST_LAST,
     PC,
@@ -75,6 +76,7 @@ from tidelog.operators.rowpattern.opcodes import (
     STEPS,
     STRATEGY,
     TARGET,
+    TIMED_OUT,
     TO_FIRST,
     TO_NEXT,
     TOO_LONG,
@@ -82,6 +84,7 @@ from tidelog.operators.rowpattern.opcodes import (
     TRUE,
     UNMATCHED,
     VARIABLE,
+    WITH_TIMEOUTS,
     WITH_TIMES,
     WITH_UNMATCHED,
     WITHIN,
@@ -215,13 +218,13 @@ def search(
     rows from ``forced_cuts[p]`` to ``forced_cuts[p + 1]`` among ``forced_rows``.
 
     ``found`` gets for each match its partition, first row, the end of its rows among ``found_rows``, its kind, its
-    number, and when it was certain. Returns why it has stopped.
+    number, and when it was certain; what is wanted besides matches is told in the same way. Returns why it has stopped.
     """
     strategy, is_all, within = told[STRATEGY], told[IS_ALL] != 0, told[WITHIN]
     skip, entry, ahead = told[SKIP], told[ENTRY], told[AHEAD]
     most_rows, most_steps = told[MOST_ROWS], told[MOST_STEPS]
     can_mark, with_unmatched, with_times = told[CAN_MARK] != 0, told[WITH_UNMATCHED] != 0, told[WITH_TIMES] != 0
-    is_forced = told[IS_FORCED] != 0
+    is_forced, with_timeouts = told[IS_FORCED] != 0, told[WITH_TIMEOUTS] != 0 and told[IS_FORCED] == 0
     peeks = strategy == CONTIGUOUS
     has_jumps = len(jumps) > 0
     has_seen = len(seen) > 0
@@ -240,7 +243,7 @@ def search(
     marked, attempt, floor = registers[MARKED] != 0, registers[ATTEMPT], registers[FLOOR]
     first_match, first_rows, decided = registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED]
     number, target, far, base = registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE]
-    last_empty = registers[LAST_EMPTY]
+    last_empty, opened = registers[LAST_EMPTY], registers[OPEN]
     asked = i64(0)
     status = i64(-1)
     low, high, end, stop, is_closed = i64(0), i64(0), i64(0), i64(0), True
@@ -300,7 +303,7 @@ def search(
                 continue
             first_match, first_rows = matches, rows
             pc, depth, position, top = entry, i64(0), begin, i64(0)
-            steps, far = i64(0), begin
+            steps, far, opened = i64(0), begin, i64(0)
             attempt += 1
             if within >= 0 or is_all or not marked:
                 floor = attempt
@@ -327,7 +330,10 @@ def search(
                     path_variables[place] = second[path_pcs[place]]
             operation = operations[pc]
             if operation == SPLIT:
-                if peeks and position < end:  # a way whose first row does not fit is none
+                is_near = position < end
+                if is_near and within >= 0 and depth > 0:
+                    is_near = times[position] <= _latest(times[path_rows[0]], within)
+                if peeks and is_near:  # a way whose first row does not fit is none
                     if with_times:
                         reached = position + ahead
                         decided = max(decided, times[reached] if reached < high else told[END_TIME])
@@ -359,7 +365,7 @@ def search(
                             status = i64(MORE_MARKS)
                             break
                         marks[:needed] = 0
-                        marked, base, attempt = True, begin, i64(1)
+                        marked, base, attempt, opened = True, begin, i64(1), i64(0)
                         floor = attempt
                         pc, depth, position, top = entry, i64(0), begin, i64(0)
                         matches, rows, number = first_match, first_rows, numbers[partition] if is_all else number
@@ -374,7 +380,7 @@ def search(
                     status = i64(MORE_STACK)
                     break
                 variable = i64(second[pc])
-                takes = False
+                takes = is_late = False
                 while True:  # under other strategies than CONTIGUOUS rows are skipped
                     if has_jumps and depth > 0 and position < end:
                         which = path_states[depth] if strategy == NEXT else variable
@@ -394,13 +400,14 @@ def search(
                     if position >= end and (position >= high or within < 0 or times[position] <= latest):
                         if is_closed or (position >= high and horizons[partition] > latest):
                             fails = True
+                            is_late = within >= 0 and depth > 0
                             if with_times:
                                 decided = max(decided, min(latest, told[END_TIME]) if is_closed else latest)
                         else:
                             status = i64(DONE)  # of this partition, for now
                         break
                     if within >= 0 and depth > 0 and times[position] > latest:
-                        fails = True
+                        fails = is_late = True
                         if with_times:
                             decided = max(decided, latest)
                         break
@@ -457,6 +464,18 @@ def search(
                     position += 1
                     if has_asked:
                         answers[:] = UNKNOWN
+                if is_late and with_timeouts and opened == 0 and matches == first_match:
+                    # The rows of the preferred way that time has cut off; a match would take their place.
+                    if matches >= found.shape[1]:
+                        status = i64(MORE_MATCHES)
+                    elif rows + depth > len(found_rows):
+                        registers[ANSWER] = rows + depth
+                        status = i64(MORE_ROWS)
+                    else:
+                        opened = depth
+                        for place in range(depth):
+                            found_rows[rows + place] = path_rows[place]
+                            found_pcs[rows + place] = path_pcs[place]
                 if status >= 0:
                     fails = False
                     break
@@ -557,6 +576,11 @@ def search(
             continue
         phase = i64(MOVING)
         target = begin + 1
+        if opened > 0 and fails and matches == first_match:
+            rows += opened
+            found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
+            found[3, matches], found[4, matches], found[5, matches] = TIMED_OUT, number, decided
+            matches += 1
         if is_all:
             numbers[partition] = number
             if with_unmatched:
@@ -604,5 +628,5 @@ def search(
     registers[MARKED], registers[ATTEMPT], registers[FLOOR] = i64(marked), attempt, floor
     registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED] = first_match, first_rows, decided
     registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE] = number, target, far, base
-    registers[LAST_EMPTY] = last_empty
+    registers[LAST_EMPTY], registers[OPEN] = last_empty, opened
     return status

@@ -155,7 +155,9 @@ class Search:
         )
         covered = np.zeros(len(evaluated.rows), np.uint8)
         bound = _Run(self, program, evaluated, forced, times, covered, None, None).matches()
-        return replace(found, variables=bound.variables, excluded=bound.excluded)
+        variables, excluded, of_match = found.variables.copy(), found.excluded.copy(), found.is_match[found.owners]
+        variables[of_match], excluded[of_match] = bound.variables, bound.excluded
+        return replace(found, variables=variables, excluded=excluded)
 
 
 class _Run:
@@ -205,6 +207,7 @@ class _Run:
         told[opcodes.AHEAD] = search.conditions.ahead
         told[opcodes.CAN_MARK] = can_mark and not (query.is_all_matches and query.strategy is Strategy.SKIP_TILL_ANY)
         told[opcodes.WITH_UNMATCHED] = query.rows is Which.WITH_UNMATCHED
+        told[opcodes.WITH_TIMEOUTS] = query.with_timeouts
         told[opcodes.WITH_TIMES] = end_time is not None
         told[opcodes.END_TIME] = end_time or 0
         told[opcodes.IS_FILTERED] = is_filtered

@@ -26,8 +26,8 @@ from tidelog.operators.rowpattern.machine.search import NoRoom, Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.ranges import kernels
 from tidelog.operators.rowpattern.rows import Mask, Rows, order_times
-from tidelog.operators.rowpattern.syntax import MATCH_NUMBER_COLUMN, Expression, MatchNumber, Skip
 from tidelog.operators.rowpattern.syntax import Rows as Which
+from tidelog.operators.rowpattern.syntax import Skip, counts_matches
 
 _ROOM: Final = 4
 """How many times the rows of a range the matches of all searches may have together, and a few thousand more: beyond
@@ -42,7 +42,7 @@ def one_search_because(query: RowPatternQuery) -> str | None:
         return "it has no WITHIN"
     if pattern.order[0].is_descending:
         return "its order is not that of rising time"
-    if any(map(_has_number, pattern.defines.values())):
+    if any(map(counts_matches, pattern.defines.values())):
         return "conditions depend on MATCH_NUMBER()"
     if query.search.program.has_end:
         return "the anchor $ is the end of all rows"
@@ -56,12 +56,8 @@ def needs_links(query: RowPatternQuery) -> bool:
     are not numbered."""
     pattern = query.pattern
     if pattern.is_all_matches or pattern.skip is Skip.TO_NEXT_ROW:
-        return any(_has_number(each.value) for each in pattern.measures)
+        return any(counts_matches(each.value) for each in pattern.measures)
     return True
-
-
-def _has_number(expression: Expression) -> bool:
-    return any(isinstance(term, MatchNumber) or MATCH_NUMBER_COLUMN in str(term) for term in expression.terms)
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,8 @@ class Range:
             )
             return nothing, first - self._stop, number
         joined, self._joined = self._joined, None
-        if joined is not None and self._query.pattern.rows is not Which.WITH_UNMATCHED:
+        pattern = self._query.pattern
+        if joined is not None and pattern.rows is not Which.WITH_UNMATCHED and not pattern.with_timeouts:
             found, exit_ = _chain(*joined, entry, self._stop)
             found = replace(found, numbers=number + np.arange(len(found)), partitions=np.zeros(len(found), np.int64))
             return output.rendered(found)[0], exit_ - self._stop, number + len(found)

@@ -9,7 +9,7 @@ from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import index_array
-from tidelog.operators.rowpattern.syntax import RowPattern
+from tidelog.operators.rowpattern.syntax import TIMED_OUT_COLUMN, RowPattern
 from tidelog.operators.rowpattern.syntax import Rows as Which
 from tidelog.operators.rowpattern.values.terms import Values
 
@@ -32,14 +32,15 @@ class Output:
         columns += [
             _cast(self._values.of_matches(measure.value, matches), measure.type) for measure in self._query.measures
         ]
+        if self._query.with_timeouts:
+            columns.append(pa.array(matches.is_timed_out))
         return batch_of(columns, self.schema, len(matches)), np.arange(len(matches))
 
     def _all(self, matches: Matches) -> tuple[pa.RecordBatch, Ints]:
         """Rows of matches, then matches without rows, then rows without a match, put into order."""
-        is_match = matches.is_match
-        is_empty = is_match & (matches.lengths == 0)
+        is_empty = matches.is_match & (matches.lengths == 0)
         empties = np.flatnonzero(is_empty & (self._query.rows is not Which.OMIT_EMPTY))
-        others = np.flatnonzero(~is_match)
+        others = np.flatnonzero(matches.is_unmatched)
         shown = np.flatnonzero(~matches.excluded)
         owners = np.concatenate([matches.owners[shown], empties, others]).astype(np.int64)
         order = np.argsort(owners, kind="stable")
@@ -58,11 +59,13 @@ class Output:
                     [values, _cast(self._values.of_matches(measure.value, without_rows), measure.type)]
                 )
             measures[measure.name] = values.take(indices)
+        if self._query.with_timeouts:
+            measures[TIMED_OUT_COLUMN] = pa.array(matches.is_timed_out[owners])
         places = integer_column(rows)
         batch, columns = matches.rows.batch, []
         first = len({*self._query.partition, *(each.column for each in self._query.order)})
         for place, field in enumerate(self.schema):
-            if first <= place < first + len(self._query.measures):
+            if first <= place < first + len(measures):
                 columns.append(measures[field.name])
             else:
                 columns.append(batch.column(field.name).take(places))

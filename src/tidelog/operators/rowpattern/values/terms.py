@@ -56,7 +56,7 @@ class Values:
     def _final(self, term: Term, matches: Matches) -> pa.Array:
         match term:
             case MatchNumber():
-                return integer_column(matches.numbers)
+                return matches.number_column
             case Navigation():
                 places = np.empty(len(matches), np.int64)
                 kernels.locate(
@@ -74,7 +74,7 @@ class Values:
     def _running(self, term: Term, matches: Matches) -> pa.Array:
         match term:
             case MatchNumber():
-                return integer_column(matches.numbers[matches.owners])
+                return matches.number_column.take(integer_column(matches.owners))
             case Navigation(is_final=False):
                 return self._navigated(term, matches, self._running_places(term, matches), matches.owners)
             case Aggregate(is_final=False):
@@ -153,7 +153,8 @@ class Values:
             codes = integer_column(matches.variables[chosen].astype(np.int64))
             columns = _with(columns, CLASSIFIER_COLUMN, self._names.take(codes))
         if MATCH_NUMBER_COLUMN in call:
-            columns = _with(columns, MATCH_NUMBER_COLUMN, integer_column(matches.numbers[matches.owners[chosen]]))
+            numbers = matches.number_column.take(integer_column(matches.owners[chosen]))
+            columns = _with(columns, MATCH_NUMBER_COLUMN, numbers)
         return columns
 
 

@@ -62,6 +62,15 @@ def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
             f"found SKIP TO {skip['name']}, which is no variable of the pattern; {names.suggestion(skip['name'])}",
             skip,
         )
+    timeouts = clause["timeouts"]
+    if timeouts is not None and clause["within"] is None:
+        raise refuse("found EMIT TIMEOUTS, and nothing that times out; expected WITHIN and a length", timeouts)
+    if timeouts is not None and clause["rows"] == Rows.WITH_UNMATCHED.name:
+        raise refuse(
+            "found EMIT TIMEOUTS with ALL ROWS PER MATCH WITH UNMATCHED ROWS, where rows of partial matches would "
+            "come out twice; expected one of both",
+            timeouts,
+        )
     for part in parts_of(clause["pattern"]):
         if part["kind"] == "exclusion" and clause["rows"] == Rows.WITH_UNMATCHED.name:
             raise refuse(

@@ -7,12 +7,12 @@
     [MEASURES [RUNNING | FINAL] expression AS name, ...]
     [ONE ROW PER MATCH | ALL ROWS PER MATCH [SHOW EMPTY MATCHES | OMIT EMPTY MATCHES | WITH UNMATCHED ROWS]]
     [AFTER MATCH SKIP {PAST LAST ROW | TO NEXT ROW | TO [FIRST | LAST] variable} | ALL MATCHES]
-    PATTERN (pattern) [CONTIGUOUS | SKIP TILL NEXT | SKIP TILL ANY] [WITHIN length] [LIMIT number ROWS]
+    PATTERN (pattern) [CONTIGUOUS | SKIP TILL NEXT | SKIP TILL ANY] [WITHIN length [EMIT TIMEOUTS]] [LIMIT number ROWS]
     [SUBSET name = (variable, ...), ...]
     [DEFINE variable AS condition, ...]
 
-``WITHIN``, ``LIMIT``, the strategies and ``ALL MATCHES`` are not in the standard. What is read are nodes, so that
-whatever goes through the tree of a statement, for parameters and the names of streams, goes through them too.
+``WITHIN``, ``EMIT``, ``LIMIT``, the strategies and ``ALL MATCHES`` are not in the standard. What is read are nodes, so
+that whatever goes through the tree of a statement, for parameters and the names of streams, goes through them too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read_clause(reader: ClauseText) -> Node:
     reader.take()
     found["pattern"] = read_pattern(reader)
     found["strategy"] = Strategy.CONTIGUOUS.name
-    found["within"] = found["limit"] = None
+    found["within"] = found["limit"] = found["timeouts"] = None
     _behind_pattern(reader, found)
     found["subsets"] = _subsets(reader) if reader.accept("SUBSET") else []
     found["defines"] = _defines(reader) if reader.accept("DEFINE") else []
@@ -250,7 +250,7 @@ def _skip(reader: ClauseText) -> Node:
 
 
 def _behind_pattern(reader: ClauseText, found: Node) -> None:
-    """A strategy, WITHIN and LIMIT, in whatever order."""
+    """A strategy, WITHIN, EMIT TIMEOUTS and LIMIT, in whatever order."""
     has_strategy = False
     while True:
         strategy = next((each for each in Strategy if reader.comes_all(*each.value.split())), None)
@@ -263,7 +263,12 @@ def _behind_pattern(reader: ClauseText, found: Node) -> None:
             if found["within"] is not None:
                 raise reader.error("found a second WITHIN; expected one")
             reader.take()
-            found["within"] = _expression(reader, "a length of time", "SKIP", "CONTIGUOUS", "WITHIN", "LIMIT")
+            found["within"] = _expression(reader, "a length of time", "SKIP", "CONTIGUOUS", "WITHIN", "LIMIT", "EMIT")
+        elif reader.comes("EMIT"):
+            if found["timeouts"] is not None:
+                raise reader.error("found a second EMIT TIMEOUTS; expected one")
+            found["timeouts"] = {"query_location": reader.offset(reader.place)}
+            reader.expect("EMIT", "TIMEOUTS")
         elif reader.accept("LIMIT"):
             if found["limit"] is not None:
                 raise reader.error("found a second LIMIT; expected one")

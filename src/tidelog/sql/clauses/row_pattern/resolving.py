@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from tidelog.operators.rowpattern.syntax import (
+    TIMED_OUT_COLUMN,
     Expression,
     Limits,
     MatchNumber,
@@ -69,6 +70,7 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context) -> Ro
         Strategy[clause["strategy"]],
         clause["all_matches"],
         Limits() if clause["limit"] is None else Limits(match_rows=clause["limit"]["rows"]),
+        clause["timeouts"] is not None,
     )
     _check_output(query, clause, context)
     return query
@@ -122,6 +124,11 @@ def _check_output(query: RowPattern, clause: Node, context: Context) -> None:
     taken = [name.lower() for name in query.output.names]
     if not taken:
         raise context.refuse("found neither MEASURES nor PARTITION BY, so that no column comes out", clause)
+    if query.with_timeouts and taken.count(TIMED_OUT_COLUMN) > 1:
+        raise context.refuse(
+            f"found another column {TIMED_OUT_COLUMN} beside that of EMIT TIMEOUTS; give it another name",
+            clause["timeouts"],
+        )
     for each in clause["measures"]:
         if taken.count(each["name"].lower()) > 1:
             whose = "a column of the partition" if query.rows is Rows.ONE else "a column of the input"
