@@ -26,7 +26,8 @@ from tidelog.model.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
     from typing import Any
 
     from tidelog.engine.store import Store
@@ -55,6 +56,7 @@ __all__ = [
     "open",
     "restore",
     "salvage",
+    "situations",
     "sql",
 ]
 
@@ -124,3 +126,43 @@ def sql(
     from tidelog.sql.statements import run_on_tables
 
     return run_on_tables(text, params, tables, timezone, sql_memory)
+
+
+def situations(
+    table: Any,
+    text: str | None = None,
+    *,
+    define: Mapping[str, str] | Sequence[str] | None = None,
+    pattern: str | Sequence[str] | None = None,
+    within: str | timedelta | int | None = None,
+    returns: Mapping[str, str] | Sequence[str] | None = None,
+    partition_by: str | Sequence[str] = (),
+    time: str | None = None,
+    mode: Literal["completed", "early"] = "completed",
+    dialect: Literal["allen", "thesis"] = "allen",
+    timezone: str = "UTC",
+    sql_memory: str | int | None = None,
+) -> Result:
+    """The matches of a pattern of situations in a table in memory, or, without a pattern, the situations themselves.
+
+    What is asked is a ``text`` of the language, ``FROM ... PARTITION BY ... DEFINE ... PATTERN ... WITHIN ... RETURN``,
+    whose FROM gives the table its name; or its parts as arguments. ``define`` has a condition, perhaps with a bound of
+    its length, by the name of each situation, ``pattern`` the relations between them, one text or one for each
+    constraint, ``within`` how long a match may last, ``returns`` what comes out, by name, ``time`` the column of the
+    time if it is not the only one. See docs/situations.md; the rest is as for :func:`sql`.
+    """
+    from tidelog.sql.situations import asked
+    from tidelog.sql.statements import situations_on_tables
+
+    question = asked(
+        text,
+        define=define,
+        pattern=pattern,
+        within=within,
+        returns=returns,
+        partition_by=partition_by,
+        time=time,
+        mode=mode,
+        dialect=dialect,
+    )
+    return situations_on_tables(table, question, timezone, sql_memory)

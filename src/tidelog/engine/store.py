@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -321,6 +321,38 @@ class Store(Closing):
         :class:`tidelog.sql.errors.SqlError`.
         """
         return self._opened_sql().run(text, params, tables, as_of, timezone)
+
+    def situations(
+        self,
+        asked: str,
+        *,
+        define: Mapping[str, str] | Sequence[str] | None = None,
+        pattern: str | Sequence[str] | None = None,
+        within: Any = None,
+        returns: Mapping[str, str] | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] = (),
+        mode: Literal["completed", "early"] = "completed",
+        dialect: Literal["allen", "thesis"] = "allen",
+        as_of: int | None = None,
+        timezone: str = "UTC",
+    ) -> Result:
+        """The matches of a pattern of situations in a stream, or, without a pattern, the situations themselves.
+
+        ``asked`` is a text of the language of situations, whose FROM names the stream; or the name of the stream, and
+        the parts of the query are arguments, as for :func:`tidelog.situations`. See docs/situations.md; the rest is as
+        for :meth:`sql`.
+        """
+        from tidelog.sql import situations
+
+        parts: dict[str, Any] = {"pattern": pattern, "within": within, "returns": returns}
+        parts |= {"partition_by": partition_by, "mode": mode, "dialect": dialect}
+        question = (
+            situations.asked(asked, **parts)
+            if define is None
+            else situations.asked(None, asked, define=define, **parts)
+        )
+        with question.placed():
+            return self._opened_sql().run(question.statement, None, None, as_of, timezone)
 
     def _opened_sql(self) -> StoreSql:
         self._check_open()

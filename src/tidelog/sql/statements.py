@@ -19,6 +19,7 @@ from tidelog.sql.explaining import explain
 from tidelog.sql.query import Query, Sources, read_alone, refuse_monstrous
 from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
 from tidelog.sql.result import Result
+from tidelog.sql.situations import Asked
 from tidelog.sql.text.tokens import statements, tokens
 
 _FIRSTS: Final = ("SELECT", "EXPLAIN", "DESCRIBE", "SUMMARIZE", "SHOW", "CREATE", "INSERT", "DELETE", "ALTER", "DROP")
@@ -82,6 +83,12 @@ def run_on_tables(
         as_of=None,
         timezone=timezone,
     )
+
+
+def situations_on_tables(table: Any, question: Asked, timezone: str, sql_memory: str | int | None) -> Result:
+    """The answer to a question about the situations of a table."""
+    with question.placed():
+        return run_on_tables(question.statement, None, {question.table: table}, timezone, sql_memory)
 
 
 class _Statement:

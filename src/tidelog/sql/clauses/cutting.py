@@ -45,6 +45,8 @@ class Syntax:
     """Reads what is between the parentheses, and gives the members of its node."""
     is_behind: bool = False
     """Whether it stands behind the relation that it is about, which is then the member ``input`` of its node."""
+    advice: str = ""
+    """What to say more of one that is not closed."""
     starts: tuple[str, ...] = ()
     """What comes first between the parentheses, where it is only a clause if that does; empty for anything. Behind a
     relation these are words with more words behind them, so that names of columns are none."""
@@ -132,6 +134,17 @@ class Cutting:
         tree = self._parsed(0, len(self.text), "")
         if self._found:
             self._number_parameters(tree)
+        return tree
+
+    def tree_around(self, read: Callable[[ClauseText], Node]) -> Node:
+        """The tree of a statement that selects everything of the clause that the whole text is."""
+        self._found = True
+        self._refuse_spaces()
+        tree = copy.deepcopy(self._parser.parse("SELECT * FROM x"))
+        reader = ClauseText(self, "the statement", 0, len(self._tokens))
+        tree["statements"][0]["node"]["from_table"] = read(reader)
+        reader.ends()
+        self._number_parameters(tree)
         return tree
 
     def expression(self, start: int, end: int, what: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
@@ -242,7 +255,9 @@ class Cutting:
             return None
         close = closing(found, at + 1, last)
         if close is None:
-            raise SqlError(f"found {syntax.word} ( that is not closed", text=self.text, position=token.start)
+            raise SqlError(
+                f"found {syntax.word} ( that is not closed{syntax.advice}", text=self.text, position=token.start
+            )
         wrapped = not syntax.is_behind and begin - 2 >= first and found[begin - 2].says("TABLE")
         if wrapped and found[begin - 1].says("(") and close < last and found[close + 1].says(")"):
             return _Cut(syntax, at, close, found[begin - 2].start, found[close + 1].end)

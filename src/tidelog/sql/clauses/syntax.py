@@ -8,6 +8,7 @@ from tidelog.sql.clauses.cutting import Cutting, Syntax
 from tidelog.sql.clauses.joins import reading as joins
 from tidelog.sql.clauses.row_pattern import clause as row_pattern
 from tidelog.sql.clauses.situations import clause as situations
+from tidelog.sql.clauses.situations.standing_alone import read_query, stands_alone
 from tidelog.sql.clauses.tables import reading as tables
 from tidelog.sql.clauses.window_arguments import readable, shown
 from tidelog.sql.errors import SqlError
@@ -21,7 +22,8 @@ def parsed(parser: Parser, text: str) -> Node:
     """The tree of a statement, with its event clauses; all places are those of the text."""
     own = readable(text)
     try:
-        return Cutting(parser, own, SYNTAXES).tree()
+        cutting = Cutting(parser, own, SYNTAXES)
+        return cutting.tree_around(read_query) if stands_alone(own) else cutting.tree()
     except SqlError as error:
         if own == text:
             raise

@@ -29,6 +29,7 @@ from tidelog.sql.clauses.windows import Apart
 from tidelog.sql.continuous.joined import AsOfJoined, Assigned, LookedUp, WindowJoined
 from tidelog.sql.continuous.patterns import Matched
 from tidelog.sql.continuous.plans import Continuous, Plan, filters, presented
+from tidelog.sql.continuous.situations import Situated
 from tidelog.sql.continuous.sources import Source, Statement, Stream, Subquery
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError, of_engine
@@ -68,10 +69,12 @@ _INNER: Final = {"WINDOW": "OVER", "SUBQUERY": "a query in an expression", "LAMB
 _CLAUSE_SOURCES: Final[Mapping[str, Callable[[Statement, Node], Source]]] = {
     "WINDOW_JOIN": WindowJoined,
     "MATCH_RECOGNIZE": Matched,
+    "SITUATIONS": Situated,
+    "DERIVE": Situated,
     **dict.fromkeys(WORDS, Assigned),
 }
 """What reads the rows of clauses, by their words."""
-_CONSTANTS: Final = ("windows", "complete_only", "lengths", "measures", "defines", "within")
+_CONSTANTS: Final = ("windows", "complete_only", "lengths", "measures", "defines", "within", "definitions", "returned")
 """Members of clauses that DuckDB computes, once or of rows."""
 
 
@@ -418,8 +421,8 @@ class _Reading(Statement):
         return SqlError(message, text=self._text, position=self._place(node))
 
     def _place(self, node: Node) -> int | None:
-        own = place(node, self._text) if node.get("type") in ("JOIN", CLAUSE) else None
-        if own is not None:  # what is joined stands before
+        own = place(node, self._text) if node.get("type") in ("JOIN", CLAUSE, None) else None
+        if own is not None:  # what is joined stands before; parts of clauses are no expressions
             return own
         places = (place(each, self._text) for each in nodes(node))
         return min((each for each in places if each is not None), default=None)

@@ -218,4 +218,13 @@ def _begins_part(reader: ClauseText) -> bool:
     return following.kind != "sign" or (reader.comes("WITHIN", "RETURN") and following.says("(", "?", "$", "-"))
 
 
-SYNTAXES: Final = tuple(Syntax(word, partial(read_clause, word), is_behind=True, starts=_BEGINNINGS) for word in WORDS)
+SYNTAXES: Final = tuple(
+    Syntax(
+        word,
+        partial(read_clause, word),
+        is_behind=True,
+        starts=_BEGINNINGS,
+        advice="; a semicolon ends the statement, alternatives of relations are parted by |",
+    )
+    for word in WORDS
+)

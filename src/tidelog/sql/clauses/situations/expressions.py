@@ -43,7 +43,9 @@ class Names:
     def of(cls, clause: Node, schema: pa.Schema) -> Names:
         """The names of a clause over an input."""
         table = clause["input"]
-        situations = {each["name"].lower(): each["name"] for each in reversed(clause["definitions"])}
+        situations: dict[str, str] = {}
+        for each in clause["definitions"]:
+            situations.setdefault(each["name"].lower(), each["name"])
         columns = {name.lower(): name for name in schema.names}
         return cls(str(table.get("alias") or table.get("table_name") or ""), situations, columns)
 

@@ -42,6 +42,15 @@ class Resolved:
     make: Callable[[], Operator]
     """Gives a new operator over these columns, always an equal one; can be pickled."""
 
+    def over(self, shape: Shape) -> Operator:
+        """A new operator over rows that have these columns, and perhaps more."""
+        return operator_of(self.query, shape)
+
+
+def operator_of(query: Situations | Derivation, shape: Shape) -> Operator:
+    """A new operator for a query."""
+    return SituationsOperator(shape, query) if isinstance(query, Situations) else DeriveOperator(shape, query)
+
 
 def resolve(clause: Node, schema: pa.Schema, time: str, context: Context) -> Resolved:
     """The query of a clause over rows of a schema with a time. Raises what the context's ``refuse`` makes, at the place
@@ -64,11 +73,7 @@ class _Resolving:
         used = {*names.used, *partition, self.time}
         columns = tuple(name for name in self.schema.names if name in used)
         shape = Shape(pa.schema([self.schema.field(name) for name in columns]), self.time)
-        make: Callable[[], Operator] = (
-            partial(SituationsOperator, shape, query)
-            if isinstance(query, Situations)
-            else partial(DeriveOperator, shape, query)
-        )
+        make = partial(operator_of, query, shape)
         try:
             make()
         except SituationError as error:
