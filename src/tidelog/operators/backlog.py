@@ -8,12 +8,12 @@ from itertools import accumulate
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.model.arrays import integer_column
 from tidelog.operators.base import Ints, Shape
+from tidelog.operators.columns.memory import gathered
 from tidelog.operators.series import Series
 from tidelog.operators.state import State, packed, unpacked
 
@@ -88,14 +88,7 @@ class Backlog:
 
     def slices(self, first: int, count: int) -> Iterator[pa.RecordBatch]:
         """Some rows that follow one another, as they are in memory."""
-        for part in self._parts:
-            if count <= 0:
-                return
-            if first < part.num_rows:
-                found = part.slice(first, count)
-                count -= found.num_rows
-                yield found
-            first = max(first - part.num_rows, 0)
+        yield from _between(self._parts, first, first + count)
 
     def slice(self, first: int, count: int) -> pa.RecordBatch:
         """Some rows that follow one another."""
@@ -105,13 +98,13 @@ class Backlog:
     def take(self, places: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """Some columns of the rows at some places; nulls for those below zero. Several threads may do so at once."""
         pieces = self._parts  # others may join them meanwhile, but leave these alone
-        if len(pieces) > 1:
-            starts = list(accumulate((part.num_rows for part in pieces[:-1]), initial=0))
-            first, last = np.searchsorted(starts, [max(places.min(initial=0), 0), places.max(initial=0)], "right") - 1
-            pieces, places = pieces[first : last + 1], np.where(places < 0, places, places - starts[first])
-            if 4 * len(places) >= sum(part.num_rows for part in pieces):
+        if len(pieces) > 1 and len(places):
+            low, high = max(int(places.min()), 0), max(int(places.max()), 0)
+            pieces = list(_between(pieces, low, high + 1))
+            places = places - low  # if it is not 0, there are none below zero
+            if len(pieces) > 1 and 4 * len(places) >= high - low:
                 pieces = [pa.concat_batches([part.select(columns) for part in pieces])]
-        if not pieces:
+        if not pieces or not len(places):
             pieces = [self._shape.empty()]
         if len(pieces) == 1:
             return _taken(pieces[0], places, columns)
@@ -184,7 +177,16 @@ class Backlog:
             self._add(rows.slice(gone))
 
 
+def _between(parts: Sequence[pa.RecordBatch], first: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The rows from the first on and before an end, as they are in memory."""
+    for part in parts:
+        if end <= 0:
+            return
+        if first < part.num_rows:
+            at = max(first, 0)
+            yield part.slice(at, min(end, part.num_rows) - at)
+        first, end = first - part.num_rows, end - part.num_rows
+
+
 def _taken(rows: pa.RecordBatch, places: Ints, columns: Sequence[str]) -> list[pa.Array]:
-    missing: npt.NDArray[np.bool_] = places < 0
-    chosen = pa.array(places, mask=missing) if missing.any() else integer_column(places)
-    return [pc.take(rows.column(name), chosen, boundscheck=False) for name in columns]
+    return gathered([rows.column(name) for name in columns], places)

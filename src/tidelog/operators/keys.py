@@ -13,10 +13,14 @@ import pyarrow.compute as pc
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.operators.base import Ints, Shape
+from tidelog.operators.columns.known import Known, known_values
 from tidelog.operators.state import State, packed, unpacked
 
 _FEW: Final = 1024
 """Keys that are kept though nobody needs them, rather than numbering others anew."""
+
+_MANY_ROWS: Final = 256
+"""From so many on keys are looked up by kernels."""
 
 _PARTS: Final = 32
 _MOST_PARTS: Final = 256
@@ -46,7 +50,12 @@ class Keys:
         """Keys in the order of their numbers: the names of chunks, and what is in these."""
         self._next = 0
         self._kept = 0
+        self._known = self._none_known()
+        """Keys of one column that were looked up already; which ones have numbers only the dictionary tells."""
         self._whole: pa.Table | None = None
+
+    def _none_known(self) -> Known | None:
+        return known_values(_comparable_type(self.schema.types[0])) if len(self.columns) == 1 else None
 
     def __len__(self) -> int:
         return len(self._numbers) if self.columns else 1
@@ -55,6 +64,23 @@ class Keys:
         """The number of each row's key."""
         if not self.columns or not batch.num_rows:
             return np.zeros(batch.num_rows, np.int64)
+        if self._known is None or batch.num_rows < _MANY_ROWS:
+            return self._number(batch)
+        column = comparable(batch.column(self.columns[0]))
+        codes = self._known.find(column)
+        unknown = np.flatnonzero(codes < 0)
+        if len(unknown):
+            rest = batch.select(self.columns).take(integer_column(unknown)) if len(unknown) < len(codes) else batch
+            numbers = self._number(rest)
+            codes[unknown] = numbers
+            values = comparable(rest.column(self.columns[0]))
+            _, firsts = np.unique(numbers, return_index=True)
+            firsts = firsts[np.asarray(values.is_valid())[firsts]]
+            self._known.add(values.take(integer_column(firsts)), numbers[firsts])
+        return codes
+
+    def _number(self, batch: pa.RecordBatch) -> Ints:
+        """The same by a dictionary of Python, which gives keys that are new their numbers."""
         parts = [pc.dictionary_encode(comparable(batch.column(name)), null_encoding="encode") for name in self.columns]
         places = np.asarray(parts[0].indices).astype(np.int64)
         for part in parts[1:]:
@@ -121,6 +147,7 @@ class Keys:
         found[numbers] = np.arange(len(numbers))
         rows = pa.RecordBatch.from_arrays(self.values(numbers), schema=self.schema)
         self._parts, self._numbers, self._kept = [], {}, len(numbers)
+        self._known = self._none_known()
         self._know(rows)
         self._add(rows)
         return found
@@ -177,6 +204,10 @@ def comparable(column: pa.Array) -> pa.Array:
     if pa.types.is_temporal(type_):
         return column.cast(pa.int64() if type_.bit_width == 64 else pa.int32())
     return column
+
+
+def _comparable_type(type_: pa.DataType) -> pa.DataType:
+    return comparable(pa.array([], type_)).type
 
 
 def _hashable(value: Any) -> Any:

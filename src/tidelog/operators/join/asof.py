@@ -124,7 +124,7 @@ class AsOfJoin(Operator):
             return []
         times, others = times[:count], others[: count_before(others, watermark)]
         found, waits = self._partners(times, others, watermark)
-        done = int(np.argmax(waits)) if waits.any() else count
+        done = int(np.argmax(waits)) if waits is not None and waits.any() else count
         jobs = self._jobs(found[:done])
         batches = [job() for job in jobs] if self._threads == 1 else list(threads.in_order(jobs, self._threads))
         self._drop(LEFT, done)
@@ -145,14 +145,15 @@ class AsOfJoin(Operator):
         if self._by:
             self._codes[port].drop(count)
 
-    def _partners(self, times: Ints, others: Ints, watermark: int) -> tuple[Ints, Mask]:
-        """For each of the first left rows its partner or -1, and whether a nearer one may still come."""
-        waits = np.zeros(len(times), np.bool_)
-        before = behind = np.full(len(times), -1, np.int64)
+    def _partners(self, times: Ints, others: Ints, watermark: int) -> tuple[Ints, Mask | None]:
+        """For each of the first left rows its partner or -1, and whether a nearer one may come: None for never."""
         if self._direction is not Direction.FORWARD:
             before = self._near(times, others, self._found(kernels.find_before, times, others))
-        if self._direction is Direction.BACKWARD:
-            return before, waits
+            if self._direction is Direction.BACKWARD:
+                return before, None
+        else:
+            before = np.full(len(times), -1, np.int64)
+        waits = np.zeros(len(times), np.bool_)
         behind = self._found(kernels.find_behind, times, others)
         is_open = behind < 0
         behind = self._near(times, others, behind)
@@ -194,8 +195,8 @@ class AsOfJoin(Operator):
         return np.where(is_near, found, -1)
 
     def _joined(self, left: pa.RecordBatch, found: Ints) -> pa.RecordBatch:
-        has_partner = found >= 0
-        if not self._outer and not has_partner.all():
+        if not self._outer and len(found) and int(found.min()) < 0:
+            has_partner = found >= 0
             left, found = left.filter(boolean_column(has_partner)), found[has_partner]
         partners = self._rows[RIGHT].take(found, self._right_columns)
         return pa.RecordBatch.from_arrays([*left.columns, *partners], schema=self.output.schema)

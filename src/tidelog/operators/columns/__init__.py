@@ -1,0 +1,1 @@
+"""What operators do with whole columns of values: look up those that are known, and gather texts."""
