@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tidelog.model.errors import InputError
+from tidelog.sql.time_lines import draw_situations
 
 if TYPE_CHECKING:
     from tidelog.sql.result import Result
@@ -22,13 +23,16 @@ def plot(result: Result, path: Path | str | None) -> Any:
 
     A column of texts makes lines of its own for each of its values, if there is one column of numbers. Matches of a row
     pattern, where a column is their ``MATCH_NUMBER()``, are drawn as stretches behind the lines; WITH UNMATCHED ROWS
-    has the whole series. Needs the extra ``plot``. Raises :class:`InputError` for what cannot be drawn.
+    has the whole series. Situations whose start and end are columns are drawn on a time line. Needs the extra ``plot``.
+    Raises :class:`InputError` for what cannot be drawn.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError("plots need Matplotlib; install tidelog[plot]") from error
     table = result.arrow()
+    if result.stretches:
+        return _saved(draw_situations(Figure, result.stretches, table), path)
     if table.num_columns < 2:
         raise InputError(f"found {table.num_columns} columns to draw; expected one for x and some of numbers")
     x, *others = table.column_names
@@ -53,6 +57,10 @@ def plot(result: Result, path: Path | str | None) -> Any:
     axes.set_xlabel(x)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
+    return _saved(figure, path)
+
+
+def _saved(figure: Any, path: Path | str | None) -> Any:
     figure.autofmt_xdate()
     if path is not None:
         figure.savefig(Path(path))

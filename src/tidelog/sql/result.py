@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidelog.sql.clauses.operation import Stretch
 from tidelog.sql.query import Query
 
 _BATCH_ROWS: Final = 65_536
@@ -77,6 +78,13 @@ class Result:
         return frozenset(name for each in self._query.operations.values() for name in each.match_numbers)
 
     @property
+    def stretches(self) -> list[Stretch]:
+        """Situations that the columns tell start and end of."""
+        known = self.columns
+        found = [own for each in self._query.operations.values() for own in each.stretches]
+        return [each for each in found if all(name in known for name in (each.start, each.end, each.kind) if name)]
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Blocks of events that were read since it was last fetched, and about how many there are to read; from any
         thread."""
@@ -91,7 +99,8 @@ class Result:
     def plot(self, path: Path | str | None = None) -> Any:
         """Draw the numbers over the first column, into a file if one is named; the figure of Matplotlib.
 
-        Stretches of matches are shaded if there is a column with the ``MATCH_NUMBER()`` of a row pattern.
+        Stretches of matches are shaded if there is a column with the ``MATCH_NUMBER()`` of a row pattern. Situations
+        whose start and end are among the columns are drawn on a time line instead, a line for each match.
 
         Needs the extra ``plot``.
         """

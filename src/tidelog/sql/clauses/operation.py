@@ -38,6 +38,18 @@ class Work:
     """Gives what each input takes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Columns that tell from when to when something lasts, for those who draw it."""
+
+    name: str
+    """What lasts."""
+    start: str
+    end: str
+    kind: str = ""
+    """A column that tells what lasts, if that differs from row to row."""
+
+
 @dataclass(slots=True)
 class Operation:
     """One clause. It is run whenever its rows are asked for."""
@@ -64,6 +76,8 @@ class Operation:
     """What it does to rows; None if nobody but this process can do it."""
     is_indexed: bool = False
     """Whether it is answered from the index alone."""
+    stretches: Sequence[Stretch] = ()
+    """What lasts in each row that comes out."""
 
     @property
     def match_numbers(self) -> list[str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
 from tidelog.operators.replaying import replay
+from tidelog.operators.situations.operator import SituationsOperator
+from tidelog.operators.situations.syntax import Bound, Instant, Situations
+from tidelog.plan.situations import SituationPlan, plan_situations
+from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
-from tidelog.sql.clauses.inputs import read_input
-from tidelog.sql.clauses.operation import Operation, Work
-from tidelog.sql.clauses.situations.resolving import resolve
+from tidelog.sql.clauses.inputs import Input, read_input
+from tidelog.sql.clauses.operation import Operation, Stretch, Work
+from tidelog.sql.clauses.situations.resolving import Resolved, resolve
 from tidelog.sql.text.tree import Node
 
 
@@ -23,11 +28,52 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
     side = read_input(clause["input"], scope.ctes, context, time)
     found = resolve(clause, side.schema, side.time, context)
     names = {name: name for name in found.columns}
-    if side.relation is not None:
-        side.relation.way = f"the events, for {word}"
+    operator = found.make()
+    reasons: list[str] = []
+    plan = _pruned(side, found, word, reasons)
+    if isinstance(operator, SituationsOperator):
+        reasons += operator.explain
 
     def run() -> Iterator[pa.RecordBatch]:
+        if plan is not None and side.relation is not None:
+            return plan.batches(side.relation.readings.append)
         return replay(found.make(), [side.rows(names)])
 
-    way = "rows in order of time through one pass"
-    return Operation(word, found.make().output.schema, run, way, work=Work(found.make, lambda: [side.selected(names)]))
+    return Operation(
+        word,
+        operator.output.schema,
+        run,
+        "rows in the order of time, all of them" if plan is None else plan.explained,
+        reasons,
+        work=Work(found.make, lambda: [side.selected(names)]),
+        stretches=_stretches(found),
+    )
+
+
+def _pruned(side: Input, found: Resolved, word: str, reasons: list[str]) -> SituationPlan | None:
+    """What finds situations by reading only where some may be; None, and a reason, if that is not known."""
+    relation = side.relation
+    if relation is None:
+        return None
+    relation.way = f"the events, for {word}"
+    try:
+        plan = plan_situations(found.query, found.make().inputs[0], relation.stream.snapshot, relation.stream.numbers)
+    except NotPruned as reason:
+        reasons.append(f"all rows are read, because {reason}")
+        return None
+    relation.way = f"{plan.explained}, for {word}"
+    return plan
+
+
+def _stretches(found: Resolved) -> list[Stretch]:
+    """The columns of a result that tell when situations start and end."""
+    query = found.query
+    if not isinstance(query, Situations):
+        return [Stretch("", "start_time", "end_time", "situation")]
+    columns = {each.terms[0]: each.name for each in query.returned if each.text == '"#0"'}
+    stretches = []
+    for each in query.definitions:
+        with suppress(KeyError):  # of those that are not returned nothing can be drawn
+            start, end = (columns[Instant(each.name, bound)] for bound in (Bound.START, Bound.END))
+            stretches.append(Stretch(each.name, start, end))
+    return stretches
