@@ -41,7 +41,7 @@ def test_what_goes_on_ends_at_the_last_time() -> None:
     figure = tidelog.sql(f"SELECT * FROM t SITUATIONS ({clause})", tables={"t": TABLE}).plot()
     day = 86_400
     assert [round(length * day) for _, length in bars(figure)] == [3, 2, 2, 1]
-    assert [each.get_linestyle() for each in figure.axes[0].patches] == ["-", "-", "--", "--"]
+    assert [each.get_linestyle() for each in figure.axes[0].patches] == ["solid", "solid", "--", "--"]
 
 
 def test_situations_alone_have_a_line_for_each_kind() -> None:
