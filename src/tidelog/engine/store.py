@@ -55,6 +55,7 @@ from tidelog.threads import at_once
 
 if TYPE_CHECKING:
     from tidelog.engine.online.flow import OnLate
+    from tidelog.engine.online.merging.merging import Merging
     from tidelog.engine.online.subscribing import SubscriptionInfo, Subscriptions
     from tidelog.engine.online.subscription import Callback, Subscription, WhenBehind
     from tidelog.engine.sql import StoreSql
@@ -422,6 +423,51 @@ class Store(Closing):
             most_behind=most_behind,
             follow=flag("follow", follow),
             workers=workers,
+        )
+
+    def merge_into(
+        self,
+        into: str,
+        inputs: Sequence[Any] | Mapping[str, Any],
+        *,
+        key: str | Sequence[str] | None = None,
+        delay: Any = None,
+        algorithm: str = "auto",
+        policy: str = "lazy",
+        output: Literal["events", "elements"] | None = None,
+        name: str | None = None,
+        start: Any = None,
+        schema: pa.Schema | None = None,
+        time: str | None = None,
+        follow: bool = True,
+    ) -> Merging:
+        """Merge copies of one stream into a stream, which is created if there is none; see docs/merging.md.
+
+        ``inputs``, by name or in a list, are streams of this store, continuous queries, or iterables of batches, all
+        with the same columns; ``schema`` and ``time`` tell these where there are only iterables. What is returned can
+        attach further ones and detach them while it runs. The output is as fast as the fastest of them.
+
+        ``key`` has the columns that tell events of one time apart, none for all of them: events that agree in them
+        are one. Without it equal events count as often as the input has them that has most. Rows of an input may
+        be up to ``delay`` behind its newest one (by default the lateness of the stream; a mapping has one for each
+        input): what is farther behind is late, and dropped. Without any, nothing that came is ever forgotten.
+
+        Every row of a stream or query is taken exactly once, whatever happens: the state, the positions and the output
+        are committed together, under the ``name``, by default that of the stream. Begun again it goes on with the
+        inputs it had; iterables are to give the same rows again, and what was taken is passed over. An iterable that
+        ends or fails leaves the merge, and the others go on.
+        """
+        self._check_writable()
+        return self._opened_subscriptions().merge(
+            into,
+            inputs,
+            asked={"algorithm": algorithm, "key": key, "policy": policy, "output": output},
+            read=lambda sql: self._opened_sql().continuous(sql, None, None),
+            name=name,
+            delay=delay,
+            start=start,
+            schema=None if schema is None else Schema(schema, text("time", time, "a text, the column of time")),
+            follow=flag("follow", follow),
         )
 
     def subscriptions(self) -> list[SubscriptionInfo]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -21,8 +22,64 @@ OnLate: TypeAlias = Callable[[str, pa.RecordBatch], None]
 """Is told the stream of late rows, and the rows."""
 
 
-class Flow:
-    """Takes rows from inputs and gives what comes out. For one thread."""
+class Steps(ABC):
+    """What a subscription does step by step: rows of inputs in, rows out. For one thread."""
+
+    inputs: list[Input]
+    """The streams that are read."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What is done, in words of SQL or the like."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns of the rows that come out."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many rows have come."""
+
+    @property
+    @abstractmethod
+    def late_rows(self) -> int:
+        """How many of them were late."""
+
+    @abstractmethod
+    def step(self) -> Batches | None:
+        """Take some rows and give what comes out; None if there are none to be taken."""
+
+    @abstractmethod
+    def tick(self) -> Batches:
+        """What comes out because inputs have been silent for too long."""
+
+    @abstractmethod
+    def finish(self) -> Batches:
+        """What waits, when there will be no rows any more."""
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether there is nothing to be waited for, if nothing new is to be followed."""
+        return True
+
+    @abstractmethod
+    def snapshot(self) -> tuple[dict[str, Any], State]:
+        """How far the inputs are, and what is known."""
+
+    @abstractmethod
+    def restore(self, values: dict[str, Any], state: State) -> None:
+        """Go on from a snapshot."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Keep no file open."""
+
+
+class Flow(Steps):
+    """Takes rows from inputs and gives what comes out of a continuous query."""
 
     def __init__(
         self,
@@ -47,6 +104,27 @@ class Flow:
             operator.use_threads(workers)
         self.arrivals = Arrivals(operator, lateness, idle_timeout=idle_timeout, now=time.monotonic())
         self._newest: list[int | None] = [None] * len(self.inputs)
+
+    @property
+    def text(self) -> str:
+        """The query."""
+        return self.query.text
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows that come out."""
+        output = self.arrivals.operator.output.schema
+        return pa.schema([output.field(name) for name in self.query.columns])
+
+    @property
+    def rows(self) -> int:
+        """How many rows have come."""
+        return sum(self.arrivals.rows)
+
+    @property
+    def late_rows(self) -> int:
+        """How many of them were late."""
+        return sum(self.arrivals.late_rows)
 
     def step(self) -> Batches | None:
         """Take rows of the input that is furthest behind in time and has some; None if none has any."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from tidelog.engine.online.flow import Flow, OnLate
+from tidelog.engine.online.flow import Flow, OnLate, Steps
 from tidelog.engine.online.inputs import Input, Position, identity
 from tidelog.engine.online.subscription import (
     WHEN_BEHIND,
@@ -23,6 +23,7 @@ from tidelog.engine.online.subscription import (
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.arguments import found, integer, one_of
 from tidelog.model.errors import InputError, NotFoundError, SchemaError
+from tidelog.model.schema import Schema
 from tidelog.operators.base import Operator
 from tidelog.sql.continuous import Continuous
 from tidelog.storage.media.medium import Medium
@@ -37,7 +38,10 @@ from tidelog.store.subscriptions import (
 )
 
 if TYPE_CHECKING:
+    from tidelog.engine.online.merging.merging import Merging
     from tidelog.engine.store import Store
+
+_S = TypeVar("_S", bound=Subscription)
 
 NEVER_LATE: Final = (1 << 64) - 1
 """Ticks that no two times are apart."""
@@ -127,9 +131,34 @@ class Subscriptions:
                 keeping.log.close()
             raise
 
+    def merge(
+        self,
+        into: str,
+        inputs: Any,
+        *,
+        asked: dict[str, Any],
+        read: Callable[[str], Continuous],
+        name: str | None,
+        delay: Any,
+        start: Any,
+        schema: Schema | None,
+        follow: bool,
+    ) -> Merging:
+        """Begin a merge into a stream, or go on with one; ``asked`` are the values of its options."""
+        from tidelog.engine.online.merging.beginning import begin_merge  # with the kernels of merges
+        from tidelog.operators.merge.options import MergeOptions
+
+        check_stream_name(into)
+        name = check_subscription_name(into if name is None else name)
+        merging = begin_merge(
+            self._store, self._medium, read, into, inputs, MergeOptions.of(**asked),
+            name=name, delay=delay, start=start, schema=schema, follow=follow, on_end=self._ended,
+        )  # fmt: skip
+        return self._begun(merging)
+
     def run(
         self,
-        flow: Flow,
+        flow: Steps,
         keeping: Keeping | None = None,
         callback: Callback | None = None,
         *,
@@ -137,7 +166,9 @@ class Subscriptions:
         block_at: int | None = None,
     ) -> Subscription:
         """Have a subscription work."""
-        subscription = Subscription(flow, keeping, callback, follow=follow, block_at=block_at, on_end=self._ended)
+        return self._begun(Subscription(flow, keeping, callback, follow=follow, block_at=block_at, on_end=self._ended))
+
+    def _begun(self, subscription: _S) -> _S:
         with self._mutex:
             self._running.append(subscription)
         try:

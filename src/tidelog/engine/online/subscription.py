@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.engine.online.flow import Flow
+from tidelog.engine.online.flow import Steps
 from tidelog.engine.online.handover import Bell, Outbox
 from tidelog.engine.online.inputs import Input
 from tidelog.engine.stream import Stream
@@ -85,7 +85,7 @@ class Subscription:
 
     def __init__(
         self,
-        flow: Flow,
+        flow: Steps,
         keeping: Keeping | None,
         callback: Callback | None,
         *,
@@ -143,13 +143,12 @@ class Subscription:
     @property
     def query(self) -> str:
         """The text of the query."""
-        return self._flow.query.text
+        return self._flow.text
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows that come out."""
-        output = self._flow.arrivals.operator.output.schema
-        return pa.schema([output.field(name) for name in self._flow.query.columns])
+        return self._flow.schema
 
     @property
     def is_running(self) -> bool:
@@ -163,11 +162,10 @@ class Subscription:
         ``late`` those that were read and dropped because they came too late, ``dropped`` those that were not read
         because there were too many; ``given`` is counted since it was begun here.
         """
-        arrivals = self._flow.arrivals
         return {
-            "rows": sum(arrivals.rows),
+            "rows": self._flow.rows,
             "behind": self._behind(),
-            "late": sum(arrivals.late_rows),
+            "late": self._flow.late_rows,
             "dropped": sum(each.position.dropped for each in self._flow.inputs),
             "given": self.rows_given,
             "running": self.is_running,
@@ -188,7 +186,7 @@ class Subscription:
                 follows = self._follow  # before looking: what came until it was told to finish is read
                 batches = self._flow.step()
                 if batches is None:
-                    if not follows:
+                    if not follows and self._flow.is_at_end:
                         break
                     batches = self._flow.tick()
                     if not batches:

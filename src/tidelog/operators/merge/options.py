@@ -1,0 +1,101 @@
+"""How a merge is asked for, by words and plain values: the same in every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tidelog.model.errors import InputError, did_you_mean
+from tidelog.model.times.clock import Clock
+from tidelog.operators.merge import codes
+from tidelog.operators.merge.batches.engine import Policy
+from tidelog.operators.merge.operator import MergeOperator, Output
+from tidelog.operators.merge.ports import Input
+
+AUTO: Final = "auto"
+POLICIES: Final = {
+    "lazy": codes.LAZY,
+    "aggressive": codes.AGGRESSIVE,
+    "conservative": codes.FULLY_FROZEN,
+    "half-frozen": codes.HALF_FROZEN,
+    "open-ended": codes.OPEN_ENDED,
+    "leader": codes.LEADER,
+    "leader-by-start": codes.LEADER_BY_START,
+    "fraction": codes.FRACTION,
+    "lagging": codes.LAGGING,
+    "exact": codes.EXACT,
+}
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """What is asked of a merge, as plain values."""
+
+    algorithm: str = AUTO
+    """``"auto"``: by whether there are revisions, and a key."""
+    key: tuple[str, ...] | None = None
+    """Columns that tell events of one start apart; empty for all. None: equal events are counted, unless the algorithm
+    is one with a key, which is all columns then."""
+    policy: str = "lazy"
+    """Its name; behind ``fraction`` and ``lagging`` stands how much, as in ``"fraction 0.5"`` and ``"lagging 10s"``."""
+    output: Output | None = None
+    """``"events"`` or ``"elements"``; by default events where none is ever taken back."""
+
+    @classmethod
+    def of(cls, algorithm: Any = AUTO, key: Any = None, policy: Any = "lazy", output: Any = None) -> MergeOptions:
+        """Checked for what they are, but not for whether they go together."""
+        for name, value in (("algorithm", algorithm), ("policy", policy)):
+            if not isinstance(value, str):
+                raise InputError(f"found {value!r} for {name}; expected a text, its name")
+        if output not in (None, "events", "elements"):
+            raise InputError(f"found {output!r} for output; expected 'events', 'elements' or None")
+        if isinstance(key, str):
+            key = [key]
+        if key is not None and not (isinstance(key, Sequence) and all(isinstance(each, str) for each in key)):
+            raise InputError(f"found {key!r} for key; expected names of columns, or none for all of them")
+        return cls(algorithm, None if key is None else tuple(key), policy, output)
+
+    @classmethod
+    def of_json(cls, values: dict[str, Any]) -> MergeOptions:
+        """What :meth:`to_json` gave."""
+        return cls.of(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        values = asdict(self)
+        return {**values, "key": None if self.key is None else list(self.key)}
+
+    def make(self, inputs: Sequence[Input]) -> MergeOperator:
+        """The operator for some inputs."""
+        if not inputs:
+            raise InputError("found no inputs to merge; expected at least one, others may be attached later")
+        policy = _policy(self.policy, inputs[0].shape.clock)
+        algorithm = self.algorithm
+        if algorithm == AUTO:
+            is_revised = any(each.is_elements for each in inputs) or policy.code != codes.LAZY
+            with_key, without = ("R3", "R4") if is_revised else ("R2d", "R2ddup")
+            algorithm = without if self.key is None else with_key
+        return MergeOperator(inputs, algorithm, key=self.key or None, policy=policy, output=self.output)
+
+
+def _policy(text: str, clock: Clock) -> Policy:
+    name, _, value = text.strip().partition(" ")
+    if name not in POLICIES:
+        raise InputError(f"there is no policy {name!r}; {did_you_mean(name, POLICIES)}")
+    code = POLICIES[name]
+    if code == codes.FRACTION:
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 < share <= 1:
+            raise InputError(f"found the policy {text!r}; expected how many of the inputs, as in 'fraction 0.5'")
+        return Policy(code, share=share)
+    if code == codes.LAGGING:
+        if not value:
+            raise InputError(f"found the policy {text!r}; expected how far it lags, as in 'lagging 10s'")
+        return Policy(code, delay=clock.duration(int(value) if value.strip().isdecimal() else value))
+    if value:
+        raise InputError(f"found the policy {text!r}; expected nothing behind {name!r}")
+    return Policy(code)
