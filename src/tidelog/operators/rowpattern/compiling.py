@@ -37,7 +37,7 @@ class RowPatternQuery:
     def input(self) -> pa.Schema:
         """The columns that are needed, in the order of the input's."""
         schema = self.pattern.schema
-        if self.pattern.rows is not Rows.ONE:
+        if self.pattern.rows is not Rows.ONE or self.pattern.frame is not None:
             return schema
         expressions = [*self.pattern.defines.values(), *(each.value for each in self.pattern.measures)]
         texts = [str(term) for each in expressions for term in each.terms]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
+from tidelog.operators.rowpattern.frames import frame_ends, of_each_row
 from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows, order_times, partition_cuts
@@ -140,7 +141,13 @@ class _Run:
         elif len(cuts) > 1 and self._after and not self._is_end:
             partitions.closed[-1], partitions.horizons[-1] = 0, INT64_MAX  # conditions look at more than matches have
         rows = Rows(batch, cuts)
+        if pattern.frame is not None:
+            partitions.frames = frame_ends(batch, pattern.frame)
+        first = self._resume
         matches = query.search.run(rows, partitions, times, covered)
+        if pattern.frame is not None:
+            last = int(partitions.resumes[-1]) if len(cuts) > 1 else first
+            matches = of_each_row(matches, first, last, partitions.frames)
         if len(cuts) > 1:
             self._keep(batch, partitions, int(cuts[-2]), covered)
         return matches

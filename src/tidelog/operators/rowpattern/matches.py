@@ -38,6 +38,8 @@ class Matches:
     """Which of these do not come out."""
     skips: bool = False
     """Whether there may be rows between those of a match."""
+    frames: tuple[Ints, Ints] | None = None
+    """The first row that each match sees, and the end of these, if they are not all rows of its partition."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -51,6 +53,13 @@ class Matches:
     def owners(self) -> Ints:
         """The match of each row."""
         return np.repeat(np.arange(len(self)), self.lengths)
+
+    def seen(self, which: Ints) -> tuple[Ints, Ints]:
+        """The first row that some of them see, and the end of these."""
+        if self.frames is not None:
+            return self.frames[0][which], self.frames[1][which]
+        own = self.partitions[which]
+        return self.rows.cuts[own], self.rows.cuts[own + 1]
 
     @property
     def is_match(self) -> Mask:
@@ -92,6 +101,7 @@ class Matches:
             self.variables[kept],
             self.excluded[kept],
             self.skips,
+            None if self.frames is None else (self.frames[0][which], self.frames[1][which]),
         )
 
     def taken(self, places: Ints) -> Matches:
@@ -111,4 +121,5 @@ class Matches:
             self.variables[rows],
             self.excluded[rows],
             self.skips,
+            None if self.frames is None else (self.frames[0][places], self.frames[1][places]),
         )

@@ -99,7 +99,11 @@ LAST_EMPTY: Final = 22
 """The row of the last match without rows."""
 OPEN: Final = 23
 """How many rows the preferred way of the attempt had that time has cut off; 0 if there is none."""
-REGISTERS: Final = 24
+CURRENT: Final = 24
+"""The row whose frame is searched."""
+BARREN: Final = 25
+"""No match begins before this row, unless it looks at rows before its first one."""
+REGISTERS: Final = 26
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 
@@ -139,7 +143,11 @@ IS_FORCED: Final = 15
 """Whether the rows of matches are given."""
 WITH_TIMEOUTS: Final = 16
 """Whether partial matches that time has cut off are wanted."""
-PARAMETERS: Final = 17
+IS_SEEKING: Final = 17
+"""Whether the match of a frame may begin behind its first row."""
+BEHIND: Final = 18
+"""How many rows before a match its conditions look at, if all frames end with their partition; else -1."""
+PARAMETERS: Final = 19
 
 # -- kinds of records -------------------------------------------------------------------------------------------------
 

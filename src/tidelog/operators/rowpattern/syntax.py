@@ -25,6 +25,9 @@ if there is none. Where a row begins no match and partial matches of it time out
 if that is wanted; it has no number, and the search goes on with the next row. Under ``ALL MATCHES`` with ``SKIP TILL
 NEXT`` it is the one that would be preferred if all quantifiers were reluctant.
 
+**Frames.** In a window each row has a frame, itself and rows behind it, and looks for a match in it: rows outside of
+the frame are as if there were none, for conditions and measures too. Rows that ``AFTER MATCH`` skips look for none.
+
 **Behind a match** without rows the search goes on with the next row, whatever ``AFTER MATCH`` says.
 """
 
@@ -210,6 +213,25 @@ class Measure:
     name: str
     value: Expression
     type: pa.DataType
+    is_function: bool = False
+    """Whether it has a value, that of no rows, where there is no match, and is not NULL there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows in which a row of a window looks for its match: itself, and some behind it."""
+
+    following: int | None = None
+    """How many behind it; None for all of the partition."""
+    column: str | None = None
+    """A column that says how many, instead."""
+    is_seeking: bool = False
+    """Whether the match may begin behind the row, if none begins with it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all frames end with their partition."""
+        return self.following is None and self.column is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +269,9 @@ class RowPattern:
     limits: Limits = Limits()
     with_timeouts: bool = False
     """Whether partial matches come out that timed out; needs ``within``, and not ``WITH UNMATCHED ROWS``."""
+    frame: Frame | None = None
+    """What each row looks for its match in, if it is a window's: then all rows come out as they are, each with the
+    measures of its match, and ``rows`` says nothing."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -256,9 +281,11 @@ class RowPattern:
     @property
     def output(self) -> pa.Schema:
         """The columns that come out: of one row, the partition's and the measures; of all rows, the partition's, the
-        order's, the measures and all others of the input. Behind the measures is :data:`TIMED_OUT_COLUMN`, if that
-        is wanted."""
+        order's, the measures and all others of the input; of a window, the input's and the measures. Behind the
+        measures is :data:`TIMED_OUT_COLUMN`, if that is wanted."""
         measures = [pa.field(each.name, each.type) for each in self.measures]
+        if self.frame is not None:
+            return pa.schema([*self.schema, *measures])
         if self.with_timeouts:
             measures.append(pa.field(TIMED_OUT_COLUMN, pa.bool_()))
         first = [self.schema.field(name) for name in self.partition]

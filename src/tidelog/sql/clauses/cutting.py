@@ -16,9 +16,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.sql.clauses.joins.asof_words import AsOfWords, as_of_words
+from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, Window, pattern_windows
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import CLOSING, OPENING, Reader, Token, closing, pattern_places, tokens
 from tidelog.sql.text.tree import LOCATIONS, Node, Parser, characters, nodes
@@ -27,8 +28,6 @@ CLAUSE: Final = "EVENT_CLAUSE"
 """The type of nodes that are clauses. They have the word they begin with, ``word``, a name in the statement, ``alias``,
 and whatever was read of them."""
 
-_MARK: Final = "\1"
-"""What placeholders begin with: no name that somebody gives does."""
 _SPACES: Final = re.compile("[\u00a0\u1680\u180e\u2000-\u200d\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
 _BEFORE: Final = ("FROM", "JOIN", ",", "(")
 """What a table may stand behind."""
@@ -91,6 +90,11 @@ class ClauseText(Reader):
         """An expression at some place, without words that only the clause knows."""
         return self._cutting.expression(start, end, what, blanks)
 
+    def peek_text(self) -> str:
+        """What comes next, for people."""
+        token = self.peek()
+        return "the end" if token is None else token.text
+
     def offset(self, place: int) -> int:
         """A place as nodes tell it."""
         return self._cutting.offset(place)
@@ -103,6 +107,10 @@ class ClauseText(Reader):
     def wrong(self, message: str, place: int) -> SqlError:
         """An error at a place."""
         return SqlError(message, text=self.text, position=place)
+
+
+Windows: TypeAlias = "Callable[[Cutting, PatternWindows, Node], None]"
+"""Puts clauses into a tree for the windows with patterns of its text."""
 
 
 @dataclass(slots=True)
@@ -122,9 +130,10 @@ class _Cut:
 class Cutting:
     """Reads one text."""
 
-    def __init__(self, parser: Parser, text: str, syntaxes: Sequence[Syntax]) -> None:
+    def __init__(self, parser: Parser, text: str, syntaxes: Sequence[Syntax], windows: Windows) -> None:
         self.text = text
-        self._parser = parser
+        self.parser = parser
+        self._windows = windows
         self._syntaxes = {each.word: each for each in syntaxes}
         self._tokens = tokens(text)
         self._found = False
@@ -168,6 +177,14 @@ class Cutting:
             )
         return table
 
+    def window(self, window: Window) -> ClauseText:
+        """What is between the parentheses of a window."""
+        return ClauseText(self, _Cut(Syntax("WINDOW", lambda reader: {}), window.open - 1, window.last, 0, 0))
+
+    def token(self, number: int) -> Token:
+        """One of the text."""
+        return self._tokens[number]
+
     # -- what is cut ----------------------------------------------------------------------------------------------
 
     def _parsed(self, start: int, end: int, before: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
@@ -186,7 +203,10 @@ class Cutting:
             elif (join := as_of_words(self.text, at, inside[-1])) is not None:
                 beside.append(join)
             at += 1
-        pieces = [(cut.start, cut.end, f'"{_MARK}{number}"') for number, cut in enumerate(cuts)]
+        outside = [(cut.start, cut.end) for cut in cuts]
+        windows = pattern_windows(self._tokens, inside[0], inside[-1], outside) if inside else PatternWindows()
+        pieces = [(cut.start, cut.end, f'"{MARK}{number}"') for number, cut in enumerate(cuts)]
+        pieces += windows.pieces(self._tokens)
         pieces += [(*span, "") for join in beside for span in join.spans]
         pieces += [(*span, "") for span in blanks]
         if pieces and not self._found:
@@ -195,6 +215,8 @@ class Cutting:
         tree = self._read(start, end, before, sorted(pieces), cuts)
         self._put_clauses(tree, cuts)
         self._put_beside(tree, beside)
+        if windows.patterns:
+            self._windows(self, windows, tree)
         return tree
 
     def _refuse_spaces(self) -> None:
@@ -221,14 +243,14 @@ class Cutting:
         written.append(text[at:end])
         own = "".join(written)
         try:
-            return self._parser.parse(own)
+            return self.parser.parse(own)
         except SqlError as error:
             if own == text:
                 raise
             place = None if error.position is None else characters(text, len(own[: error.position].encode()))
             message = error.message
             for number, cut in enumerate(cuts):
-                message = message.replace(f'"{_MARK}{number}"', cut.syntax.word)
+                message = message.replace(f'"{MARK}{number}"', cut.syntax.word)
             raise SqlError(message, text=text, position=place, column=error.column) from None
 
     def _clause(self, at: int, first: int, last: int) -> _Cut | None:
@@ -292,7 +314,7 @@ class Cutting:
     # -- what is put ----------------------------------------------------------------------------------------------
 
     def _put_clauses(self, tree: Node, cuts: list[_Cut]) -> None:
-        waiting = {f"{_MARK}{number}": cut for number, cut in enumerate(cuts)}
+        waiting = {f"{MARK}{number}": cut for number, cut in enumerate(cuts)}
         for node in list(nodes(tree)) if waiting else ():
             cut = waiting.pop(node["table_name"], None) if node["type"] == "BASE_TABLE" else None
             if cut is None:

@@ -10,6 +10,7 @@ from tidelog.sql.clauses.cutting import CLAUSE
 from tidelog.sql.clauses.joins.asof import is_as_of, make_as_of
 from tidelog.sql.clauses.joins.windowed import make_window_join
 from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.pattern_windows.making import make_pattern_window
 from tidelog.sql.clauses.row_pattern.making import make_row_pattern
 from tidelog.sql.clauses.situations.making import make_situations
 from tidelog.sql.clauses.tables.grouped import group_by_windows
@@ -28,6 +29,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "MATCH_RECOGNIZE": make_row_pattern,
     "SITUATIONS": make_situations,
     "DERIVE": make_situations,
+    "WINDOW": make_pattern_window,
 }
 """By the words that clauses begin with."""
 

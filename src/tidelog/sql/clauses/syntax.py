@@ -6,6 +6,7 @@ from typing import Final
 
 from tidelog.sql.clauses.cutting import Cutting, Syntax
 from tidelog.sql.clauses.joins import reading as joins
+from tidelog.sql.clauses.pattern_windows.putting import put_pattern_windows
 from tidelog.sql.clauses.row_pattern import clause as row_pattern
 from tidelog.sql.clauses.situations import clause as situations
 from tidelog.sql.clauses.situations.standing_alone import read_query, stands_alone
@@ -22,7 +23,7 @@ def parsed(parser: Parser, text: str) -> Node:
     """The tree of a statement, with its event clauses; all places are those of the text."""
     own = readable(text)
     try:
-        cutting = Cutting(parser, own, SYNTAXES)
+        cutting = Cutting(parser, own, SYNTAXES, put_pattern_windows)
         return cutting.tree_around(read_query) if stands_alone(own) else cutting.tree()
     except SqlError as error:
         if own == text:

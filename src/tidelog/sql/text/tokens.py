@@ -96,7 +96,7 @@ def closing(found: Sequence[Token], at: int, last: int) -> int | None:
 
 def pattern_places(found: Sequence[Token]) -> frozenset[int]:
     """Where tokens inside of ``PATTERN (...)`` begin, in which ``?`` and ``$`` are no parameters."""
-    if not any(token.says("MATCH_RECOGNIZE") for token in found):
+    if not any(token.says("MATCH_RECOGNIZE", "OVER", "WINDOW") for token in found):
         return frozenset()
     places: set[int] = set()
     for at, token in enumerate(found[:-1]):

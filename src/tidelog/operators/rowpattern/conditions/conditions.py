@@ -68,7 +68,8 @@ def is_of_row(term: Term, variable: str, query: RowPattern) -> bool:
     if not isinstance(term, Navigation) or CLASSIFIER_COLUMN in term.expression:
         return False
     is_current = term.is_last and term.logical == 0 and (term.variables is None or variable in term.variables)
-    return is_current and (term.physical == 0 or query.strategy is Strategy.CONTIGUOUS)
+    has_neighbours = query.strategy is Strategy.CONTIGUOUS and query.frame is None
+    return is_current and (term.physical == 0 or has_neighbours)
 
 
 @dataclass
@@ -155,7 +156,9 @@ class Evaluated:
         """Code has come to a number that it cannot hold: from now on whoever runs the kernel is asked."""
         self.kinds[self.kinds == CODE] = ASKED
 
-    def answer(self, variable: int, rows: Any, variables: Any, number: int, partition: int) -> bool:
+    def answer(
+        self, variable: int, rows: Any, variables: Any, number: int, partition: int, frame: tuple[int, int] | None
+    ) -> bool:
         """Whether the last of some rows may be bound to a variable, which it is in ``variables``."""
         rest = self.rests[variable]
         condition = self.conditions.each[variable]
@@ -173,6 +176,7 @@ class Evaluated:
             np.array(variables, np.int32),
             np.zeros(len(rows), np.bool_),
             self.conditions.query.strategy is not Strategy.CONTIGUOUS,
+            None if frame is None else (np.array(frame[:1]), np.array(frame[1:])),
         )
         columns = []
         for name in rest.columns:

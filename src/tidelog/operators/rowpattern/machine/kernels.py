@@ -20,11 +20,14 @@ from tidelog.operators.rowpattern.opcodes import (
     ASK,
     ASKED,
     ATTEMPT,
+    BARREN,
     BASE,
     BEGIN,
+    BEHIND,
     CAN_MARK,
     CODE,
     CONTIGUOUS,
+    CURRENT,
     DECIDED,
     DEPTH,
     DONE,
@@ -39,6 +42,7 @@ from tidelog.operators.rowpattern.opcodes import (
     IS_ALL,
     IS_FILTERED,
     IS_FORCED,
+    IS_SEEKING,
     LAST_EMPTY,
     MARKED,
     MARKS,
@@ -99,6 +103,14 @@ def _latest(time: Any, within: Any) -> Any:
     """The last time that is not farther from another one than allowed, as far as there are such."""
     latest = time + within
     return latest if latest >= time else i64(0x7FFFFFFFFFFFFFFF)
+
+
+@inlined
+def _framed(frame: Any, current: Any, high: Any, end: Any, is_closed: Any) -> Any:
+    """The first row of a frame, its end as far as it is there, that of known conditions, and whether it is whole."""
+    if frame <= high:
+        return current, frame, frame, True
+    return current, high, end, is_closed
 
 
 @inlined
@@ -182,8 +194,8 @@ def _walk(operations: Any, first: Any, second: Any, peek_first: Any, peek_second
         _IN_I32, _IN_I32, _IN_I32, _IN_I32, array_in(i64, 2), array_in(u8, 2), array_in(f64, 2), array_in(u8, 2),
         _IN_I64, _IN_F64,
         # partitions
-        _IN_I64, _IN_I64, _IN_I64, _IN_I64, _IN_I64, _OUT_I32, _IN_I64, _IN_I64, _IN_U8, _IN_I64, _OUT_I64, _OUT_I64,
-        _OUT_I64, _IN_I64,
+        _IN_I64, _IN_I64, _IN_I64, _IN_I64, _IN_I64, _OUT_I32, _IN_I64, _IN_I64, _IN_I64, _IN_U8, _IN_I64, _OUT_I64,
+        _OUT_I64, _OUT_I64, _IN_I64,
         # where it is
         _OUT_I64, _OUT_U8, array_out(i64, 2), _OUT_I64, _OUT_I32, _OUT_I32, _OUT_I32, array_out(i64, 2),
         array_out(f64, 2), _OUT_I64, _OUT_F64, _OUT_U8, _OUT_I32, _OUT_U8,
@@ -197,7 +209,7 @@ def search(
     jumps: Any, may_begin: Any, code_cuts: Any, code: Any, terms: Any, sets: Any,
     slot_kinds: Any, slot_sets: Any, slot_columns: Any, slot_filters: Any, integers: Any, integers_valid: Any,
     floats: Any, floats_valid: Any, constants: Any, float_constants: Any,
-    lows: Any, highs: Any, forced_cuts: Any, forced_rows: Any, stops: Any, seen: Any, begins: Any,
+    lows: Any, highs: Any, forced_cuts: Any, forced_rows: Any, stops: Any, seen: Any, frames: Any, begins: Any,
     ends: Any, closed: Any, horizons: Any, resumes: Any, numbers: Any, decisions: Any,
     times: Any,
     registers: Any, answers: Any, ways: Any, path_rows: Any, path_pcs: Any, path_variables: Any, path_states: Any,
@@ -214,17 +226,24 @@ def search(
     No attempt begins at row ``stops[p]`` or behind it. If rows that were ``seen`` are to be told, it does not begin at
     one at which that of another partition has begun, and ``seen`` gets the number of the partition, from 1 on.
 
+    If there are ``frames``, each row looks for one match of its own, among itself and the rows behind it up to
+    ``frames[row]``, and no condition sees others: one that begins with the row or, if it is seeking, the first one.
+    Rows that a match skips look for none.
+
     If matches are forced, partition ``p`` is asked for a match that begins with row ``resumes[p]`` and has exactly the
     rows from ``forced_cuts[p]`` to ``forced_cuts[p + 1]`` among ``forced_rows``.
 
-    ``found`` gets for each match its partition, first row, the end of its rows among ``found_rows``, its kind, its
-    number, and when it was certain; what is wanted besides matches is told in the same way. Returns why it has stopped.
+    ``found`` gets for each match its partition, first row (with frames, the row whose match it is), the end of its
+    rows among ``found_rows``, its kind, its number, and when it was certain; what is wanted besides matches is told in
+    the same way. Returns why it has stopped.
     """
     strategy, is_all, within = told[STRATEGY], told[IS_ALL] != 0, told[WITHIN]
     skip, entry, ahead = told[SKIP], told[ENTRY], told[AHEAD]
     most_rows, most_steps = told[MOST_ROWS], told[MOST_STEPS]
     can_mark, with_unmatched, with_times = told[CAN_MARK] != 0, told[WITH_UNMATCHED] != 0, told[WITH_TIMES] != 0
     is_forced, with_timeouts = told[IS_FORCED] != 0, told[WITH_TIMEOUTS] != 0 and told[IS_FORCED] == 0
+    has_frames, is_seeking, behind = len(frames) > 0, told[IS_SEEKING] != 0, told[BEHIND]
+    keeps_marks = not has_frames or (not is_seeking and behind >= 0)
     peeks = strategy == CONTIGUOUS
     has_jumps = len(jumps) > 0
     has_seen = len(seen) > 0
@@ -244,6 +263,7 @@ def search(
     first_match, first_rows, decided = registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED]
     number, target, far, base = registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE]
     last_empty, opened = registers[LAST_EMPTY], registers[OPEN]
+    current, barren = registers[CURRENT], registers[BARREN]
     asked = i64(0)
     status = i64(-1)
     low, high, end, stop, is_closed = i64(0), i64(0), i64(0), i64(0), True
@@ -251,6 +271,9 @@ def search(
         low, high, end = lows[partition], highs[partition], ends[partition]
         stop = min(end, stops[partition])
         is_closed = closed[partition] != 0
+        if has_frames and current < high:
+            stop = high
+            low, high, end, is_closed = _framed(frames[current], current, high, end, is_closed)
 
     while status < 0:
         if phase == NEW_PARTITION:
@@ -261,6 +284,9 @@ def search(
             is_closed = closed[partition] != 0
             stop = min(end, stops[partition])
             begin = resumes[partition]
+            current, barren = begin, begin
+            if has_frames:
+                stop = high
             number, decided = numbers[partition], decisions[partition]
             marked = False
             last_empty = i64(-1)
@@ -280,7 +306,32 @@ def search(
                     break
             begin = target
             phase = i64(NEW_START)
-        if phase == NEW_START:
+        if phase == NEW_START and has_frames:
+            if not is_seeking:
+                current = begin
+            if current < stop:
+                low, high, end, is_closed = _framed(frames[current], current, highs[partition], ends[partition],
+                                                    closed[partition] != 0)  # fmt: skip
+                marked = marked and keeps_marks
+                if 0 <= behind <= begin - current:
+                    begin = max(begin, barren)
+                if begin >= high and is_closed:  # nothing is found in the frame
+                    current += 1
+                    begin = current
+                    continue
+                if begin >= high:  # there may be more rows
+                    stop = current
+            if current >= stop:
+                resumes[partition], numbers[partition], decisions[partition] = current, number, decided
+                partition += 1
+                phase = i64(NEW_PARTITION)
+                continue
+            if is_filtered and may_begin[begin] == 0:
+                if 0 <= behind <= begin - current:
+                    barren = begin + 1
+                begin += 1
+                continue
+        elif phase == NEW_START:
             if is_filtered and not with_unmatched:
                 while begin < stop and may_begin[begin] == 0:
                     begin += 1
@@ -301,6 +352,7 @@ def search(
                 target = begin + 1
                 phase = i64(MOVING)
                 continue
+        if phase == NEW_START:
             first_match, first_rows = matches, rows
             pc, depth, position, top = entry, i64(0), begin, i64(0)
             steps, far, opened = i64(0), begin, i64(0)
@@ -521,7 +573,8 @@ def search(
                         found_rows[rows + place] = path_rows[place]
                         found_pcs[rows + place] = path_pcs[place]
                     rows += depth
-                    found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
+                    found[0, matches], found[2, matches] = partition, rows
+                    found[1, matches] = current if has_frames else begin
                     found[3, matches], found[4, matches], found[5, matches] = MATCHED, number, decided
                     matches += 1
                     number += 1
@@ -562,7 +615,7 @@ def search(
             matches, rows = first_match, first_rows
             status = i64(-1)
             number = numbers[partition] if is_all else number
-            resumes[partition], decisions[partition] = begin, decided
+            resumes[partition], decisions[partition] = current if has_frames else begin, decided
             numbers[partition] = number
             partition += 1
             phase = i64(NEW_PARTITION)
@@ -588,8 +641,12 @@ def search(
                     covered[found_rows[place]] = 1
             continue
         if fails:
+            if 0 <= behind <= begin - current:
+                barren = begin + 1
             continue
         # A match.
+        if has_frames:
+            target = current + 1
         if marked and within < 0:
             for place in range(depth):
                 at = path_rows[place] if place == 0 or not skips else path_rows[place - 1] + 1
@@ -600,7 +657,7 @@ def search(
                     marks[mark] = 0
                     at += 1
         if depth == 0:
-            last_empty = begin
+            last_empty, current = begin, target
             continue
         if with_unmatched:
             for place in range(depth):
@@ -621,6 +678,7 @@ def search(
                 status = i64(SKIP_NOWHERE)
                 break
             target = path_rows[place]
+        current = target
 
     registers[PARTITION], registers[BEGIN], registers[PHASE] = partition, begin, phase
     registers[PC], registers[DEPTH], registers[POSITION], registers[STACK] = pc, depth, position, top
@@ -629,4 +687,5 @@ def search(
     registers[FIRST_MATCH], registers[FIRST_ROWS], registers[DECIDED] = first_match, first_rows, decided
     registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE] = number, target, far, base
     registers[LAST_EMPTY], registers[OPEN] = last_empty, opened
+    registers[CURRENT], registers[BARREN] = current, barren
     return status

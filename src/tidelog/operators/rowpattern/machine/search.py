@@ -68,6 +68,8 @@ class Partitions:
     """The rows from which on no match begins, if that is said."""
     seen: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """For each row the partition, from 1 on, whose search was there, if that is wanted."""
+    frames: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """For each row the end of its frame, in a window."""
 
     @classmethod
     def new(cls, cuts: Ints, *, closed: bool) -> Partitions:
@@ -213,6 +215,10 @@ class _Run:
         told[opcodes.IS_FILTERED] = is_filtered
         told[opcodes.IS_FORCED] = len(partitions.forced_cuts) > 0
         told[opcodes.MARKS] = int((program.marks >= 0).sum())
+        told[opcodes.BEHIND] = -1
+        if query.frame is not None:
+            told[opcodes.IS_SEEKING] = query.frame.is_seeking
+            told[opcodes.BEHIND] = search.conditions.behind if query.frame.is_whole else -1
         told[opcodes.STATES] = len(self._continuations) if is_next else 1
         self._told = told
         known = np.maximum(partitions.highs - search.conditions.ahead, partitions.lows)
@@ -295,6 +301,7 @@ class _Run:
             parts.forced_rows,
             stops,
             parts.seen,
+            parts.frames,
             parts.begins,
             self._ends,
             parts.closed,
@@ -330,9 +337,9 @@ class _Run:
             depth, variable = int(registers[opcodes.DEPTH]), int(registers[opcodes.VARIABLE])
             rows = [*self._path_rows[:depth], registers[opcodes.POSITION]]
             variables = [*self._path_variables[:depth], variable]
-            registers[opcodes.ANSWER] = self._evaluated.answer(
-                variable, rows, variables, int(registers[opcodes.NUMBER]), int(registers[opcodes.PARTITION])
-            )
+            number, partition = int(registers[opcodes.NUMBER]), int(registers[opcodes.PARTITION])
+            frame = self._frame(int(registers[opcodes.CURRENT]), partition)
+            registers[opcodes.ANSWER] = self._evaluated.answer(variable, rows, variables, number, partition, frame)
             registers[opcodes.PHASE] = opcodes.ANSWERED
         elif status == opcodes.MORE_PATH:
             self._path_rows = _doubled(self._path_rows)
@@ -361,6 +368,11 @@ class _Run:
             self._answers[:] = 2
         else:
             raise self._error(status)
+
+    def _frame(self, row: int, partition: int) -> tuple[int, int] | None:
+        """The rows that the match of a row sees; None for all of its partition."""
+        parts = self._partitions
+        return (row, int(min(parts.frames[row], parts.highs[partition]))) if len(parts.frames) else None
 
     def _error(self, status: int) -> PatternError:
         query, name = self._search.query, self._search.query.skip_name

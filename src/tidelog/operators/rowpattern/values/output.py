@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.base import Ints
@@ -24,6 +25,8 @@ class Output:
 
     def rendered(self, matches: Matches) -> tuple[pa.RecordBatch, Ints]:
         """The rows for some matches, and the match of each of them."""
+        if self._query.frame is not None:
+            return self._each(matches)
         return self._one(matches) if self._query.rows is Which.ONE else self._all(matches)
 
     def _one(self, matches: Matches) -> tuple[pa.RecordBatch, Ints]:
@@ -34,6 +37,18 @@ class Output:
         ]
         if self._query.with_timeouts:
             columns.append(pa.array(matches.is_timed_out))
+        return batch_of(columns, self.schema, len(matches)), np.arange(len(matches))
+
+    def _each(self, matches: Matches) -> tuple[pa.RecordBatch, Ints]:
+        """A row for each match, or for what is none, which is that of a window."""
+        places = integer_column(matches.starts)
+        columns = [each.take(places) for each in matches.rows.batch.columns]
+        known = pa.array(matches.is_match)
+        for measure in self._query.measures:
+            values = _cast(self._values.of_matches(measure.value, matches), measure.type)
+            if not measure.is_function:
+                values = pc.if_else(known, values, pa.scalar(None, values.type))
+            columns.append(values)
         return batch_of(columns, self.schema, len(matches)), np.arange(len(matches))
 
     def _all(self, matches: Matches) -> tuple[pa.RecordBatch, Ints]:

@@ -111,8 +111,8 @@ class Values:
             found = rows[labels]
         elif term.physical:
             found = found + term.physical
-            cuts, owned = matches.rows.cuts, matches.partitions[owners]
-            missing = missing | (found < cuts[owned]) | (found >= cuts[owned + 1])
+            low, high = matches.seen(owners)
+            missing = missing | (found < low) | (found >= high)
             if CLASSIFIER_COLUMN in term.expression:
                 labels = np.where(missing, -1, places + term.physical)
                 begins, ends = matches.offsets[:-1][owners], matches.offsets[1:][owners]

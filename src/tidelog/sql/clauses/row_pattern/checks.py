@@ -7,9 +7,10 @@ import pyarrow as pa
 from tidelog.model.errors import did_you_mean
 from tidelog.operators.rowpattern.syntax import Rows
 from tidelog.sql.clauses.grouping import Refuse
+from tidelog.sql.clauses.row_pattern.clause import CALL
 from tidelog.sql.clauses.row_pattern.expressions import Names
 from tidelog.sql.clauses.row_pattern.grammar import parts_of
-from tidelog.sql.text.tree import Node
+from tidelog.sql.text.tree import Node, nodes
 
 
 def names_of(clause: Node, schema: pa.Schema, refuse: Refuse) -> Names:
@@ -71,6 +72,8 @@ def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
             "come out twice; expected one of both",
             timeouts,
         )
+    if "frame" in clause:
+        _check_window(clause, refuse)
     for part in parts_of(clause["pattern"]):
         if part["kind"] == "exclusion" and clause["rows"] == Rows.WITH_UNMATCHED.name:
             raise refuse(
@@ -78,3 +81,16 @@ def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
                 "was left out; expected one of both",
                 part,
             )
+
+
+def _check_window(clause: Node, refuse: Refuse) -> None:
+    """Raise for what patterns of windows do not have."""
+    for part in parts_of(clause["pattern"]):
+        if part["kind"] == "anchor":
+            sign = "^" if part["is_start"] else "$"
+            raise refuse(
+                f"found the anchor {sign} in the pattern of a window, whose frames have no ends of theirs", part
+            )
+    for node in nodes([clause["measures"], clause["defines"]]):
+        if node.get("class") == CALL and node["function_name"].lower() == "match_number":
+            raise refuse("found MATCH_NUMBER() in a window, in which each row has its own match, or none", node)

@@ -21,10 +21,12 @@ from typing import Final
 
 from tidelog.operators.rowpattern.syntax import Rows, Skip, Strategy
 from tidelog.sql.clauses.cutting import ClauseText, Syntax
+from tidelog.sql.clauses.pattern_windows.finding import begins_frame
 from tidelog.sql.clauses.row_pattern.grammar import read_pattern
 from tidelog.sql.text.tree import Node, nodes
 
 WORD: Final = "MATCH_RECOGNIZE"
+WINDOW: Final = "WINDOW"
 FUNCTIONS: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number"})
 """Functions about rows of a match."""
 CALL: Final = "ROW_PATTERN_CALL"
@@ -87,12 +89,92 @@ def read_clause(reader: ClauseText) -> Node:
     return found
 
 
+def read_window(reader: ClauseText) -> Node:
+    """What is between the parentheses of a window with a pattern. ``base`` is the name of the window it is made of.
+
+    ::
+
+        [window]
+        [PARTITION BY expression, ...]
+        [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...]
+        [MEASURES expression AS name, ...]
+        ROWS BETWEEN CURRENT ROW AND {CURRENT ROW | number FOLLOWING | UNBOUNDED FOLLOWING} [EXCLUDE NO OTHERS]
+        [AFTER MATCH SKIP ...]
+        [INITIAL | SEEK]
+        PATTERN (pattern)
+        [SUBSET name = (variable, ...), ...]
+        [DEFINE variable AS condition, ...]
+    """
+    found = read_keys(reader)
+    found["measures"] = _measures(reader) if reader.accept("MEASURES") else []
+    for words in (("ONE", "ROW"), ("ALL", "ROWS"), ("ALL", "MATCHES")):
+        if reader.comes_all(*words):
+            raise reader.error(f"found {' '.join(words)} in a window, in which every row has one match, or none")
+    found["frame"] = _frame(reader)
+    found["skip"] = _skip(reader) if reader.accept("AFTER", "MATCH", "SKIP") else None
+    found["frame"]["is_seeking"] = not reader.accept("INITIAL") and reader.accept("SEEK")
+    if not reader.comes("PATTERN"):
+        raise _misplaced(reader)
+    reader.take()
+    found["pattern"] = read_pattern(reader)
+    if reader.comes("CONTIGUOUS", "SKIP", "WITHIN", "LIMIT"):
+        raise reader.error(
+            f"found {reader.take().text} in a window, where the frame says which rows a match may have; expected "
+            "SUBSET, DEFINE or the end"
+        )
+    found["subsets"] = _subsets(reader) if reader.accept("SUBSET") else []
+    found["defines"] = _defines(reader) if reader.accept("DEFINE") else []
+    if reader.peek() is not None:
+        raise _misplaced(reader)
+    found |= {"rows": Rows.ONE.name, "all_matches": False, "strategy": Strategy.CONTIGUOUS.name}
+    return found | {"within": None, "limit": None, "timeouts": None}
+
+
+def read_keys(reader: ClauseText) -> Node:
+    """The keys of a window, and ``base``, the name of the window it is made of."""
+    base, token = None, reader.peek()
+    if token is not None and token.kind in ("word", "name") and not token.says("PARTITION", "ORDER", "MEASURES"):
+        base = None if _begins_part(reader) else reader.take().value
+    return {
+        "base": base,
+        "partition": _keys(reader) if reader.accept("PARTITION", "BY") else [],
+        "order": _orders(reader) if reader.accept("ORDER", "BY") else [],
+    }
+
+
+def _frame(reader: ClauseText) -> Node:
+    """The frame of a window: its end, which is a number of rows, or None for that of the partition."""
+    place = reader.offset(reader.place)
+    if reader.comes("RANGE", "GROUPS"):
+        raise reader.error(f"found a frame of {reader.take().text} with a row pattern; expected ROWS")
+    if not reader.accept("ROWS"):
+        raise reader.error(
+            f"found {reader.peek_text()}; a window with a row pattern has a frame: expected ROWS BETWEEN CURRENT ROW "
+            "AND CURRENT ROW, a number of rows FOLLOWING, or UNBOUNDED FOLLOWING"
+        )
+    is_pair = reader.accept("BETWEEN")
+    if not reader.accept("CURRENT", "ROW"):
+        raise reader.error("found another start of the frame of a row pattern; expected CURRENT ROW")
+    end: Node | int | None = None
+    if not is_pair or reader.accept("AND", "CURRENT", "ROW"):
+        end = 0
+    elif not reader.accept("AND", "UNBOUNDED", "FOLLOWING"):
+        reader.expect("AND")
+        end = reader.expression("a number of rows", "FOLLOWING", "PRECEDING")
+        reader.expect("FOLLOWING")
+    if reader.comes("EXCLUDE") and not reader.accept("EXCLUDE", "NO", "OTHERS"):
+        raise reader.error("found EXCLUDE with a row pattern, whose match is the frame; expected EXCLUDE NO OTHERS")
+    return {"end": end, "query_location": place}
+
+
 def _misplaced(reader: ClauseText) -> Exception:
-    token = reader.peek()
-    text = "the end" if token is None else token.text
+    parts = "MEASURES, ONE ROW or ALL ROWS PER MATCH, AFTER MATCH SKIP"
+    if reader.word == WINDOW:
+        parts = "MEASURES, ROWS BETWEEN CURRENT ROW AND ..., AFTER MATCH SKIP, INITIAL or SEEK"
+    what = "a window with a row pattern" if reader.word == WINDOW else WORD
     return reader.error(
-        f"found {text}; expected the parts of {WORD} in their order: PARTITION BY, ORDER BY, MEASURES, ONE ROW or ALL "
-        "ROWS PER MATCH, AFTER MATCH SKIP, PATTERN, SUBSET, DEFINE"
+        f"found {reader.peek_text()}; expected the parts of {what} in their order: PARTITION BY, ORDER BY, {parts}, "
+        "PATTERN, SUBSET, DEFINE"
     )
 
 
@@ -172,7 +254,7 @@ def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
     modes: dict[int, str] = {}
     blanks: list[tuple[int, int]] = []
     while (token := reader.peek()) is not None:
-        if depth == 0 and (token.says(*stops) or any(reader.comes_all(*each) for each in _BEGINNINGS)):
+        if depth == 0 and (token.says(*stops) or _begins_part(reader)):
             break
         depth += token.says("(", "[", "{") - token.says(")", "]", "}")
         call = reader.peek(1)
@@ -185,6 +267,12 @@ def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
     node = reader.expression_at(start.start, end, what, blanks)
     _mark(node, {reader.offset(place): mode for place, mode in modes.items()})
     return node
+
+
+def _begins_part(reader: ClauseText) -> bool:
+    if any(reader.comes_all(*each) for each in _BEGINNINGS):
+        return True
+    return reader.word == WINDOW and begins_frame([reader.peek(ahead) for ahead in range(4)])
 
 
 def _is_call(reader: ClauseText) -> bool:

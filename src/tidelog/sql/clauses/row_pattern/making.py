@@ -34,7 +34,7 @@ _PLACE: Final = "#row"
 
 def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
     """The relation of a clause."""
-    source = _Source(node, scope, context)
+    source = Source(node, scope, context)
     query = resolve(node, source.schema, source.keys, context)
     try:
         compiled = compile_query(query)
@@ -61,7 +61,7 @@ def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
 
 
 @dataclass
-class _Source:
+class Source:
     """The rows that a pattern is looked for in."""
 
     node: Node
@@ -69,40 +69,39 @@ class _Source:
     context: Context
     way: str = ""
     reasons: list[str] = field(default_factory=list)
+    more: Sequence[Node] = ()
+    """Expressions that come as columns too."""
 
     def __post_init__(self) -> None:
         table = self.node["input"]
         relation = self.context.relations.get(table["table_name"]) if table["type"] == "BASE_TABLE" else None
         is_stored = relation is not None and relation.is_one and not table["sample"] and not table["column_name_alias"]
-        self._stored: Relation | None = relation if is_stored else None
+        self.stored: Relation | None = relation if is_stored else None
+        """The stream, if it is one as it is stored."""
         self._mention: str = table["table_name"] if is_stored else ""
         self._text = ""
-        if self._stored is not None:
-            relation = self._stored
+        if self.stored is not None:
+            relation = self.stored
             stored = relation.stream.snapshot.layout.stored
             self.schema = pa.schema([each for each in stored if each.name in relation.schema.names])
         else:
             self.schema = self._schema([])
         self._check_names(self.schema)
-        partition = [self._key(each) for each in self.node["partition"]]
-        order = [self._key(each["expression"]) for each in self.node["order"]]
+        partition = [self.column(each) for each in self.node["partition"]]
+        order = [self.column(each["expression"]) for each in self.node["order"]]
         self.keys = Keys(partition, order)
-        computed = {
-            name: each
-            for name, each in zip(
-                (*partition, *order),
-                (*self.node["partition"], *(each["expression"] for each in self.node["order"])),
-                strict=True,
-            )
-            if name not in self.schema.names
-        }
-        self._items = [{**copy.deepcopy(each), "alias": name} for name, each in computed.items()]
+        named = [*zip(partition, self.node["partition"], strict=True)]
+        named += zip(order, (each["expression"] for each in self.node["order"]), strict=True)
+        named += ((self.column(each), each) for each in self.more)
+        self.computed = {name: each for name, each in named if name not in self.schema.names}
+        """Columns that the input does not have, and their expressions."""
+        self._items = [{**copy.deepcopy(each), "alias": name} for name, each in self.computed.items()]
         if self._items:
             self.schema = self._schema(self._items)
             self._check_names(self.schema)
 
-    def _key(self, node: Node) -> str:
-        """The column that a key is; a new one, under the name of its text, if it is an expression."""
+    def column(self, node: Node) -> str:
+        """The column that an expression is; a new one, under the name of its text, if it is none of the input's."""
         names: list[str] = node["column_names"] if node.get("class") == "COLUMN_REF" else []
         alias = self.node["input"].get("alias") or self.node["input"].get("table_name", "")
         if len(names) == 2 and names[0].lower() == alias.lower():
@@ -143,7 +142,7 @@ class _Source:
 
     def pruned(self, query: RowPatternQuery) -> Callable[[], Iterator[pa.RecordBatch]] | None:
         """What finds the matches by reading only where some may be; None if that is not known."""
-        relation = self._stored
+        relation = self.stored
         if relation is None or self._items or not self._is_by_time(relation, query.pattern):
             return None
         try:
@@ -167,13 +166,13 @@ class _Source:
     def selected(self, query: RowPattern) -> Selected:
         """The input, for those who read and sort it themselves."""
         items = [_quoted(name) for name in query.schema.names]
-        if self._stored is not None and not self._items:
+        if self.stored is not None and not self._items:
             return Selected(items, _quoted(self._mention), self._mention)
         return Selected(items, f"({self._text})")
 
     def rows(self, query: RowPattern) -> Callable[[], Iterator[pa.RecordBatch]]:
         """What reads the input in the order of the query."""
-        relation = self._stored
+        relation = self.stored
         if relation is not None and not query.partition and not self._items:
             if self._is_by_time(relation, query):
                 self.way = "the rows of the stream in their order"

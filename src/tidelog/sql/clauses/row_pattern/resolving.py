@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidelog.operators.rowpattern.syntax import (
     TIMED_OUT_COLUMN,
     Expression,
+    Frame,
     Limits,
     MatchNumber,
     Measure,
@@ -40,8 +41,11 @@ class Keys:
     order: Sequence[str]
 
 
-def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context) -> RowPattern:
-    """The query of a clause over rows of a schema, which has its keys. Raises for whatever breaks a rule."""
+def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context, frame: Frame | None = None) -> RowPattern:
+    """The query of a clause over rows of a schema, which has its keys; that of a window, if there is a frame.
+
+    Raises for whatever breaks a rule.
+    """
     names = names_of(clause, schema, context.refuse)
     check_clause(clause, names, context.refuse)
     _check_keys(keys, schema, clause, context)
@@ -53,7 +57,11 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context) -> Ro
         for name, each in zip(keys.order, clause["order"], strict=True)
     )
     used = {*names.used, *keys.partition, *keys.order}
-    read = schema if rows is not Rows.ONE else pa.schema([each for each in schema if each.name in used])
+    read = (
+        schema
+        if rows is not Rows.ONE or frame is not None
+        else pa.schema([each for each in schema if each.name in used])
+    )
     skip = clause["skip"] or {"kind": Skip.PAST_LAST_ROW.name}
     query = RowPattern(
         read,
@@ -71,8 +79,10 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context) -> Ro
         clause["all_matches"],
         Limits() if clause["limit"] is None else Limits(match_rows=clause["limit"]["rows"]),
         clause["timeouts"] is not None,
+        frame,
     )
-    _check_output(query, clause, context)
+    if frame is None:
+        _check_output(query, clause, context)
     return query
 
 
@@ -103,7 +113,10 @@ def _expressions(
             )
         defines[names.variables[each["name"].upper()]] = value
     rest = typed[len(clause["defines"]) :]
-    measures = [Measure(each["name"], *found) for each, found in zip(clause["measures"], rest, strict=True)]
+    measures = [
+        Measure(each.get("column", each["name"]), *found, each.get("is_function", False))
+        for each, found in zip(clause["measures"], rest, strict=True)
+    ]
     return defines, tuple(measures)
 
 

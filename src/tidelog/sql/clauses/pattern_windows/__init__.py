@@ -1,0 +1,1 @@
+"""Row patterns of windows: ``measure OVER w`` and ``WINDOW w AS (... PATTERN (...))``."""

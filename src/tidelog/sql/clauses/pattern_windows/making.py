@@ -1,0 +1,97 @@
+"""A window with a row pattern as a relation: the rows that it is over, and what is computed over it as columns more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from tidelog.model.errors import TidelogError
+from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.operators.rowpattern.compiling import compile_query
+from tidelog.operators.rowpattern.evaluate import evaluate
+from tidelog.operators.rowpattern.syntax import Frame
+from tidelog.sql.clauses.context import Context, Scope
+from tidelog.sql.clauses.grouping import own_nodes
+from tidelog.sql.clauses.operation import Operation, Work
+from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
+from tidelog.sql.clauses.row_pattern.making import Source
+from tidelog.sql.clauses.row_pattern.resolving import resolve
+from tidelog.sql.text.tree import Node, nodes
+
+
+def make_pattern_window(node: Node, scope: Scope, context: Context) -> Operation:
+    """The relation of a window."""
+    _refuse_aggregates(node, scope, context)
+    end = node["frame"]["end"]
+    varies = isinstance(end, dict) and any(each.get("class") in ("COLUMN_REF", "SUBQUERY") for each in nodes(end))
+    source = Source(node, scope, context, more=[end] if varies else [])
+    frame = _frame(node, source, context, varies=varies)
+    query = resolve(node, source.schema, source.keys, context, frame)
+    try:
+        compiled = compile_query(query)
+    except TidelogError as error:  # of the matcher, which knows nothing of the statement
+        raise context.refuse(str(error).partition("\n")[0], node) from None
+    hidden = [*source.computed, *(each.name for each in query.measures)]
+    if source.stored is not None and SEQUENCE_COLUMN in query.schema.names:
+        hidden.append(SEQUENCE_COLUMN)
+    _hide(hidden, node, scope, context)
+    rows = source.rows(query)
+    start = "the first match in the frame of each row" if frame.is_seeking else "a match that begins with each row"
+    reasons = [*source.reasons, f"searched for {start}, by one thread", *compiled.explain]
+    work = Work(query, lambda: [source.selected(query)])
+    title = f"WINDOW {node['name'] or '(...)'} with a row pattern"
+    return Operation(title, query.output, lambda: evaluate(compiled, rows()), source.way, reasons, work=work)
+
+
+def _refuse_aggregates(node: Node, scope: Scope, context: Context) -> None:
+    for each in own_nodes(scope.select):
+        if each.get("class") == "FUNCTION" and context.functions.aggregates(each):
+            raise context.refuse(
+                f"found the aggregate {each['function_name']} beside a window with a row pattern; aggregate in a query "
+                "in parentheses, before or after it",
+                each,
+            )
+    for measure in node["measures"]:
+        value = measure["expression"]
+        if measure.get("is_aggregate") and not context.functions.aggregates(value):
+            raise context.refuse(
+                f"found {value['function_name']} over a window with a row pattern; expected an aggregate, a function "
+                "of windows such as first_value, or a measure",
+                measure,
+            )
+
+
+def _frame(node: Node, source: Source, context: Context, *, varies: bool) -> Frame:
+    """The frame of the rows, of which perhaps a column tells the end."""
+    end, is_seeking = node["frame"]["end"], node["frame"]["is_seeking"]
+    if end is None or isinstance(end, int):
+        return Frame(end, is_seeking=is_seeking)
+    place = beginning(end)
+    if varies:
+        column = source.column(end)
+        kind = source.schema.field(column).type
+        if not pa.types.is_integer(kind):
+            raise context.refuse(f"found {kind} as the end of a frame; expected a whole number of rows", place)
+        return Frame(column=column, is_seeking=is_seeking)
+    text = context.parser.print_expression({**end, "alias": ""})
+    binding = Binding(source.schema, context.refuse, context.connect, context.functions.is_own)
+    value = binding.constant(text, place)
+    if not pa.types.is_integer(value.type) or not value.is_valid or value.as_py() < 0:
+        raise context.refuse(f"found {text} FOLLOWING as the end of a frame; expected a whole number of rows", place)
+    return Frame(value.as_py(), is_seeking=is_seeking)
+
+
+def _hide(columns: Iterable[str], node: Node, scope: Scope, context: Context) -> None:
+    """Leave columns out of what ``*`` stands for: nobody has given them their names."""
+    selected = {name: value for name, value in scope.select.items() if name != "modifiers"}  # ORDER BY ALL is a *
+    for each in own_nodes({**selected, "modifiers": []}):
+        if each.get("class") != "STAR":
+            continue
+        if each["expr"] is not None:
+            raise context.refuse(
+                "found COLUMNS with a condition beside a window with a row pattern; name the columns instead", each
+            )
+        each["qualified_exclude_list"] += [
+            {"catalog": "", "schema": "", "table": node["alias"], "column": name} for name in columns
+        ]
