@@ -110,6 +110,7 @@ class Maker:
     is_all: bool = False
     timeouts: bool = False
     """Whether all statements ask for partial matches that timed out, as far as they can."""
+    is_window: bool = False
 
     def statement(self) -> Statement:
         """A statement."""
@@ -182,7 +183,7 @@ class Maker:
             return Permutation(tuple(inner() for _ in range(draw.randint(2, 3))))
         if kind < 0.94 and allow_out:
             return Exclusion(inner())
-        if kind < 0.97:
+        if kind < 0.97 and not self.is_window:
             return Anchor(draw.random() < 0.5)
         return Empty()
 
@@ -293,7 +294,7 @@ class Maker:
             return self._navigation("n")
         if kind < 0.8:
             return self._aggregate()
-        if kind < 0.85 and not (self.is_define and self.is_all):
+        if kind < 0.85 and not (self.is_window or (self.is_define and self.is_all)):
             return Made("MATCH_NUMBER()", lambda view: view.number)
         if kind < 0.93:
             inner, add = self._navigation("x", plain=True), draw.randrange(3)

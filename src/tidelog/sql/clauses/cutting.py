@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tidelog.sql.clauses.joins.asof_words import AsOfWords, as_of_words
-from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, Window, pattern_windows
+from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, pattern_windows
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import CLOSING, OPENING, Reader, Token, closing, pattern_places, tokens
 from tidelog.sql.text.tree import LOCATIONS, Node, Parser, characters, nodes
@@ -130,7 +130,7 @@ class _Cut:
 class Cutting:
     """Reads one text."""
 
-    def __init__(self, parser: Parser, text: str, syntaxes: Sequence[Syntax], windows: Windows) -> None:
+    def __init__(self, parser: Parser, text: str, syntaxes: Sequence[Syntax], windows: Windows | None = None) -> None:
         self.text = text
         self.parser = parser
         self._windows = windows
@@ -177,14 +177,6 @@ class Cutting:
             )
         return table
 
-    def window(self, window: Window) -> ClauseText:
-        """What is between the parentheses of a window."""
-        return ClauseText(self, _Cut(Syntax("WINDOW", lambda reader: {}), window.open - 1, window.last, 0, 0))
-
-    def token(self, number: int) -> Token:
-        """One of the text."""
-        return self._tokens[number]
-
     # -- what is cut ----------------------------------------------------------------------------------------------
 
     def _parsed(self, start: int, end: int, before: str, blanks: Sequence[tuple[int, int]] = ()) -> Node:
@@ -203,8 +195,10 @@ class Cutting:
             elif (join := as_of_words(self.text, at, inside[-1])) is not None:
                 beside.append(join)
             at += 1
-        outside = [(cut.start, cut.end) for cut in cuts]
-        windows = pattern_windows(self._tokens, inside[0], inside[-1], outside) if inside else PatternWindows()
+        windows = PatternWindows()
+        if inside and self._windows is not None:
+            outside = [(cut.start, cut.end) for cut in cuts]
+            windows = pattern_windows(self._tokens, inside[0], inside[-1], outside)
         pieces = [(cut.start, cut.end, f'"{MARK}{number}"') for number, cut in enumerate(cuts)]
         pieces += windows.pieces(self._tokens)
         pieces += [(*span, "") for join in beside for span in join.spans]
@@ -215,7 +209,7 @@ class Cutting:
         tree = self._read(start, end, before, sorted(pieces), cuts)
         self._put_clauses(tree, cuts)
         self._put_beside(tree, beside)
-        if windows.patterns:
+        if self._windows is not None and windows.patterns:
             self._windows(self, windows, tree)
         return tree
 

@@ -74,6 +74,8 @@ _CLAUSE_SOURCES: Final[Mapping[str, Callable[[Statement, Node], Source]]] = {
     **dict.fromkeys(WORDS, Assigned),
 }
 """What reads the rows of clauses, by their words."""
+_CLAUSES_OF_TABLES: Final = {"WINDOW": "a row pattern in a window, instead of MATCH_RECOGNIZE"}
+"""What clauses are called that streams do not have, if not by their words."""
 _CONSTANTS: Final = ("windows", "complete_only", "lengths", "measures", "defines", "within", "definitions", "returned")
 """Members of clauses that DuckDB computes, once or of rows."""
 
@@ -343,7 +345,7 @@ class _Reading(Statement):
         kind = node["type"]
         if kind == CLAUSE:
             if node["word"] not in _CLAUSE_SOURCES:
-                self.refuse(node["word"], node)
+                self.refuse(_CLAUSES_OF_TABLES.get(node["word"], node["word"]), node)
             self._refuse_functions([node.get(each) for each in _CONSTANTS])
             return _CLAUSE_SOURCES[node["word"]](self, node)
         if kind == "JOIN":

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidelog.model.errors import did_you_mean
-from tidelog.sql.clauses.cutting import CLAUSE, Cutting
+from tidelog.sql.clauses.cutting import CLAUSE, ClauseText, Cutting
 from tidelog.sql.clauses.grouping import own_nodes
 from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, Window
 from tidelog.sql.clauses.row_pattern.clause import CALL, WINDOW, read_keys, read_window
 from tidelog.sql.errors import SqlError
+from tidelog.sql.text.tokens import Token, tokens
 from tidelog.sql.text.tree import Node, become, characters, nodes
 
 _OF_FRAMES: Final = {
@@ -125,7 +126,7 @@ class _Putting:
             _unqualified(each, others)
         for each in own["measures"]:
             each["column"] = f"{prefix} {each['name']}"
-        start, end = self.cutting.token(window.open).start, self.cutting.token(window.last).end
+        start, end = self._token(window.open).start, self._token(window.last).end
         place = self.cutting.offset(start)
         return {
             "type": CLAUSE,
@@ -143,7 +144,7 @@ class _Putting:
 
     def definition(self, window: Window) -> Node:
         """What a window says, with the keys of the one that it is made of."""
-        reader = self.cutting.window(window)
+        reader = self._reader(window)
         found = read_window(reader)
         self._inherit(window, found)
         return found
@@ -152,7 +153,7 @@ class _Putting:
         name = found.pop("base")
         if name is None:
             return
-        place = self.cutting.token(window.open + 1).start
+        place = self._token(window.open + 1).start
         base = self.found.base(window, name)
         if base is None or base.open >= window.open:
             known = [each.name for each in self.found.windows if each.scope == window.scope and each.name]
@@ -161,7 +162,7 @@ class _Putting:
                 text=self.cutting.text,
                 position=place,
             )
-        reader = self.cutting.window(base)
+        reader = self._reader(base)
         keys = read_keys(reader)
         if reader.peek() is not None:
             raise reader.error(f"found more than keys in window {name}, which another one is made of")
@@ -210,12 +211,19 @@ class _Putting:
     def _measure(self, node: Node, clause: Node) -> tuple[str, str]:
         """The column of a measure, and its name."""
         use = self.found.uses[int(node["column_names"][0][2:])]
-        name = self.cutting.token(use.measure).value
+        name = self._token(use.measure).value
         known = [each["name"] for each in clause["measures"] if not each.get("is_function")]
         found = next((each for each in clause["measures"] if each["name"].lower() == name.lower()), None)
         if found is None:
             raise self.error(f"no measure {name!r} in window {clause['name']}; {did_you_mean(name, known)}", node)
         return found["column"], found["name"]
+
+    def _reader(self, window: Window) -> ClauseText:
+        """What is between the parentheses of a window."""
+        return ClauseText(self.cutting, WINDOW, window.open + 1, window.last)
+
+    def _token(self, number: int) -> Token:
+        return tokens(self.cutting.text)[number]
 
     def error(self, message: str, node: Node) -> SqlError:
         """An error at a node."""

@@ -117,7 +117,7 @@ def read_window(reader: ClauseText) -> Node:
         raise _misplaced(reader)
     reader.take()
     found["pattern"] = read_pattern(reader)
-    if reader.comes("CONTIGUOUS", "SKIP", "WITHIN", "LIMIT"):
+    if reader.comes("CONTIGUOUS", "SKIP", "WITHIN", "EMIT", "LIMIT"):
         raise reader.error(
             f"found {reader.take().text} in a window, where the frame says which rows a match may have; expected "
             "SUBSET, DEFINE or the end"
