@@ -20,10 +20,10 @@ from tidelog.model.errors import NotFoundError, TidelogError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.plan.reading import relation_schema
 from tidelog.sql.clauses.context import Context
-from tidelog.sql.clauses.cutting import printable
 from tidelog.sql.clauses.gap_filling import FUNCTIONS as GAP_FUNCTIONS
 from tidelog.sql.clauses.gap_filling import fill_gaps
 from tidelog.sql.clauses.operation import Operation
+from tidelog.sql.clauses.printing import printable
 from tidelog.sql.clauses.putting import put_clauses
 from tidelog.sql.clauses.syntax import parsed
 from tidelog.sql.clauses.window_arguments import FUNCTIONS as WINDOW_FUNCTIONS

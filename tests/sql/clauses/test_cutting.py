@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.sql.clauses.cutting import CLAUSE, ClauseText, Cutting, Syntax, clauses, printable
+from tidelog.sql.clauses.cutting import CLAUSE, ClauseText, Cutting, Syntax
+from tidelog.sql.clauses.printing import clauses, printable
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tree import Node, Parser, extent, nodes

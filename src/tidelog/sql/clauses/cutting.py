@@ -12,17 +12,16 @@ inside of another one, in CTEs and in subqueries.
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.sql.clauses.joins.asof_words import AsOfWords, as_of_words
 from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, pattern_windows
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import CLOSING, OPENING, Reader, Token, closing, pattern_places, tokens
-from tidelog.sql.text.tree import LOCATIONS, Node, Parser, characters, nodes
+from tidelog.sql.text.tree import Node, Parser, characters, nodes
 
 CLAUSE: Final = "EVENT_CLAUSE"
 """The type of nodes that are clauses. They have the word they begin with, ``word``, a name in the statement, ``alias``,
@@ -149,7 +148,7 @@ class Cutting:
         """The tree of a statement that selects everything of the clause that the whole text is."""
         self._found = True
         self._refuse_spaces()
-        tree = copy.deepcopy(self._parser.parse("SELECT * FROM x"))
+        tree = copy.deepcopy(self.parser.parse("SELECT * FROM x"))
         reader = ClauseText(self, "the statement", 0, len(self._tokens))
         tree["statements"][0]["node"]["from_table"] = read(reader)
         reader.ends()
@@ -371,44 +370,3 @@ def _is_plain(node: Node) -> bool:
         and not node["cte_map"]["map"]
         and node["aggregate_handling"] == "STANDARD_HANDLING"
     )
-
-
-def clauses(tree: Any) -> list[Node]:
-    """All clauses of a tree, and AS-OF joins with more beside them than DuckDB knows."""
-    return [each for each in nodes(tree) if each["type"] == CLAUSE or "nearest" in each]
-
-
-def printable(tree: Node, *, named: bool = False) -> Node:
-    """A tree that DuckDB can print: clauses are names that say all of them, or are their words if ``named``."""
-    if not clauses(tree):
-        return tree
-    own = copy.deepcopy(tree)
-    for node in reversed(clauses(own)):  # those inside of others first
-        if node["type"] != CLAUSE:
-            beside = {name: node.pop(name) for name in ("nearest", "tolerance")}
-            if not named:
-                node["right"]["alias"] = json.dumps([node["right"]["alias"], _described(beside)])
-            continue
-        kept = {name: node[name] for name in ("alias", "column_name_alias", "sample")}
-        whole = {key: value for key, value in node.items() if key not in kept}
-        name = node["word"] if named else json.dumps(_described(whole))
-        node.clear()
-        node.update(
-            type="BASE_TABLE",
-            query_location=0,
-            query_location_length=0,
-            schema_name="",
-            table_name=name,
-            catalog_name="",
-            at_clause=None,
-            qualified_name={"path": [name]},
-            **kept,
-        )
-    return own
-
-
-def _described(value: Any) -> Any:
-    """What was read, without where it stands."""
-    if isinstance(value, dict):
-        return {name: _described(each) for name, each in value.items() if name not in LOCATIONS}
-    return [_described(each) for each in value] if isinstance(value, list) else value

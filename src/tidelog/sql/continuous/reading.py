@@ -18,9 +18,10 @@ from tidelog.operators.composed import Composed, chain
 from tidelog.operators.ordering import Union
 from tidelog.operators.rowwise import Projection
 from tidelog.sql.clauses.context import Context
-from tidelog.sql.clauses.cutting import CLAUSE, printable
+from tidelog.sql.clauses.cutting import CLAUSE
 from tidelog.sql.clauses.grouping import GROUP, calls, own_nodes
 from tidelog.sql.clauses.joins.asof import is_as_of
+from tidelog.sql.clauses.printing import printable
 from tidelog.sql.clauses.syntax import parsed
 from tidelog.sql.clauses.tables.grouped import group_by_windows
 from tidelog.sql.clauses.tables.reading import WORDS
