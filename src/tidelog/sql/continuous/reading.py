@@ -346,7 +346,8 @@ class _Reading(Statement):
         kind = node["type"]
         if kind == CLAUSE:
             if node["word"] not in _CLAUSE_SOURCES:
-                self.refuse(_CLAUSES_OF_TABLES.get(node["word"], node["word"]), node)
+                word: str = node["word"]
+                self.refuse(_CLAUSES_OF_TABLES.get(word, word), node)
             self._refuse_functions([node.get(each) for each in _CONSTANTS])
             return _CLAUSE_SOURCES[node["word"]](self, node)
         if kind == "JOIN":
