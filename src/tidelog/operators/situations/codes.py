@@ -11,10 +11,8 @@ ENDED: Final = 1
 WHOLE: Final = 2
 """It has ended, and counts from now on."""
 
-CARRIED: Final = 1
-"""Of a run of rows: it goes on from before."""
-STAYS: Final = 2
-"""It is not over."""
+STAYS: Final = 1
+"""Of a run of rows: it is not over."""
 
 NO_TIME: Final = (1 << 63) - 1
 """The end of situations that go on."""

@@ -15,7 +15,7 @@ from tidelog.expr import Predicate, predicate
 from tidelog.model.arrays import integer_column, integers
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.situations import kernels
-from tidelog.operators.situations.codes import CARRIED, ENDED, NO_TIME, STARTED, STAYS, WHOLE
+from tidelog.operators.situations.codes import ENDED, NO_TIME, STARTED, STAYS, WHOLE
 from tidelog.operators.situations.rows import Rows
 from tidelog.operators.situations.syntax import Definition
 from tidelog.operators.state import State, packed, unpacked
@@ -26,6 +26,33 @@ _GOING: pa.Schema = pa.schema([("is_on", pa.int64()), ("since", pa.int64()), ("i
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """What lies in some rows of the runs of one definition."""
+
+    partitions: Ints
+    firsts: Ints
+    ends: Ints
+    """The rows behind their last ones, in the order of partitions."""
+    flags: Ints
+    touches: Mask
+    """Which begin with the first row of their partition."""
+    states: list[States]
+    """For each aggregate the states of their rows."""
+
+    def with_ended(self, partitions: Ints, cuts: Ints, folds: Sequence[Fold]) -> Pieces:
+        """Also pieces without a row, for runs that end with the first row of some partitions."""
+        at = np.searchsorted(self.partitions, partitions)
+        return Pieces(
+            np.insert(self.partitions, at, partitions),
+            np.insert(self.firsts, at, cuts[partitions]),
+            np.insert(self.ends, at, cuts[partitions]),
+            np.insert(self.flags, at, 0),
+            np.insert(self.touches, at, True),
+            [np.insert(own, at, fold.start(), axis=0) for own, fold in zip(self.states, folds, strict=True)],
+        )
+
+
+@dataclass(frozen=True)
 class Runs:
     """The runs of one definition in some rows, those that go on among them."""
 
@@ -33,7 +60,6 @@ class Runs:
     firsts: Ints
     ends: Ints
     """The rows behind their last ones, in the order of partitions."""
-    flags: Ints
     starts: Ints
     stops: Ints
     """When they end; :data:`NO_TIME` for those that go on."""
@@ -110,55 +136,84 @@ class Derived:
         """Know of one key only that the condition holds for a row, from a time on; or that it does not."""
         going = self.going
         going.grow(1)
-        going.is_on[0] = before is not None and self._condition.mask(before)[-1]
+        going.is_on[0] = before is not None and self.truth(before)[-1]
         going.since[0], going.is_seen[0] = since, 0
         for fold, own in zip(self.folds, going.states, strict=True):
             own[0] = fold.start()[0]
 
+    def truth(self, batch: pa.RecordBatch) -> Mask:
+        """For which rows the condition holds."""
+        return self._condition.mask(batch)
+
     def runs(self, rows: Rows) -> Runs:
         """The runs in some rows; those that are not over are kept."""
-        going, definition = self.going, self.definition
-        mask = self._condition.mask(rows.batch)
-        if rows.order is not None:
-            mask = mask[rows.order]
-        mask = np.ascontiguousarray(mask).view(np.uint8)
-        carried = going.is_on[rows.keys]
+        return self.settled(rows, self.pieces(rows, self.truth(rows.batch)))
+
+    def pieces(self, rows: Rows, truth: Mask) -> Pieces:
+        """The pieces of runs that lie in some rows, whatever comes before these. Several threads may do so at once.
+
+        ``truth`` tells for which rows of their batch the condition holds. A piece that begins with the first row of its
+        partition may go on from before: how long it lasts is not known, and it is kept whatever its length.
+        """
+        mask = np.ascontiguousarray(truth if rows.order is None else truth[rows.order]).view(np.uint8)
         none = np.empty((4, 0), np.int64)
-        table = np.empty((4, kernels.find_runs(mask, rows.cuts, carried, 0, none)), np.int64)
-        kernels.find_runs(mask, rows.cuts, carried, 1, table)
+        table = np.empty((4, kernels.find_runs(mask, rows.cuts, 0, none)), np.int64)
+        kernels.find_runs(mask, rows.cuts, 1, table)
         partitions, firsts, ends, flags = table
+        is_needed = (flags & STAYS) != 0
+        touches = firsts == rows.cuts[partitions]
+        at = np.minimum(ends, len(rows) - 1)
+        is_needed |= touches | self._is_one(rows.times[firsts], rows.times[at])
+        states: list[States] = []
+        if self.folds:
+            lengths = np.where(is_needed, ends - firsts, 0)
+            taken = rows.taken(self._columns, firsts, lengths)
+            cuts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            states = [fold.lift(taken, cuts).copy() for fold in self.folds]
+        return Pieces(partitions, firsts, ends, flags, touches, states)
+
+    def _is_one(self, starts: Ints, stops: Ints) -> Mask:
+        """Which runs that have ended are situations."""
+        lengths = stops.view(np.uint64) - starts.view(np.uint64)
+        found: Mask = lengths >= np.uint64(max(self.definition.least, 1))
+        if self.definition.most is not None:
+            found &= lengths <= np.uint64(self.definition.most)
+        return found
+
+    def settled(self, rows: Rows, pieces: Pieces) -> Runs:
+        """The runs that pieces are of, given what goes on from before; those that are not over are kept.
+
+        Pieces of the rows of a key have to be settled in the order of time.
+        """
+        going = self.going
+        is_on = going.is_on[rows.keys] != 0
+        # What ends with the very first row of a partition has no piece in it.
+        is_over = is_on.copy()
+        is_over[pieces.partitions[pieces.touches]] = False
+        if is_over.any():
+            pieces = pieces.with_ended(np.flatnonzero(is_over), rows.cuts, self.folds)
+        partitions, firsts, ends = pieces.partitions, pieces.firsts, pieces.ends
         keys = rows.keys[partitions]
-        is_carried, is_going = (flags & CARRIED) != 0, (flags & STAYS) != 0
+        is_going = (pieces.flags & STAYS) != 0
+        is_carried = pieces.touches & is_on[partitions]
         starts = np.where(is_carried, going.since[keys], rows.times[np.minimum(firsts, len(rows) - 1)])
         stops = np.where(is_going, NO_TIME, rows.times[np.minimum(ends, len(rows) - 1)])
-        lengths = stops.view(np.uint64) - starts.view(np.uint64)
-        is_valid = ~is_going & (lengths >= np.uint64(max(definition.least, 1)))
-        if definition.most is not None:
-            is_valid &= lengths <= np.uint64(definition.most)
+        is_valid = ~is_going & self._is_one(starts, stops)
         was_seen = is_carried & (going.is_seen[keys] != 0)
-        prior, states = self._states(rows, keys, firsts, ends, is_carried, is_valid | is_going)
+        prior, states = self._continued(keys, np.flatnonzero(is_carried & (is_valid | is_going)), pieces.states)
         going.is_on[rows.keys] = 0
         last = keys[is_going]
         going.is_on[last], going.since[last], going.is_seen[last] = 1, starts[is_going], was_seen[is_going]
         for kept, own in zip(going.states, states, strict=True):
             kept[last] = own[is_going]
-        return Runs(partitions, firsts, ends, flags, starts, stops, is_valid, is_going, was_seen, prior, states)
+        return Runs(partitions, firsts, ends, starts, stops, is_valid, is_going, was_seen, prior, states)
 
-    def _states(
-        self, rows: Rows, keys: Ints, firsts: Ints, ends: Ints, is_carried: Mask, is_needed: Mask
-    ) -> tuple[list[States], list[States]]:
+    def _continued(self, keys: Ints, at: Ints, pieces: Sequence[States]) -> tuple[list[States], list[States]]:
         """The states of runs before these rows, and with them."""
-        if not self.folds:
-            return [], []
-        lengths = np.where(is_needed, ends - firsts, 0)
-        taken = rows.taken(self._columns, firsts, lengths)
-        cuts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        at = np.flatnonzero(is_carried & is_needed)
         prior, found = [], []
-        for fold, kept in zip(self.folds, self.going.states, strict=True):
-            before = np.repeat(fold.start(), len(firsts), axis=0)
+        for fold, kept, states in zip(self.folds, self.going.states, pieces, strict=True):
+            before = np.repeat(fold.start(), len(keys), axis=0)
             before[at] = kept[keys[at]]
-            states = fold.lift(taken, cuts).copy()
             if len(at):
                 states[at] = fold.plus(before[at], states[at])
             prior.append(before)

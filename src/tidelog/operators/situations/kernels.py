@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tidelog.jit import array_in, array_out, called, f64, i64, inlined, kernel, u8, void
-from tidelog.operators.situations.codes import CARRIED, ENDED, NO_TIME, STARTED, STAYS, WHOLE
+from tidelog.operators.situations.codes import ENDED, NO_TIME, STARTED, STAYS, WHOLE
 from tidelog.operators.situations.relations import (
     AFTER,
     ANY,
@@ -36,31 +36,29 @@ from tidelog.operators.situations.relations import (
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-@kernel(i64(array_in(u8), array_in(i64), array_in(u8), i64, array_out(i64, 2)))
-def find_runs(mask: Any, cuts: Any, carried: Any, fill: Any, runs: Any) -> Any:
+@kernel(i64(array_in(u8), array_in(i64), i64, array_out(i64, 2)))
+def find_runs(mask: Any, cuts: Any, fill: Any, runs: Any) -> Any:
     """The runs of rows for which a condition holds, in partitions that ``cuts`` tells.
 
-    ``carried`` tells in which partitions one goes on from before. Without ``fill`` runs are only counted. Each gets its
-    partition, its first row, the row behind its last one, and flags. Returns how many there are.
+    Without ``fill`` runs are only counted. Each gets its partition, its first row, the row behind its last one, and
+    flags. Returns how many there are.
     """
     count = 0
     for partition in range(len(cuts) - 1):
         low, high = cuts[partition], cuts[partition + 1]
-        is_on = carried[partition]
-        start, flags = low, is_on * CARRIED
+        is_on, start = 0, low
         for row in range(low, high):
             if mask[row] != is_on:
                 is_on = mask[row]
                 if is_on != 0:
-                    start, flags = row, 0
+                    start = row
                 else:
                     if fill != 0:
-                        runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, row, flags
+                        runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, row, 0
                     count += 1
         if is_on != 0:
             if fill != 0:
-                runs[0, count], runs[1, count], runs[2, count] = partition, start, high
-                runs[3, count] = flags | STAYS
+                runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, high, STAYS
             count += 1
     return count
 
@@ -224,6 +222,10 @@ def _first_ending(ends: Any, base: Any, cover: Any, low: Any, high: Any, time: A
     return low
 
 
+_LATER = FINISHED_BY | OVERLAPS | MEETS | BEFORE
+"""The relations to situations that end with one or behind it, and start behind its start."""
+
+
 @inlined
 def _add(pieces: Any, count: Any, low: Any, high: Any) -> Any:
     if count > 0 and pieces[count - 1, 1] == low:
@@ -243,8 +245,9 @@ def _allowed(
     goes on, one that starts with it; all that it contains; one that goes on when it ends, one that it meets, and all
     that it is before.
     """
-    count = 0
-    at = _first_ending(ends, base, cover, low, high, start)
+    count, at = 0, low
+    if mask & ~_LATER:
+        at = _first_ending(ends, base, cover, low, high, start)
     if mask & AFTER and at > low:
         count = _add(pieces, count, low, at)
     if at < high and ends[base + (at & cover)] == start:
@@ -263,10 +266,14 @@ def _allowed(
         if mask & relation:
             count = _add(pieces, count, at, at + 1)
         at += 1
+    if not mask & (_LATER | CONTAINS):
+        return count
     behind = _first_ending(ends, base, cover, at, high, end)
     if mask & CONTAINS and behind > at:
         count = _add(pieces, count, at, behind)
     at = behind
+    if at < high and starts[base + (at & cover)] <= start:  # it was not passed by
+        at += 1
     if at < high and starts[base + (at & cover)] < end:
         relation = FINISHED_BY if ends[base + (at & cover)] == end else OVERLAPS
         if mask & relation:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from tidelog import threads
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
-from tidelog.operators.situations.adapting import Ordering
+from tidelog.operators.situations.adapting import Floats, Ordering
 from tidelog.operators.situations.buffers import Buffers
 from tidelog.operators.situations.checks import Relations
-from tidelog.operators.situations.deriving import Derived, Runs
+from tidelog.operators.situations.deriving import Derived, Mask, Pieces, Runs
 from tidelog.operators.situations.rows import Rows
 from tidelog.operators.situations.syntax import Mode, Situations
 from tidelog.operators.situations.triggers import triggers
 
 _ROOM: Final = 1 << 12
 """Matches that there is room for at first."""
+_LEAST_ROWS: Final = 1 << 14
+"""Rows from which on a part is worth a thread."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,25 @@ class Changes:
     """For each partition and definition the run that goes on from before and counts; -1 for none."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some rows, what happens to situations in them, and the matches that become known by that."""
+
+    rows: Rows
+    changes: Changes
+    matches: Matches
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What a thread has found, counted, and needed room for."""
+
+    matches: Matches
+    seen: Floats
+    held: Floats
+    room: int
+
+
 class Matcher:
     """Matches of one query: what it keeps are situations that have ended."""
 
@@ -66,15 +89,42 @@ class Matcher:
         self.ordering = Ordering(relations)
         self.buffers = Buffers([each.folds for each in derived])
         self._room = _ROOM
+        self.threads = threads.THREADS
 
-    def found(self, rows: Rows) -> tuple[Changes, Matches]:
-        """The matches that become known in some rows."""
-        changes = self._changes(rows)
-        self._add(rows, changes)
-        return changes, self._search(rows, changes)
+    def found(self, rows: Rows) -> list[Part]:
+        """The matches that become known in some rows, in parts that threads work on at once.
 
-    def _changes(self, rows: Rows) -> Changes:
-        runs = [each.runs(rows) for each in self._derived]
+        Each thread derives what lies in its part; what goes on from one part to the next is then put together, and
+        buffers are filled, in order; then each searches its part, from the situations on that have ended before it.
+        """
+        parts = self._parts(rows)
+        truths = self._truths(rows) if len(parts) > 1 and not rows.is_single else None
+        pieces = threads.together([partial(self._pieces, each, truths) for each in parts])
+        changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
+        self._add(rows, parts, changes)
+        ends = self._bounds(rows, parts, changes)
+        found = threads.together([partial(self._search, *each) for each in zip(parts, changes, ends, strict=True)])
+        self.buffers.firsts, self.buffers.lasts = ends[-1]
+        self.ordering.learn(
+            np.sum([each.seen for each in found], axis=0), np.sum([each.held for each in found], axis=0)
+        )
+        self._room = max(self._room, *(each.room for each in found))
+        return [Part(*each) for each in zip(parts, changes, (each.matches for each in found), strict=True)]
+
+    def _parts(self, rows: Rows) -> list[Rows]:
+        count = min(self.threads, len(rows) // _LEAST_ROWS)
+        return [rows] if count < 2 else rows.parts(count)
+
+    def _truths(self, rows: Rows) -> list[Mask]:
+        """For which rows conditions hold; parts of different keys have rows all over the batch."""
+        return threads.together([partial(each.truth, rows.batch) for each in self._derived])
+
+    def _pieces(self, rows: Rows, truths: Sequence[Mask] | None) -> list[Pieces]:
+        own = [each.truth(rows.batch) for each in self._derived] if truths is None else truths
+        return [each.pieces(rows, truth) for each, truth in zip(self._derived, own, strict=True)]
+
+    def _settled(self, rows: Rows, pieces: Sequence[Pieces]) -> Changes:
+        runs = [each.settled(rows, own) for each, own in zip(self._derived, pieces, strict=True)]
         offsets = np.cumsum([0, *map(len, runs)])
         table = np.stack(
             [
@@ -96,31 +146,61 @@ class Matcher:
         cuts = np.searchsorted(changes[0], rows.cuts)
         return Changes(runs, offsets, table, changes, cuts, carried)
 
-    def _add(self, rows: Rows, changes: Changes) -> None:
-        """Put situations that end into their buffers; they count when the search comes to them."""
+    def _add(self, rows: Rows, parts: Sequence[Rows], changes: Sequence[Changes]) -> None:
+        """Put situations that end into their buffers; they count when the search comes to them.
+
+        What no search of these rows needs any more leaves them.
+        """
         self.buffers.tidy()
         count = len(self._derived)
-        first_times = rows.times[rows.cuts[:-1]]
+        first_times = np.empty(int(rows.keys.max()) + 1, np.int64)
+        first_times[rows.keys] = rows.times[rows.cuts[:-1]]
         limits = np.where(first_times - self._within > first_times, np.iinfo(np.int64).min, first_times - self._within)
-        for number, own in enumerate(changes.runs):
-            ended = np.flatnonzero(own.is_valid)
-            if not len(ended):
-                continue
-            partitions = own.partitions[ended]
-            slots = self.buffers.add(
-                rows.keys[partitions] * count + number, own.starts[ended], own.stops[ended], limits[partitions]
+        for number in range(count):
+            runs = [own.runs[number] for own in changes]
+            ended = [np.flatnonzero(own.is_valid) for own in runs]
+            keys, starts, stops = (
+                np.concatenate(each)
+                for each in zip(
+                    *(
+                        (part.keys[own.partitions[at]], own.starts[at], own.stops[at])
+                        for part, own, at in zip(parts, runs, ended, strict=True)
+                    ),
+                    strict=True,
+                )
             )
-            for arena, states in zip(self.buffers.states[number], own.states, strict=True):
-                arena[slots] = states[ended]
+            if not len(keys):
+                continue
+            slots = self.buffers.add(keys * count + number, starts, stops, limits[keys])
+            for fold, arena in enumerate(self.buffers.states[number]):
+                arena[slots] = np.concatenate([own.states[fold][at] for own, at in zip(runs, ended, strict=True)])
 
-    def _search(self, rows: Rows, changes: Changes) -> Matches:
+    def _bounds(self, rows: Rows, parts: Sequence[Rows], changes: Sequence[Changes]) -> list[tuple[Ints, Ints]]:
+        """The ends of rings that count before each part; those of the last part are the ones that go on.
+
+        Parts of different keys share them. Where parts follow each other in time, each begins behind what has ended in
+        those before it.
+        """
+        firsts, lasts = self.buffers.firsts, self.buffers.lasts
+        if not rows.is_single:
+            return [(firsts, lasts)] * len(parts)
+        found = []
+        rings = int(rows.keys[0]) * len(self._derived) + np.arange(len(self._derived))
+        for own in changes:
+            found.append((firsts.copy(), lasts.copy()))
+            lasts = lasts.copy()
+            lasts[rings] += [int(each.is_valid.sum()) for each in own.runs]
+        return found
+
+    def _search(self, rows: Rows, changes: Changes, bounds: tuple[Ints, Ints]) -> _Searched:
         partitions, count = len(rows.keys), len(self._derived)
         found: list[tuple[Ints, Ints]] = []
         progress = np.zeros(2, np.int64)
         seen, held = np.zeros((count, count, 2)), np.zeros((count, 2))
+        room = self._room
         while progress[0] < partitions:
             first = int(progress[0])
-            own_rows, members = np.empty(self._room, np.int64), np.empty((self._room, count), np.int64)
+            own_rows, members = np.empty(room, np.int64), np.empty((room, count), np.int64)
             kernels.find_matches(
                 int(self._is_early),
                 self._within,
@@ -137,8 +217,7 @@ class Matcher:
                 self.buffers.starts,
                 self.buffers.ends,
                 self.buffers.layout,
-                self.buffers.firsts,
-                self.buffers.lasts,
+                *bounds,
                 first,
                 partitions,
                 own_rows,
@@ -150,6 +229,6 @@ class Matcher:
             matches = int(progress[1])
             found.append((own_rows[:matches], members[:matches]))
             if progress[0] == first:
-                self._room *= 2
-        self.ordering.learn(seen, held)
-        return Matches(np.concatenate([own for own, _ in found]), np.concatenate([own for _, own in found]))
+                room *= 2
+        own = Matches(np.concatenate([own for own, _ in found]), np.concatenate([own for _, own in found]))
+        return _Searched(own, seen, held, room)

@@ -158,11 +158,13 @@ class SituationsOperator(_Situated):
         self._query = query
         self.matcher = Matcher(query, relations, derived)
 
+    def use_threads(self, most: int) -> None:
+        """For parts of large batches: of the keys, or of the time if there are none."""
+        self.matcher.threads = most
+
     def _found(self, rows: Rows) -> pa.RecordBatch:
-        changes, matches = self.matcher.found(rows)
-        if not len(matches):
-            return self.output.empty()
-        return self._output.rendered(rows, changes, matches, self.matcher.buffers)
+        parts = [part for part in self.matcher.found(rows) if len(part.matches)]
+        return self._output.rendered(parts, self.matcher.buffers) if parts else self.output.empty()
 
     def leap(self, before: pa.RecordBatch | None, since: int) -> None:
         """Go on behind rows that were left out; situations that have ended are forgotten, too."""

@@ -15,8 +15,8 @@ from tidelog.operators.keys import Keys
 from tidelog.operators.situations.buffers import Buffers
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
-from tidelog.operators.situations.matching import Changes, Matches
-from tidelog.operators.situations.rows import Rows, with_numbers
+from tidelog.operators.situations.matching import Part
+from tidelog.operators.situations.rows import with_numbers
 from tidelog.operators.situations.syntax import (
     MATCH_TIME,
     OPEN_SUFFIX,
@@ -103,10 +103,15 @@ class Output:
         assert kind is not None
         return kind
 
-    def rendered(self, rows: Rows, changes: Changes, matches: Matches, buffers: Buffers) -> pa.RecordBatch:
+    def rendered(self, parts: Sequence[Part], buffers: Buffers) -> pa.RecordBatch:
         """The rows for matches, in the order of time, and of one time in that of rows and of starts."""
-        one = _Rendering(self, rows, changes, matches, buffers)
-        order = one.order()
+        found = [_Rendering(self, part, buffers) for part in parts]
+        batch = pa.concat_batches([self._part(each) for each in found])
+        keys = [np.concatenate(each) for each in zip(*(each.order_keys() for each in found), strict=True)]
+        return batch.take(integer_column(np.lexsort(keys)))
+
+    def _part(self, one: _Rendering) -> pa.RecordBatch:
+        rows, matches = one.rows, one.matches
         columns = self._keys.values(rows.keys[np.searchsorted(rows.cuts, matches.rows, side="right") - 1])
         values: dict[Term, pa.Array] = {}
         for returned, expression in zip(self._query.returned, self._expressions, strict=True):
@@ -122,11 +127,10 @@ class Output:
         columns.append(integer_column(one.times).view(self._time_type))
         if self._query.mode is Mode.EARLY:
             columns += [boolean_column(np.ascontiguousarray(own < 0)) for own in matches.members.T]
-        batch = pa.RecordBatch.from_arrays(
+        return pa.RecordBatch.from_arrays(
             [each.cast(field.type) for each, field in zip(columns, self.shape.schema, strict=True)],
             schema=self.shape.schema,
         )
-        return batch.take(integer_column(order))
 
     def fold(self, term: Aggregate) -> tuple[int, int]:
         """The definition that an aggregate is about, and its number there."""
@@ -151,19 +155,19 @@ class Output:
 class _Rendering:
     """The values of terms for some matches."""
 
-    def __init__(self, output: Output, rows: Rows, changes: Changes, matches: Matches, buffers: Buffers) -> None:
-        self._output, self._rows, self._changes = output, rows, changes
-        self._matches, self._buffers = matches, buffers
-        self.times = rows.times[matches.rows]
+    def __init__(self, output: Output, part: Part, buffers: Buffers) -> None:
+        self._output, self._buffers = output, buffers
+        self.rows, self._changes, self.matches = part.rows, part.changes, part.matches
+        self.times = self.rows.times[self.matches.rows]
 
-    def order(self) -> Ints:
-        """The order of matches."""
-        numbers = self._rows.numbers(self._matches.rows)
-        starts = [self._starts(own) for own in reversed(range(self._matches.members.shape[1]))]
-        return np.lexsort((*starts, numbers, self.times))
+    def order_keys(self) -> list[Ints]:
+        """What matches are ordered by, the last first."""
+        numbers = self.rows.numbers(self.matches.rows)
+        starts = [self._starts(own) for own in reversed(range(self.matches.members.shape[1]))]
+        return [*starts, numbers, self.times]
 
     def _starts(self, own: int) -> Ints:
-        members = self._matches.members[:, own]
+        members = self.matches.members[:, own]
         return np.where(
             members < 0,
             self._changes.table[1][np.maximum(-1 - members, 0)] if self._changes.table.shape[1] else 0,
@@ -179,7 +183,7 @@ class _Rendering:
         time = self._output.time_type
         if term.bound is Bound.START:
             return integer_column(self._starts(own)).view(time)
-        members = self._matches.members[:, own]
+        members = self.matches.members[:, own]
         ends = self._buffers.ends[np.maximum(members, 0)]
         kind = time
         if term.bound is Bound.DURATION:
@@ -190,15 +194,15 @@ class _Rendering:
     def _aggregate(self, term: Aggregate) -> pa.Array:
         own, number = self._output.fold(term)
         derived = self._output.derived[own]
-        members = self._matches.members[:, own]
+        members = self.matches.members[:, own]
         states = self._buffers.states[own][number][np.maximum(members, 0)]
         at = np.flatnonzero(members < 0)
         if len(at):
             runs = self._changes.runs[own]
             which = -1 - members[at] - self._changes.offsets[own]
-            ends = self._matches.rows[at] + 1
+            ends = self.matches.rows[at] + 1
             pairs, places = np.unique(np.stack([which, ends]), axis=1, return_inverse=True)
-            found = derived.states_until(number, self._rows, runs, pairs[0], pairs[1])
+            found = derived.states_until(number, self.rows, runs, pairs[0], pairs[1])
             states = states.copy()
             states[at] = found[places.ravel()]
         return derived.folds[number].lower_column(states)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,32 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one partition only; its rows are in order."""
+        return len(self.keys) == 1
+
+    def parts(self, count: int) -> list[Rows]:
+        """About so many parts of nearly equal size: whole partitions or, of a single one, whole instants."""
+        wanted = np.arange(1, count) * len(self) // count
+        if self.is_single:
+            inner = np.searchsorted(self.times, self.times[wanted])
+            borders = np.unique(np.concatenate([[0], inner, [len(self)]])).tolist()
+            return [self._stretch(low, high) for low, high in pairwise(borders)]
+        inner = np.searchsorted(self.cuts, wanted)
+        borders = np.unique(np.concatenate([[0], inner, [len(self.keys)]])).tolist()
+        return [self._partitions(low, high) for low, high in pairwise(borders)]
+
+    def _stretch(self, low: int, high: int) -> Rows:
+        batch = self.batch.slice(low, high - low)
+        return Rows(batch, None, self.times[low:high], self.keys, np.array([0, high - low]), self.first_number + low)
+
+    def _partitions(self, first: int, end: int) -> Rows:
+        low, high = int(self.cuts[first]), int(self.cuts[end])
+        order = np.arange(low, high) if self.order is None else self.order[low:high]
+        cuts = self.cuts[first : end + 1] - low
+        return Rows(self.batch, order, self.times[low:high], self.keys[first:end], cuts, self.first_number)
 
     def numbers(self, places: Ints) -> Ints:
         """The numbers of some rows, in the order in which all rows came."""
