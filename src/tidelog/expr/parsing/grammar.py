@@ -279,9 +279,10 @@ def _extract(binder: Binder, node: exp.Expression) -> Node:
 
 
 def _anonymous(binder: Binder, node: exp.Expression) -> Node:
-    if FUNCTIONS.get(str(node.this).lower()) == "operator":
-        raise binder.error(f"there is no function {str(node.this)!r}; it is an operator", node)
-    return binder.call(str(node.this), [translate(binder, argument) for argument in node.expressions], node)
+    name = node.name  # which may stand between quotes
+    if FUNCTIONS.get(name.lower()) == "operator":
+        raise binder.error(f"there is no function {name!r}; it is an operator", node)
+    return binder.call(name, [translate(binder, argument) for argument in node.expressions], node)
 
 
 _TRANSLATORS: dict[type[exp.Expression], Callable[[Binder, Any], Node]] = {

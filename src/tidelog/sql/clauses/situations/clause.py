@@ -116,11 +116,12 @@ def _definition(reader: ClauseText) -> Node:
         found["most"] = _length(reader, "how long a situation lasts at the most")
     else:
         inside = _between(reader, inside, found)
-    if reader.comes("AT", "BETWEEN"):
+    again = reader.peek()
+    if again is not None and again.says("AT", "BETWEEN"):
         raise reader.error(
-            f"found {reader.take().text} behind a bound of the length; expected one of AT LEAST, AT MOST and BETWEEN"
+            f"found {again.text} behind a bound of the length; expected one of AT LEAST, AT MOST and BETWEEN"
         )
-    found["condition"] = reader.expression_at(inside[0].start, inside[-1].end, "a condition")
+    found["condition"] = _read(reader, inside, "a condition")
     return found
 
 
@@ -189,12 +190,21 @@ def _options(reader: ClauseText, found: Node) -> None:
 
 
 def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
-    inside = _until(reader, what, *stops)
-    return reader.expression_at(inside[0].start, inside[-1].end, what)
+    return _read(reader, _until(reader, what, *stops), what)
+
+
+def _read(reader: ClauseText, inside: list[Token], what: str) -> Node:
+    """The expression that some tokens say."""
+    node = reader.expression_at(inside[0].start, inside[-1].end, what)
+    if node["alias"]:  # such as a unit behind a number
+        found = inside[-1]
+        raise reader.wrong(f"found {found.text} behind {what}, where nothing has a name; leave it out", found.start)
+    return node
 
 
 def _length(reader: ClauseText, what: str) -> Node:
-    return length_at(reader, _until(reader, what, ",", "AT LEAST", "AT MOST", "BETWEEN"), what)
+    """A length, which no column is part of, so that words of the clause are always those."""
+    return length_at(reader, _until(reader, what, ",", "AT LEAST", "AT MOST", "BETWEEN", *_BEGINNINGS), what)
 
 
 def _until(reader: ClauseText, what: str, *stops: str) -> list[Token]:
@@ -213,7 +223,7 @@ def _until(reader: ClauseText, what: str, *stops: str) -> list[Token]:
 
 def _begins_part(reader: ClauseText) -> bool:
     following = reader.peek(1)
-    if not reader.comes(*_BEGINNINGS) or following is None or following.says(*_OPERATORS):
+    if not reader.comes(*_BEGINNINGS) or following is None or following.says(*_OPERATORS, *_BEGINNINGS):
         return False
     return following.kind != "sign" or (reader.comes("WITHIN", "RETURN") and following.says("(", "?", "$", "-"))
 

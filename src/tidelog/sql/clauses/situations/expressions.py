@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidelog.model.errors import did_you_mean
 from tidelog.operators.situations.syntax import Aggregate, Bound, Instant, Returned, Term
 from tidelog.sql.clauses.context import Context
+from tidelog.sql.clauses.row_pattern.binding import beginning
 from tidelog.sql.text.tree import Node, become, nodes
 
 _BOUNDS: Final = {each.value: each for each in Bound}
@@ -78,7 +79,7 @@ class Taker:
             self._fail(
                 "found what is no aggregate behind RETURN; expected one such as avg(speed): what is computed of it is "
                 "selected from the situations",
-                node,
+                beginning(node),
             )
         own = copy.deepcopy(node)
         for each in list(nodes(own)):
@@ -101,7 +102,7 @@ class Taker:
             self._fail(
                 "found what is about no situation behind RETURN; expected aggregates over the rows of situations, as "
                 "in avg(A.speed), or A.start_time, A.end_time and A.duration",
-                node,
+                beginning(node),
             )
         return Returned(name, self._printed(holder["expression"]), tuple(terms))
 
@@ -185,9 +186,10 @@ class Taker:
         different = list(dict.fromkeys(found))
         name = node["function_name"]
         if not different:
+            own_name = "count(*)" if name == "count_star" else name
             self._fail(
-                f"found {name} of no situation; expected columns of one, as in {name}({self._example()}), or count of "
-                "its rows, as in count(A.*)",
+                f"found {own_name} of no situation; expected columns of one, as in max({self._example()}), or the "
+                f"number of its rows, as in count({next(iter(self.names.situations.values()))}.*)",
                 node,
             )
         if len(different) > 1:

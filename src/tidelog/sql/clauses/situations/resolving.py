@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from tidelog.expr import ExpressionError, UnsupportedError, predicate
+from tidelog.expr import ExpressionError, UnsupportedError, parse
 from tidelog.model.errors import TidelogError, TimeError, did_you_mean
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.situations.errors import SituationError
@@ -126,7 +126,7 @@ class _Resolving:
         check_zone(written, self.schema, self.context, "situation")
         condition = taker.condition(written, name)
         try:
-            predicate(condition, self.schema)
+            kind = parse(condition, self.schema).type
         except ExpressionError as error:
             message = str(error).partition("\n")[0]
             advice = ""
@@ -135,6 +135,10 @@ class _Resolving:
             raise self.context.refuse(
                 f"found a condition of {name} that cannot be: {message}{advice}", beginning(written)
             ) from None
+        if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+            raise self.context.refuse(
+                f"found a condition of {name} of type {kind}; expected one that is true or false", beginning(written)
+            )
         least = 0 if node["least"] is None else self._ticks(node["least"], f"the least length of {name}")
         most = None if node["most"] is None else self._ticks(node["most"], f"the greatest length of {name}")
         if most is not None and most < max(least, 1):
