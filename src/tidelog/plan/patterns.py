@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tidelog.expr import Predicate, all_of, parse, predicate
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.arrays import integers
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
@@ -69,6 +70,24 @@ class PatternPlan:
         reading = Reading(self.query.input.names, None, self.times, None)
         note(reading)
         return evaluate_pieces(self.query, (self._piece(span, reading) for span in self.times.spans))
+
+    def read_times(self) -> Intervals:
+        """The times that have all rows which matter: those of matches, and those beside them that conditions look at.
+
+        A search of these rows as one sequence finds the same matches. A match has rows of all mandatory variables near
+        enough, so that all of its rows are in one span of ``times``, with whatever lies between; and what stands beside
+        a span is there.
+        """
+        conditions, time = self.query.conditions, self.snapshot.layout.schema.time
+        reading = Reading([time], None, self.times, None)
+        found = []
+        for span in self.times.spans:
+            before = self._beside(Intervals.of(None, span.start), conditions.behind, reading, newest_first=True)
+            after = self._beside(Intervals.of(span.end, None), conditions.ahead, reading, newest_first=False)
+            start = span.start if before is None else int(integers(before.column(time))[0])
+            end = span.end if after is None else int(integers(after.column(time))[-1]) + 1
+            found.append(Interval(start, end))
+        return Intervals(tuple(found))
 
     def _piece(self, span: Interval, reading: Reading) -> Piece:
         conditions = self.query.conditions

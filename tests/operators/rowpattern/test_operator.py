@@ -9,15 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from operators.rowpattern.test_evaluate import SCHEMA, expression, navigation, random_case, some
+from operators.rowpattern.test_evaluate import SCHEMA, Term, expression, navigation, random_case, some
 from tidelog.operators.base import FOREVER, Shape
 from tidelog.operators.conformance import OperatorConformance
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.operator import RowPatternOperator
 from tidelog.operators.rowpattern.syntax import (
+    Aggregate,
     Anchor,
     Concatenation,
+    Expression,
+    MatchNumber,
     Measure,
     OrderKey,
     Quantified,
@@ -154,6 +157,62 @@ def test_rows_that_no_match_needs_are_forgotten() -> None:
         operator.push(0, batch(*((start + at, 1 + at % 2) for at in range(40))))
         operator.advance(start + 40)
         assert len(operator._kept.arrivals) < 8
+
+
+def keyed(time: int, key: int, value: int = 1) -> pa.RecordBatch:
+    return pa.record_batch([[f"k{key}"], [time], [value], [0.0], ["a"]], schema=SCHEMA)
+
+
+def many_keys(first: int, count: int) -> pa.RecordBatch:
+    """A row of each of many keys that come once."""
+    keys = [f"once{first + at}" for at in range(count)]
+    return pa.record_batch([keys, [first] * count, [0] * count, [0.0] * count, ["a"] * count], schema=SCHEMA)
+
+
+def counted(pattern: RowPattern, *, is_nested: bool) -> RowPattern:
+    """With the number of the match as a measure, alone or inside of an aggregate."""
+    number = expression('"#0"', Term(MatchNumber(), pa.int64(), lambda view: view.number))
+    inside = Expression('"#0"', (Aggregate('max("#match_number")'),), (pa.int64(),))
+    measure = Measure("number", inside if is_nested else number, pa.int64())
+    return replace(pattern, partition=("k",), measures=(measure,))
+
+
+ONE = replace(V, pattern=Variable("A"), within=1)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_numbers_of_matches_outlive_the_rows_of_their_keys(is_nested: bool) -> None:
+    """Keys without rows are forgotten when there are many, but not if their matches are counted."""
+    operator = RowPatternOperator(SHAPE, counted(ONE, is_nested=is_nested))
+    found = []
+    for turn in range(4):
+        operator.push(0, keyed(100 * turn, 0))
+        operator.push(0, many_keys(100 * turn + 1, 3000))
+        found += [row[1] for row in values(operator.advance(100 * turn + 50)) if row[0] == "k0"]
+        again = RowPatternOperator(SHAPE, counted(ONE, is_nested=is_nested))
+        again.restore(operator.snapshot())
+        operator = again
+    assert found == [1, 2, 3, 4]
+
+
+def test_where_keys_begin_outlives_their_rows() -> None:
+    """The beginning of a partition comes once, however many keys come in between."""
+    begin = Concatenation((Anchor(is_start=True), Variable("A")))
+    operator = RowPatternOperator(SHAPE, replace(ONE, partition=("k",), pattern=begin))
+    found = []
+    for turn in range(4):
+        operator.push(0, keyed(100 * turn, 0))
+        operator.push(0, many_keys(100 * turn + 1, 3000))
+        found += [row[1] for row in values(operator.advance(100 * turn + 50)) if row[0] == "k0"]
+    assert found == [0]
+
+
+def test_keys_that_nothing_is_known_of_are_forgotten() -> None:
+    operator = RowPatternOperator(SHAPE, replace(ONE, partition=("k",)))
+    for turn in range(4):
+        operator.push(0, many_keys(100 * turn, 3000))
+        operator.advance(100 * turn + 50)
+    assert len(operator._keys) < 4000
 
 
 def test_streams_have_no_end() -> None:

@@ -241,7 +241,7 @@ class Limits:
     states: int = 1 << 22
     """Partial matches, or steps back that are remembered, at once."""
     match_rows: int = 1 << 26
-    """Rows of one match."""
+    """Rows of one match, and of a partial one; those that it skips count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from pyspark import cloudpickle
 from tidelog.engine.store import Store, manifests_of
 from tidelog.expr import predicate
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.plan.reading import read, times_of
+from tidelog.model.times.intervals import Intervals
+from tidelog.plan.reading import EVER, read, times_of
 from tidelog.spark.sql.binding import Bound, bind, bind_part
 from tidelog.spark.sql.columns import conditions, mark_used, positions, scans, table, used
 from tidelog.spark.sql.conditions import texts_of
@@ -195,11 +196,15 @@ class _Planning:
             text = f"SELECT {', '.join(items)} FROM {each.source}"
             schemas = self.schemas(each.stream)
             bound = bind_part(text, self._query, self._asked.timezone, schemas)
-            inputs.append((self.selecting(bound, schemas), each.stream is not None))
+            inputs.append(
+                (self.selecting(bound, schemas, EVER if each.times is None else each.times), each.stream is not None)
+            )
         return Operated(cloudpickle.dumps(work.make), tuple(inputs))  # type: ignore[no-untyped-call]
 
-    def selecting(self, bound: Bound, schemas: Mapping[str, pa.Schema] | None = None) -> Selecting:
-        """A bound statement, and what its scans of streams read."""
+    def selecting(
+        self, bound: Bound, schemas: Mapping[str, pa.Schema] | None = None, times: Intervals = EVER
+    ) -> Selecting:
+        """A bound statement, and what its scans of streams read: of some times, if only rows of these matter."""
         mark_used(bound.root)
         wanted = conditions(bound.root)
         readings = {}
@@ -210,7 +215,8 @@ class _Planning:
                 assert isinstance(self._streams, _Published)
                 schema = relation.schema if schemas is None else schemas[table(scan)]
                 rows = self._asked.rows_per_task
-                readings[number] = _reading(scan, relation, schema, wanted.get(id(scan), []), self._streams, rows)
+                known = wanted.get(id(scan), [])
+                readings[number] = _reading(scan, relation, schema, known, times, self._streams, rows)
         return Selecting(bound, readings)
 
 
@@ -255,6 +261,7 @@ def _reading(
     relation: Relation,
     schema: pa.Schema,
     wanted: Sequence[Node],
+    times: Intervals,
     streams: _Published,
     rows_per_task: int,
 ) -> Reading:
@@ -274,7 +281,7 @@ def _reading(
     parts = []
     for member in relation.streams:
         condition = None if where is None else predicate(where, member.snapshot.layout.stored)
-        ranges = times_of(member.snapshot, condition) & relation.within
+        ranges = times_of(member.snapshot, condition) & relation.within & times
         pieces = plan(member.snapshot, ranges, condition, member.numbers, rows_per_piece=rows_per_task)
         parts += [Part(member.name, streams.directories[member.name], each) for each in pieces]
     return Reading(columns, where, tuple(parts))

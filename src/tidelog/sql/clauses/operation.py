@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Operator
 from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern
 from tidelog.sql.reading.dataset import ScannedDataset
@@ -25,6 +26,8 @@ class Selected:
     """What stands behind FROM, with conditions."""
     stream: str | None = None
     """The mention of a stream whose rows these are, one by one, and whose ``_seq`` may be selected as well."""
+    times: Intervals | None = None
+    """If there is a stream: the times in which all of its rows are that matter; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

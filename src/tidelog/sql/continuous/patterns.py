@@ -45,7 +45,7 @@ class Matched(Source):
                 f"found a row pattern over a stream whose order is not led by its time; expected ORDER BY {self._time}",
                 place,
             )
-        if _may_wait_for_ever(query) and clause["limit"] is None:
+        if _may_wait_for_ever(query) and "rows" not in clause["limits"]:
             raise statement.error(
                 "found a pattern that may have any number of rows, or wait for them for ever, over a stream; expected "
                 "WITHIN and a length behind PATTERN (...), or LIMIT n ROWS, with which more than n are an error",

@@ -40,15 +40,23 @@ query = '''
 input = "hourly"
 path = "events"
 stream = "hourly"
-time = "window_end"
+time = "{time}"
 """
 QUERY = "SELECT symbol, window_end, sum(volume) AS volume FROM trades GROUP BY symbol, window(ts, '1 hour')"
 
 
-def written(folder: Path, query: str) -> Path:
+PATTERN = """
+SELECT symbol, least, timed_out, match_time FROM trades MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY ts MEASURES min(volume) AS least
+    PATTERN (A DOWN UP) SKIP TILL NEXT WITHIN '1 hour' EMIT TIMEOUTS
+    DEFINE A AS volume > 5, DOWN AS volume < A.volume, UP AS volume > A.volume)
+"""
+
+
+def written(folder: Path, query: str, time: str = "window_end") -> Path:
     (folder / "in").mkdir()
     file = folder / "pipeline.toml"
-    file.write_text(FILE.format(query=query))
+    file.write_text(FILE.format(query=query, time=time))
     return file
 
 
@@ -92,3 +100,30 @@ def test_a_step_runs_and_late_rows_are_counted(tmp_path: Path, session: SparkSes
     with tidelog.open(tmp_path / "events", read_only=True) as store:
         found = store.sql("SELECT symbol, hour(window_end) AS h, volume FROM hourly ORDER BY 2, 1").fetchall()
     assert found == [("a", 10, 1), ("b", 10, 2), ("a", 12, 3)]
+
+
+def test_a_step_may_be_a_row_pattern(tmp_path: Path, session: SparkSession) -> None:
+    """Its columns are known before Spark starts, its mistakes are told with their lines, and its matches are stored."""
+    file = written(tmp_path, PATTERN, "match_time")
+    (sink,) = pipeline.check(pipeline.load(file)).sinks
+    assert sink.relation.columns is not None
+    assert list(sink.relation.columns) == ["symbol", "least", "timed_out", "match_time"]
+    minutes = [(0, "a", 9), (5, "b", 8), (10, "a", 3), (20, "b", 4), (30, "a", 10), (90, "b", 20), (300, "c", 1)]
+    rows = [
+        json.dumps({"ts": f"2026-01-01T{at // 60:02}:{at % 60:02}:00Z", "symbol": key, "volume": count})
+        for at, key, count in minutes
+    ]
+    (tmp_path / "in" / "1.json").write_text("\n".join(rows))
+    done = pipeline.run(pipeline.load(file), session=session, once=True)
+    assert (done.sinks[0].rows_read, done.sinks[0].dropped) == (7, 0)
+    with tidelog.open(tmp_path / "events", read_only=True) as store:
+        minute = "hour(match_time) * 60 + minute(match_time)"
+        found = store.sql(f"SELECT symbol, least, timed_out, {minute} FROM hourly ORDER BY match_time").fetchall()
+    assert found == [("a", 3, False, 30), ("b", 4, True, 65), ("b", 20, True, 150)]
+    wrong = PATTERN.replace("A.volume, UP", "A.volumes, UP")
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(pipeline.PipelineError) as raised:
+        pipeline.check(pipeline.load(written(tmp_path / "wrong", wrong, "match_time")))
+    (problem,) = raised.value.problems
+    assert "volumes" in problem.message
+    assert problem.line == 24

@@ -82,7 +82,7 @@ REFUSED = [
     ("ORDER BY ts MEASURES getenv('HOME') AS a PATTERN (A)", "the function getenv"),
     ("ORDER BY ts MEASURES n AS a PATTERN (A) DEFINE A AS kinds = 'x'", "no column 'kinds'"),
     ("ORDER BY ts MEASURES n AS a PATTERN (A) LIMIT 0 ROWS", "at least 1"),
-    ("ORDER BY ts MEASURES n AS a PATTERN (A) LIMIT 1 ROWS LIMIT 2 ROWS", "a second LIMIT"),
+    ("ORDER BY ts MEASURES n AS a PATTERN (A) LIMIT 1 ROWS LIMIT 2 ROWS", "a second LIMIT of rows"),
 ]
 
 
@@ -95,6 +95,81 @@ def test_what_no_stream_can_answer_is_refused(tmp_path: Path, clause: str, messa
             store.subscribe(f"SELECT * FROM logins MATCH_RECOGNIZE ({clause})")
     assert message in caught.value.message
     assert caught.value.position is not None
+
+
+def test_the_limit_of_rows_bounds_what_a_stream_waits_for(tmp_path: Path) -> None:
+    """Rows that are skipped count: they are kept until a match is found."""
+    text = (
+        "SELECT match_time FROM logins MATCH_RECOGNIZE (PARTITION BY user ORDER BY ts MEASURES 1 AS one "
+        "PATTERN (F K) SKIP TILL NEXT LIMIT 5 ROWS DEFINE F AS kind = 'fail', K AS kind = 'ok')"
+    )
+    kinds = ["fail", "out", "out", "out", "ok", "fail", "out", "out", "out", "out"]
+
+    def rows(*kinds: str, first: int = 0) -> pa.Table:
+        times = [START + datetime.timedelta(seconds=first + at) for at in range(len(kinds))]
+        return pa.table([times, ["x"] * len(kinds), list(kinds), range(len(kinds))], schema=SCHEMA)
+
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("logins", SCHEMA, "ts")
+        stream.append(rows(*kinds))
+        with store.subscribe(text, follow=False) as found:
+            assert sum(batch.num_rows for batch in found) == 1
+        stream.append(rows("ok", first=20))
+        with (
+            store.subscribe(text, follow=False) as found,
+            pytest.raises(tidelog.TidelogError, match="more than 5 rows"),
+        ):
+            list(found)
+
+
+def test_states_have_a_limit_that_can_be_set() -> None:
+    """A pattern with too many ways ends in an error, with few allowed in one at once."""
+    text = (
+        "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES count(*) AS c PATTERN ((A+)+ B) {} "
+        "DEFINE A AS count(*) > 0, B AS n < 0)"
+    )
+    table = pa.table({"n": range(24)})
+    with pytest.raises(tidelog.TidelogError, match="after 100 states"):
+        tidelog.sql(text.format("LIMIT 100 STATES"), tables={"t": table}).fetchall()
+    assert tidelog.sql(text.format("LIMIT 100 STATES"), tables={"t": table.slice(0, 6)}).fetchall() == []
+
+
+@pytest.mark.parametrize("name", [None, "kept"])
+def test_late_rows_are_set_aside(tmp_path: Path, name: str | None) -> None:
+    """They are in no match, are counted, and given to who asks for them; others are matched as if they were not."""
+    table = events(5, 300)
+    seconds = [int((each - START).total_seconds()) for each in table["ts"].to_pylist()]
+    draw = random.Random(6)
+    order = sorted(range(300), key=lambda at: seconds[at] + draw.choice([0, 0, 0, 3, 12]))
+    newest, late = -1, []
+    for at in order:
+        newest = max(newest, seconds[at])
+        if newest - seconds[at] > 4:
+            late.append(at)
+    clause = f"FROM logins MATCH_RECOGNIZE ({CLAUSES[0]}) AS m"
+    aside: list[int] = []
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("logins", SCHEMA, "ts")
+        others = store.create_stream("others", SCHEMA, "ts")
+        found = []
+        with store.subscribe(
+            f"SELECT m.a, m.b, m.fails, match_time {clause}",
+            name=name,
+            lateness="4s",
+            on_late=lambda _, rows: aside.extend(rows["n"].to_pylist()),
+        ) as subscription:
+            for first in range(0, 300, 37):
+                stream.append(table.take(order[first : first + 37]))
+                stream.flush()
+            subscription.finish()
+            for batch in subscription:
+                found += [tuple(row.values())[:3] for row in batch.to_pylist()]
+            assert subscription.stats()["late"] == len(late)
+        others.append(table.take([at for at in order if at not in late]))
+        expected = store.sql(f"SELECT m.a, m.b, m.fails {clause.replace('logins', 'others')}").fetchall()
+    assert len(late) > 10
+    assert sorted(aside) == sorted(late)
+    assert sorted(found) == sorted(expected) != []
 
 
 def test_longer_matches_than_the_limit_are_an_error() -> None:

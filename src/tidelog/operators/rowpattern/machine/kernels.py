@@ -449,6 +449,10 @@ def search(
                     latest = i64(0x7FFFFFFFFFFFFFFF)
                     if within >= 0 and depth > 0:
                         latest = _latest(times[path_rows[0]], within)
+                    reach = begin + most_rows
+                    if skips and position >= reach and reach < high and (within < 0 or times[reach] <= latest):
+                        status = i64(TOO_LONG)
+                        break
                     if position >= end and (position >= high or within < 0 or times[position] <= latest):
                         if is_closed or (position >= high and horizons[partition] > latest):
                             fails = True

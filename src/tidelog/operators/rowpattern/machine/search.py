@@ -351,7 +351,7 @@ class _Run:
             if len(self._ways) >= limit + len(self._path_rows):
                 raise PatternError(
                     f"found more than {limit:,} ways to come back to in one match; expected fewer: make the pattern's "
-                    "conditions more exact, or raise the limit of states"
+                    "conditions more exact, or raise LIMIT n STATES"
                 )
             self._ways = _doubled(self._ways)
         elif status == opcodes.MORE_MATCHES:
@@ -389,12 +389,12 @@ class _Run:
             )
         if status == opcodes.TOO_LONG:
             return PatternError(
-                f"found a match of more than {query.limits.match_rows:,} rows; expected fewer: add WITHIN, make the "
-                "conditions more exact, or raise the limit of rows"
+                f"found a match of more than {query.limits.match_rows:,} rows, or one that would skip more to be one; "
+                "expected fewer: add WITHIN, make the conditions more exact, or raise LIMIT n ROWS"
             )
         return PatternError(
             f"found no end of the ways to match the pattern from row {row} on, after {query.limits.states:,} states; "
-            "expected fewer: add WITHIN, avoid nested quantifiers, or raise the limit of states"
+            "expected fewer: add WITHIN, avoid nested quantifiers, or raise LIMIT n STATES"
         )
 
 

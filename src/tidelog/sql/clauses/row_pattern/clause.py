@@ -7,7 +7,8 @@
     [MEASURES [RUNNING | FINAL] expression AS name, ...]
     [ONE ROW PER MATCH | ALL ROWS PER MATCH [SHOW EMPTY MATCHES | OMIT EMPTY MATCHES | WITH UNMATCHED ROWS]]
     [AFTER MATCH SKIP {PAST LAST ROW | TO NEXT ROW | TO [FIRST | LAST] variable} | ALL MATCHES]
-    PATTERN (pattern) [CONTIGUOUS | SKIP TILL NEXT | SKIP TILL ANY] [WITHIN length [EMIT TIMEOUTS]] [LIMIT number ROWS]
+    PATTERN (pattern) [CONTIGUOUS | SKIP TILL NEXT | SKIP TILL ANY] [WITHIN length [EMIT TIMEOUTS]]
+        [LIMIT number {ROWS | STATES}]
     [SUBSET name = (variable, ...), ...]
     [DEFINE variable AS condition, ...]
 
@@ -80,7 +81,8 @@ def read_clause(reader: ClauseText) -> Node:
     reader.take()
     found["pattern"] = read_pattern(reader)
     found["strategy"] = Strategy.CONTIGUOUS.name
-    found["within"] = found["limit"] = found["timeouts"] = None
+    found["within"] = found["timeouts"] = None
+    found["limits"] = {}
     _behind_pattern(reader, found)
     found["subsets"] = _subsets(reader) if reader.accept("SUBSET") else []
     found["defines"] = _defines(reader) if reader.accept("DEFINE") else []
@@ -358,10 +360,12 @@ def _behind_pattern(reader: ClauseText, found: Node) -> None:
             found["timeouts"] = {"query_location": reader.offset(reader.place)}
             reader.expect("EMIT", "TIMEOUTS")
         elif reader.accept("LIMIT"):
-            if found["limit"] is not None:
-                raise reader.error("found a second LIMIT; expected one")
-            found["limit"] = {"query_location": reader.offset(reader.place), "rows": _count(reader)}
-            reader.expect("ROWS")
+            limit = _count(reader)
+            kind = "states" if reader.comes("STATES") else "rows"
+            if kind in found["limits"]:
+                raise reader.error(f"found a second LIMIT of {kind}; expected one")
+            reader.expect(kind.upper())
+            found["limits"][kind] = limit
         else:
             break
     if reader.comes("SKIP"):
@@ -371,7 +375,7 @@ def _behind_pattern(reader: ClauseText, found: Node) -> None:
 def _count(reader: ClauseText) -> int:
     token = reader.take()
     if token.kind != "number" or not token.text.isascii() or not token.text.isdigit() or not int(token.text):
-        raise reader.wrong(f"found LIMIT {token.text}; expected a number of rows, of at least 1", token.start)
+        raise reader.wrong(f"found LIMIT {token.text}; expected a number of rows or states, of at least 1", token.start)
     return int(token.text)
 
 

@@ -17,7 +17,7 @@ from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
 from tidelog.operators.rowpattern.ranges.ranges import one_search_because
 from tidelog.operators.rowpattern.syntax import RowPattern
-from tidelog.plan.patterns import plan_pattern
+from tidelog.plan.patterns import PatternPlan, plan_pattern
 from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.operation import Operation, Selected, Work
@@ -71,6 +71,8 @@ class Source:
     reasons: list[str] = field(default_factory=list)
     more: Sequence[Node] = ()
     """Expressions that come as columns too."""
+    plan: PatternPlan | None = None
+    """What is known of where matches may be."""
 
     def __post_init__(self) -> None:
         table = self.node["input"]
@@ -150,6 +152,7 @@ class Source:
         except NotPruned as reason:
             self.reasons.append(f"all rows are read, because {reason}")
             return None
+        self.plan = plan
         self.way = f"{len(plan.times.spans):,} stretches of time that have all variables near enough"
         relation.way = (
             f"the events of {len(plan.times.spans):,} stretches of time, {plan.share:.2%} of them, for {WORD}"
@@ -167,7 +170,8 @@ class Source:
         """The input, for those who read and sort it themselves."""
         items = [_quoted(name) for name in query.schema.names]
         if self.stored is not None and not self._items:
-            return Selected(items, _quoted(self._mention), self._mention)
+            times = None if self.plan is None else self.plan.read_times()
+            return Selected(items, _quoted(self._mention), self._mention, times)
         return Selected(items, f"({self._text})")
 
     def rows(self, query: RowPattern) -> Callable[[], Iterator[pa.RecordBatch]]:

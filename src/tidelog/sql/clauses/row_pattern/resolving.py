@@ -31,6 +31,7 @@ from tidelog.sql.text.tree import Node, nodes
 
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY: Final = 86_400
+_LIMITS: Final = {"rows": "match_rows", "states": "states"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context, frame
         None if clause["within"] is None else _within(clause, keys, schema, binding, context),
         Strategy[clause["strategy"]],
         clause["all_matches"],
-        Limits() if clause["limit"] is None else Limits(match_rows=clause["limit"]["rows"]),
+        Limits(**{_LIMITS[kind]: limit for kind, limit in clause["limits"].items()}),
         clause["timeouts"] is not None,
         frame,
     )
