@@ -107,6 +107,8 @@ class Operator(ABC):
 
     gives_order: bool = False
     """Whether rows come out in order even where they came in any order."""
+    mixes: bool = False
+    """Whether rows come out in another order than that of time even where they came in in it."""
     most_rows: int | None = None
     """How many rows are best pushed at once at the most, where many more may come out; None for any number."""
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidelog.model.errors import SchemaError
 from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.ordering import Reorder
 from tidelog.operators.state import State, together
 
 
@@ -27,7 +28,13 @@ class Composed(Operator):
                     f"a source gives the columns {source.output.schema}, in time by {source.output.time!r}; expected "
                     f"{shape.schema}, by {shape.time!r}"
                 )
+        if operator.needs.order:
+            sources = [_in_order(source) for source in sources]
         self.gives_order = operator.gives_order
+        self.mixes = operator.mixes or (
+            not (operator.needs.order or operator.gives_order)
+            and any(each is not None and each.mixes for each in sources)
+        )
         limits = [each.most_rows for each in (operator, *sources) if each is not None]
         self.most_rows = min((each for each in limits if each is not None), default=None)
         self._operator = operator
@@ -97,6 +104,11 @@ class Composed(Operator):
         for place, source in enumerate(self._sources):
             if source is not None:
                 source.restore(state.part(str(place)))
+
+
+def _in_order(source: Operator | None) -> Operator | None:
+    """A source whose rows may be needed in order."""
+    return Composed(Reorder(source.output), [source]) if source is not None and source.mixes else source
 
 
 def chain(*operators: Operator) -> Operator:

@@ -60,6 +60,8 @@ class MergeOperator(Operator):
     Output: plain events where all inputs have them and the algorithm only inserts, else elements.
     """
 
+    mixes = True
+
     def __init__(
         self,
         inputs: Sequence[Input],

@@ -9,6 +9,7 @@ from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.cutting import CLAUSE
 from tidelog.sql.clauses.joins.asof import is_as_of, make_as_of
 from tidelog.sql.clauses.joins.windowed import make_window_join
+from tidelog.sql.clauses.merging.making import make_merge
 from tidelog.sql.clauses.operation import Operation
 from tidelog.sql.clauses.pattern_windows.making import make_pattern_window
 from tidelog.sql.clauses.row_pattern.making import make_row_pattern
@@ -23,6 +24,7 @@ Maker: TypeAlias = Callable[[Node, Scope, Context], Operation]
 
 MAKERS: Final[Mapping[str, Maker]] = {
     "WINDOW_JOIN": make_window_join,
+    "LOGICAL_MERGE": make_merge,
     "TUMBLE": make_window_rows,
     "HOP": make_window_rows,
     "SESSION": make_window_rows,

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidelog.sql.clauses.cutting import Cutting, Syntax
 from tidelog.sql.clauses.joins import reading as joins
+from tidelog.sql.clauses.merging import reading as merging
 from tidelog.sql.clauses.pattern_windows.putting import put_pattern_windows
 from tidelog.sql.clauses.row_pattern import clause as row_pattern
 from tidelog.sql.clauses.situations import clause as situations
@@ -15,7 +16,13 @@ from tidelog.sql.clauses.window_arguments import readable, shown
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tree import Node, Parser
 
-SYNTAXES: Final[tuple[Syntax, ...]] = (joins.SYNTAX, *tables.SYNTAXES, row_pattern.SYNTAX, *situations.SYNTAXES)
+SYNTAXES: Final[tuple[Syntax, ...]] = (
+    joins.SYNTAX,
+    merging.SYNTAX,
+    *tables.SYNTAXES,
+    row_pattern.SYNTAX,
+    *situations.SYNTAXES,
+)
 """All clauses that stand in the place of a table."""
 
 

@@ -7,6 +7,7 @@ What one may contain is the list here, and anything else is an error that names 
 * ``FROM TUMBLE(...)``, ``HOP`` or ``SESSION``: rows with their windows;
 * ``FROM WINDOW_JOIN(TABLE ..., TABLE ..., ...)``, and ``a ASOF [NEAREST] [LEFT] JOIN b ... [TOLERANCE ...]``, of
   streams and queries in parentheses;
+* ``FROM LOGICAL_MERGE(TABLE ..., TABLE ..., ...)``: one stream of several copies of it;
 * ``FROM stream MATCH_RECOGNIZE (...)``: matches of a row pattern, as soon as they are certain, with the time at which
   they were, ``match_time``;
 * ``JOIN`` and ``LEFT JOIN`` with a table that is given, by equal columns;

@@ -26,14 +26,17 @@ from tidelog.sql.text.tree import Node
 _KINDS: Final = ("INNER", "LEFT")
 
 
-def _constants(statement: Statement, what: str) -> Constants:
+def constants_of(statement: Statement, what: str) -> Constants:
+    """What computes the constants of a clause."""
+
     def refuse(message: str, node: Node) -> Exception:
         return statement.error(f"found {what} {message}", node)
 
     return Constants(statement.context.parser, statement.context.connect, refuse)
 
 
-def _refuse_beside(statement: Statement, clause: Node) -> None:
+def refuse_beside(statement: Statement, clause: Node) -> None:
+    """Raise for what may not stand behind a clause."""
     for member, what in (("sample", "SAMPLE"), ("column_name_alias", "names of columns")):
         if clause[member]:
             statement.refuse(what, clause)
@@ -43,10 +46,10 @@ class WindowJoined(Combined):
     """``WINDOW_JOIN(...)``."""
 
     def __init__(self, statement: Statement, clause: Node) -> None:
-        _refuse_beside(statement, clause)
+        refuse_beside(statement, clause)
         sources = [statement.source(each["relation"]) for each in clause["inputs"]]
         for source, each in zip(sources, clause["inputs"], strict=True):
-            _check_time(statement, source, each["time"])
+            check_time(statement, source, each["time"])
         if sources[0].alias.lower() == sources[1].alias.lower():
             raise statement.error(f"found two sides called {sources[0].alias!r}; give them names, by AS", clause)
         super().__init__(statement, clause["alias"], sources)
@@ -56,7 +59,7 @@ class WindowJoined(Combined):
         )
         for name in (*self._condition.by, *self._condition.by.values()):
             self.used.add(name)
-        constants = _constants(statement, "WINDOW_JOIN")
+        constants = constants_of(statement, "WINDOW_JOIN")
         self._make = partial(join_maker, clause, condition=self._condition, constants=constants, refuse=refuse)
         self.shape = self._make(self._input_shapes)().output
         time = clause["time"] or TIME
@@ -90,7 +93,7 @@ class AsOfJoined(Combined):
                 )
         by = {self._name(one, 0, node): self._name(other, 1, node) for one, other in join.equal}
         self.used |= {*by, *by.values(), *(shape.time for shape in self._input_shapes)}
-        constants = _constants(statement, "TOLERANCE")
+        constants = constants_of(statement, "TOLERANCE")
 
         def make_of(shapes: Sequence[Shape]) -> AsOfJoin:
             return as_of_maker(node, join, shapes, by, constants, statement.error)[0]()
@@ -191,9 +194,9 @@ class Assigned(Combined):
     """``TUMBLE(...)``, ``HOP`` and ``SESSION``: rows with their windows."""
 
     def __init__(self, statement: Statement, clause: Node) -> None:
-        _refuse_beside(statement, clause)
+        refuse_beside(statement, clause)
         source = statement.source(clause["inputs"][0])
-        _check_time(statement, source, clause["time"])
+        check_time(statement, source, clause["time"])
         super().__init__(statement, clause["alias"] or source.alias, [source])
         keys = [self._key(each) for each in clause["keys"]]
         self._make = partial(rows_maker, clause, keys=keys, context=statement.context)
@@ -214,7 +217,7 @@ class Assigned(Combined):
         return [rows, self._make(rows.output)()]
 
 
-def _check_time(statement: Statement, source: Source, time: Node | None) -> None:
+def check_time(statement: Statement, source: Source, time: Node | None) -> None:
     """Raise unless a column that is said to be the time is that of the rows."""
     if time is None:
         return

@@ -28,6 +28,7 @@ from tidelog.sql.clauses.tables.reading import WORDS
 from tidelog.sql.clauses.window_arguments import FUNCTIONS, shown
 from tidelog.sql.clauses.windows import Apart
 from tidelog.sql.continuous.joined import AsOfJoined, Assigned, LookedUp, WindowJoined
+from tidelog.sql.continuous.merged import Merged
 from tidelog.sql.continuous.patterns import Matched
 from tidelog.sql.continuous.plans import Continuous, Plan, filters, presented
 from tidelog.sql.continuous.situations import Situated
@@ -69,6 +70,7 @@ _SOURCES: Final = {
 _INNER: Final = {"WINDOW": "OVER", "SUBQUERY": "a query in an expression", "LAMBDA": "a lambda"}
 _CLAUSE_SOURCES: Final[Mapping[str, Callable[[Statement, Node], Source]]] = {
     "WINDOW_JOIN": WindowJoined,
+    "LOGICAL_MERGE": Merged,
     "MATCH_RECOGNIZE": Matched,
     "SITUATIONS": Situated,
     "DERIVE": Situated,
@@ -77,7 +79,17 @@ _CLAUSE_SOURCES: Final[Mapping[str, Callable[[Statement, Node], Source]]] = {
 """What reads the rows of clauses, by their words."""
 _CLAUSES_OF_TABLES: Final = {"WINDOW": "a row pattern in a window, instead of MATCH_RECOGNIZE"}
 """What clauses are called that streams do not have, if not by their words."""
-_CONSTANTS: Final = ("windows", "complete_only", "lengths", "measures", "defines", "within", "definitions", "returned")
+_CONSTANTS: Final = (
+    "windows",
+    "complete_only",
+    "lengths",
+    "options",
+    "measures",
+    "defines",
+    "within",
+    "definitions",
+    "returned",
+)
 """Members of clauses that DuckDB computes, once or of rows."""
 
 

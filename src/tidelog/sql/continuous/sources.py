@@ -185,6 +185,12 @@ class Source(ABC):
                 yield name, each.here
 
 
+def plain_shape(source: Source) -> Shape:
+    """The rows of a source, by their names there, without their numbers."""
+    fields = [source.shape.schema.field(each.here) for each in source.columns if each.here != SEQUENCE_COLUMN]
+    return Shape(pa.schema(fields), source.shape.time)
+
+
 class Stream(Source):
     """The rows of a stream as they are."""
 

@@ -13,9 +13,9 @@ _OPTIONS: Final = ("ON", "LEFT", "RIGHT", "TIME", "COMPLETE_ONLY")
 
 def _read(text: ClauseText) -> Node:
     """``inputs``, ``on``, ``windows`` (expressions of sizes and slides, and whether they count rows), and options."""
-    inputs = [_input(text)]
+    inputs = [read_side(text)]
     text.expect(",")
-    inputs.append(_input(text))
+    inputs.append(read_side(text))
     found: dict[str, Any] = {}
     while text.accept(","):
         place = text.place
@@ -43,7 +43,7 @@ def _read(text: ClauseText) -> Node:
     }
 
 
-def _input(text: ClauseText) -> Node:
+def read_side(text: ClauseText) -> Node:
     """A relation, and the column of its time if that is told."""
     if not text.accept("TABLE") and not text.comes("("):
         raise text.error("expected TABLE and the name of a table, or a query in parentheses")

@@ -1,0 +1,1 @@
+"""``LOGICAL_MERGE(TABLE a, TABLE b, ...)``: one stream of several copies of it."""
