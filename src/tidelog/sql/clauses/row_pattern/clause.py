@@ -129,7 +129,7 @@ def read_window(reader: ClauseText) -> Node:
     if reader.peek() is not None:
         raise _misplaced(reader)
     found |= {"rows": Rows.ONE.name, "all_matches": False, "strategy": Strategy.CONTIGUOUS.name}
-    return found | {"within": None, "limit": None, "timeouts": None}
+    return found | {"within": None, "limits": {}, "timeouts": None}
 
 
 def read_keys(reader: ClauseText) -> Node:
