@@ -53,6 +53,11 @@ OTHERS = [
     "(x - x_right) * (x - x_right) + (z - z_right) * (z - z_right) < 4",
     "(y - y_right) * (y - y_right) + (y - y_right) * (y - y_right) < 3",
     "(x - x_right) * (x - x_right) + (y - y_right) * (y - y_right) < 3",
+    "(x - x_right) * (x - x_right) + (z - z_right) * (z - z_right) + (z - x_right) * (z - x_right) < 4",
+    " + ".join(f"({a} - {b}_right) * ({a} - {b}_right)" for a, b in ["xx", "zz", "xz", "zx", "zz", "xx", "xz"])
+    + " < 9",
+    "z_right + (x - x_right) * (x - x_right) + (z - x_right) * (z - x_right) + (z - z_right) * (z - z_right) + "
+    "(x - 0.3) * (x - 0.3) > x",
     "sqrt(abs(x * 2 - z_right)) / 2 > 0.5 AND -x < z_right",
     "(n * n_right > 4 OR i = i_right) AND NOT (n - i_right BETWEEN 0 AND 1)",
     "NOT (x < 1 OR x_right / 0 > 3)",

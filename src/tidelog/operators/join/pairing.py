@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,11 @@ from tidelog.operators.join.conditions.matching import Matcher
 from tidelog.operators.join.conditions.program import Sides, programs
 from tidelog.operators.join.keyed import Keyed
 from tidelog.operators.join.pairs import BOTH, LEFT, RIGHT, TILE, Arriving, Finder, Job, Nested, Path
+
+_SHARES: Final = 4
+"""Jobs for each thread, so that all of them end at about the same time."""
+_MOST_TOGETHER: Final = 8
+"""Jobs of a finder whose pairs become columns together."""
 
 
 class Pairing:
@@ -76,25 +82,40 @@ class Pairing:
             for _ in self._finder.jobs(Arriving(np.full(done[port], port), np.arange(done[port]), none, none)):
                 raise AssertionError("rows without a window have no partners")
 
-    def jobs(self, arriving: Arriving) -> Iterator[Callable[[], Batches]]:
-        """Jobs that give the pairs of arriving rows, in the order in which they come out."""
-        for job in self._finder.jobs(arriving):
-            yield partial(self._wanted, arriving, job)
+    def jobs(self, arriving: Arriving, threads: int) -> Iterator[Callable[[], Batches]]:
+        """Jobs for some threads that give the pairs of arriving rows, in the order in which they come out."""
+        if not self._finder.finds_few:
+            for job in self._finder.jobs(arriving):
+                yield partial(self._wanted, arriving, [job])
+            return
+        jobs = list(self._finder.jobs(arriving))
+        size = max(min(len(jobs) // (_SHARES * threads), _MOST_TOGETHER), 1)
+        for first in range(0, len(jobs), size):
+            yield partial(self._wanted, arriving, jobs[first : first + size])
 
-    def _wanted(self, arriving: Arriving, job: Job) -> Batches:
-        """The pairs that a job finds and the condition holds for."""
-        numbers, places, is_first_true = job()
-        is_left = arriving.ports[numbers] == LEFT
-        own = arriving.rows[numbers]
-        left, right = np.where(is_left, own, places), np.where(is_left, places, own)
-        matchers = self._matchers[1 if is_first_true else 0 :]
-        found = []
-        for first in range(0, len(numbers), TILE):
-            at = slice(first, first + TILE)
-            kept = self._kept(left[at], right[at], is_left[at], matchers)
-            if len(kept[0]):
-                found.append(self._batch(*kept))
+    def _wanted(self, arriving: Arriving, jobs: Sequence[Job]) -> Batches:
+        """The pairs that jobs find and the condition holds for; the columns of a few are made together."""
+        found, kept, count = [], [], 0
+        for job in jobs:
+            numbers, places, is_first_true = job()
+            is_left = arriving.ports[numbers] == LEFT
+            own = arriving.rows[numbers]
+            left, right = np.where(is_left, own, places), np.where(is_left, places, own)
+            matchers = self._matchers[1 if is_first_true else 0 :]
+            for first in range(0, len(numbers), TILE):
+                at = slice(first, first + TILE)
+                kept.append(self._kept(left[at], right[at], is_left[at], matchers))
+                count += len(kept[-1][0])
+                if count >= TILE // 2:
+                    found.append(self._joined(kept))
+                    kept, count = [], 0
+        if count:
+            found.append(self._joined(kept))
         return found
+
+    def _joined(self, kept: Sequence[tuple[Ints, Ints, Ints]]) -> pa.RecordBatch:
+        left, right, is_left = (np.concatenate(each) for each in zip(*kept, strict=True))
+        return self._batch(left, right, is_left)
 
     def _kept(self, left: Ints, right: Ints, is_left: Ints, matchers: list[Matcher]) -> tuple[Ints, Ints, Ints]:
         rest = self._rest

@@ -68,6 +68,9 @@ class Arriving:
 class Finder(ABC):
     """Finds candidates. It is told of the rows of both logs: places are those in what has not been dropped."""
 
+    finds_few = False
+    """Whether its jobs, which take nothing but what was given, look at far more pairs than most of them find."""
+
     @abstractmethod
     def append(self, port: int, batch: pa.RecordBatch) -> None:
         """Rows have been put behind those of a log; columns have the names that they have in pairs."""
@@ -86,6 +89,7 @@ class Nested(Finder):
 
     def __init__(self, matcher: Matcher | None) -> None:
         self._matcher = matcher
+        self.finds_few = matcher is not None
 
     def append(self, port: int, batch: pa.RecordBatch) -> None:
         """Nothing: programs are told by others."""

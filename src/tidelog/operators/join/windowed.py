@@ -132,7 +132,7 @@ class WindowJoin(Operator):
         at, ports, rows, firsts, lasts = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.lexsort((rows, ports, at))
         arriving = Arriving(ports[order], rows[order], firsts[order], lasts[order])
-        found = list(self._in_order(self._pairing.jobs(arriving)))
+        found = list(self._in_order(self._pairing.jobs(arriving, self._threads)))
         self._done = [dropped + end for dropped, end in zip(self._dropped, ends, strict=True)]
         self._forget(watermark)
         return [batch for batches in found for batch in batches]

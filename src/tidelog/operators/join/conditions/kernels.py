@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from tidelog.jit import array_in, array_out, called, f32, f64, i64, kernel, u8, u64
 from tidelog.operators.join.conditions.vectors.kernels import (
+    ADD_SQUARE,
     AND,
     LESS,
+    SQUARE,
     compared_floats,
     compared_floats_with,
     compared_integers,
@@ -26,13 +28,27 @@ from tidelog.operators.join.conditions.vectors.kernels import (
     integers_with,
     logic,
     logic_with,
+    three_squares,
 )
 
-BLOCK: Final = 4096
-"""Members of a vector at a time."""
+BLOCK: Final = 1024
+"""Members of a vector at a time: some columns and a register of so many stay in the first cache."""
 FAULT: Final = -1
 PLACE_BITS: Final = 40
 """A pair is one number: that of the arriving row above, the place of its partner below."""
+
+
+@called
+def _are_three_squares(code: Any, line: Any, width: Any) -> Any:
+    """Whether the next three lines are squares of differences of columns and constants that are added up."""
+    if line + 3 > len(code) or (code[line, 0] != SQUARE and code[line, 0] != ADD_SQUARE):
+        return False
+    for other in range(line, line + 3):
+        if other > line and (code[other, 0] != ADD_SQUARE or code[other, 1] != code[line, 1]):
+            return False
+        if code[other, 2] >= width or code[other, 3] >= 0:
+            return False
+    return True
 
 
 @called
@@ -49,8 +65,24 @@ def _run_floats(
 ) -> Any:
     """Run lines of a program over floats for ``count`` rows of columns from ``first`` on; true for a fault."""
     width, flag_width = len(columns), len(column_flags)
-    for line in range(len(code)):
+    line = 0
+    while line < len(code):
+        if _are_three_squares(code, line, width):
+            three_squares(
+                code[line, 0] == ADD_SQUARE,
+                vectors[code[line, 1] - width],
+                columns[code[line, 2]][first : first + count],
+                columns[code[line + 1, 2]][first : first + count],
+                columns[code[line + 2, 2]][first : first + count],
+                values[-1 - code[line, 3]],
+                values[-1 - code[line + 1, 3]],
+                values[-1 - code[line + 2, 3]],
+                count,
+            )
+            line += 3
+            continue
         operation, into, left, right = code[line, 0], code[line, 1], code[line, 2], code[line, 3]
+        line += 1
         if operation >= AND:
             one_flag = column_flags[left][first : first + count] if left < flag_width else flags[left - flag_width]
             if right < 0:

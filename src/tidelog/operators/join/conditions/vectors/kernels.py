@@ -116,6 +116,24 @@ def floats_with(operation: Any, result: Any, one: Any, other: Any, count: Any) -
 
 
 @called
+def three_squares(
+    adds: Any, result: Any, one: Any, two: Any, three: Any, first: Any, second: Any, third: Any, count: Any
+) -> None:
+    """The squares of differences of three vectors and constants, in their order; added to what there was if ``adds``.
+
+    The same as three operations, one after the other, of which only the last one writes.
+    """
+    if adds:
+        for at in range(count):
+            away, next_away, last_away = one[at] - first, two[at] - second, three[at] - third
+            result[at] = result[at] + away * away + next_away * next_away + last_away * last_away
+    else:
+        for at in range(count):
+            away, next_away, last_away = one[at] - first, two[at] - second, three[at] - third
+            result[at] = away * away + next_away * next_away + last_away * last_away
+
+
+@called
 def compared_floats(operation: Any, result: Any, one: Any, other: Any, count: Any) -> None:
     """Comparisons of two vectors of floats: NaN equals itself, and is above everything."""
     if operation == LESS:
