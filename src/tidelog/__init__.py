@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Any
 
+    import pyarrow as pa
+
     from tidelog.engine.store import Store
+    from tidelog.merging import Merged
     from tidelog.sql.result import Result
     from tidelog.store.backup import BackupReport, Progress
     from tidelog.store.salvage import SalvageReport
@@ -53,7 +56,9 @@ __all__ = [
     "StorageError",
     "TidelogError",
     "TimeError",
+    "merge",
     "open",
+    "reconstitute",
     "restore",
     "salvage",
     "situations",
@@ -166,3 +171,17 @@ def situations(
         dialect=dialect,
     )
     return situations_on_tables(table, question, timezone, sql_memory)
+
+
+def merge(inputs: Mapping[str, Any] | Sequence[Any], **options: Any) -> Merged:
+    """One stream of inputs that are copies of it; :func:`tidelog.merging.merge` says what there is to choose."""
+    from tidelog.merging import merge
+
+    return merge(inputs, **options)
+
+
+def reconstitute(elements: Any, *, frozen: bool = False) -> pa.Table:
+    """The events that a stream of elements stands for; see :func:`tidelog.merging.reconstitute`."""
+    from tidelog.merging import reconstitute
+
+    return reconstitute(elements, frozen=frozen)

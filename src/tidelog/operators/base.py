@@ -34,6 +34,7 @@ from tidelog.model.arrays import integers
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MAX, Clock
+from tidelog.operators.properties import EVENTS, Order, Properties
 from tidelog.operators.state import State
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -147,6 +148,16 @@ class Operator(ABC):
     def origin(self, column: str) -> str | None:
         """The column of the only input that a column of the output is, unchanged and row by row; None if it is none."""
         return None
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """What is known of the output, of which there may be copies, by what is known of the inputs.
+
+        Rows that come out are a function of those that come in, in their order: where every copy of the inputs is the
+        same sequence of rows, so is every copy of the output.
+        """
+        if not (self.needs.order or self.gives_order):
+            return EVENTS
+        return Properties(Order.RISING, inserts_only=True, same_ties=all(each.is_determined for each in inputs))
 
     @abstractmethod
     def snapshot(self) -> State:

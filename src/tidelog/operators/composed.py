@@ -9,6 +9,7 @@ import pyarrow as pa
 from tidelog.model.errors import SchemaError
 from tidelog.operators.base import Batches, Needs, Operator, Shape
 from tidelog.operators.ordering import Reorder
+from tidelog.operators.properties import Properties
 from tidelog.operators.state import State, together
 
 
@@ -92,6 +93,17 @@ class Composed(Operator):
         between = self._operator.origin(column)
         (source,) = self._sources
         return between if source is None or between is None else source.origin(between)
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """What is known behind the last one."""
+        found: list[Properties] = []
+        at = 0
+        for source in self._sources:
+            count = 1 if source is None else len(source.inputs)
+            own = inputs[at : at + count]
+            found.append(own[0] if source is None else source.derive(own))
+            at += count
+        return self._operator.derive(found)
 
     def snapshot(self) -> State:
         """The states of all of them."""

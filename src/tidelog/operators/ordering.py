@@ -9,6 +9,7 @@ import pyarrow as pa
 from tidelog.model.errors import SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State
 from tidelog.operators.waiting import Waiting
 
@@ -46,6 +47,11 @@ class Reorder(_Ordered):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__([shape], shape, Needs(order=False))
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """In order; rows of one time in that of arrival, unless they have numbers that every copy has."""
+        (own,) = inputs
+        return Properties(max(own.order, Order.RISING), own.inserts_only, own.is_determined, own.key)
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait."""

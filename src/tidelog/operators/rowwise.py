@@ -11,6 +11,7 @@ from tidelog.model.arrays import boolean_column
 from tidelog.model.errors import SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State
 
 
@@ -23,6 +24,17 @@ class Rowwise(Operator):
     def advance(self, watermark: int) -> Batches:
         """Nothing waits."""
         return []
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """Order is kept; so is a key whose columns are, under whatever names."""
+        (own,) = inputs
+        names = {self.origin(name): name for name in reversed(self.output.schema.names)}
+        key = None
+        if own.key is not None and all(name in names for name in own.key):
+            key = tuple(names[name] for name in own.key)
+        elif own.order == Order.STRICT:
+            key = ()
+        return Properties(own.order, own.inserts_only, own.same_ties, key)
 
     def snapshot(self) -> State:
         """There is nothing to know."""

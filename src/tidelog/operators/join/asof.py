@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -20,6 +21,7 @@ from tidelog.operators.backlog import Backlog
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape, count_before
 from tidelog.operators.join import kernels
 from tidelog.operators.keys import Keys, check_keys
+from tidelog.operators.properties import Properties
 from tidelog.operators.series import Series
 from tidelog.operators.state import State, together
 
@@ -251,6 +253,12 @@ class AsOfJoin(Operator):
     def passed(self, watermark: int) -> int:
         """Left rows that wait are still to come."""
         return self._first_left(watermark)
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """Each row of the left input comes out once at the most, so its key and its order stay."""
+        left, _ = inputs
+        found = super().derive(inputs)
+        return replace(found, key=left.key, order=max(left.order, found.order))
 
     def snapshot(self) -> State:
         """The rows that wait, and those that may be partners."""

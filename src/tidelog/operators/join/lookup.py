@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.operators.base import Batches, Ints, Shape
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.rowwise import Rowwise
 
 
@@ -57,6 +58,11 @@ class Lookup(Rowwise):
         order = np.argsort(codes, kind="stable")
         self._codes = codes[order]
         self._columns = [_whole(column).take(integer_column(order)) for column in table.columns]
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """Several rows may come out for one, in the order of the table."""
+        (own,) = inputs
+        return Properties(min(own.order, Order.RISING), own.inserts_only, own.is_determined)
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Rows with what is found for them."""

@@ -32,29 +32,42 @@ def plain_events(rows: Iterable[tuple[Hashable, int]], delay: int | None = None)
     yield stable(NEVER)
 
 
-def add_modify_finalize(rows: Iterable[tuple[str, Hashable, int, int]], slack: int = 0) -> Iterator[Element]:
+class AddModifyFinalize:
     """Rows ``("a", payload, start, end)``, ``("m", payload, start, new end)`` and ``("f", None, time, time)``.
 
     Finalising says that ends before a time are final; that no event starts before it any more is a second promise. If
     it is not given, ``slack`` is how far before it starts may still be.
     """
-    ends: dict[tuple[Hashable, int], int] = {}
-    for kind, payload, start, end in rows:
-        if kind == "a":
-            ends[payload, start] = end
-            yield insert(payload, start, end)
-        elif kind == "m":
-            if (payload, start) not in ends:
-                raise InputError(f"('m', {payload!r}, {start}, {end}) modifies an event that was never added")
-            yield adjust(payload, start, ends[payload, start], end)
-            ends[payload, start] = end
-            if end == start:
-                del ends[payload, start]
-        elif kind == "f":
-            yield stable(start if start == NEVER else start - slack)
-            ends = {key: own for key, own in ends.items() if own >= start}
-        else:
-            raise InputError(f"found a row of kind {kind!r}; expected 'a' (add), 'm' (modify) or 'f' (finalise)")
+
+    def __init__(self, slack: int = 0) -> None:
+        self._slack = slack
+        self._ends: dict[tuple[Hashable, int], int] = {}
+
+    def take(self, rows: Iterable[tuple[str, Hashable, int, int]]) -> Iterator[Element]:
+        """The elements of the next rows."""
+        ends = self._ends
+        for kind, payload, start, end in rows:
+            if kind == "a":
+                ends[payload, start] = end
+                yield insert(payload, start, end)
+            elif kind == "m":
+                if (payload, start) not in ends:
+                    raise InputError(f"('m', {payload!r}, {start}, {end}) modifies an event that was never added")
+                yield adjust(payload, start, ends[payload, start], end)
+                ends[payload, start] = end
+                if end == start:
+                    del ends[payload, start]
+            elif kind == "f":
+                yield stable(start if start == NEVER else start - self._slack)
+                for key in [key for key, own in ends.items() if own < start]:
+                    del ends[key]
+            else:
+                raise InputError(f"found a row of kind {kind!r}; expected 'a' (add), 'm' (modify) or 'f' (finalise)")
+
+
+def add_modify_finalize(rows: Iterable[tuple[str, Hashable, int, int]], slack: int = 0) -> Iterator[Element]:
+    """:class:`AddModifyFinalize` of all rows."""
+    return AddModifyFinalize(slack).take(rows)
 
 
 def as_add_modify_finalize(elements: Iterable[Element]) -> Iterator[tuple[str, Hashable, int, int]]:
@@ -64,33 +77,45 @@ def as_add_modify_finalize(elements: Iterable[Element]) -> Iterator[tuple[str, H
         yield (kind, element.payload, element.end if element.kind == STABLE else element.start, element.end)
 
 
-def open_close(rows: Iterable[tuple[str, Hashable, int]], *, in_order: bool = False) -> Iterator[Element]:
+class OpenClose:
     """Rows ``("open", payload, start)`` and ``("close", payload, end)``: an event is open until it is closed.
 
     A payload has at most one open event at a time. A close is of the event with the last start before it, and may be
     another one for the same event. With ``in_order`` rows come in the order of time, and each is a stable.
     """
-    known: defaultdict[Hashable, dict[int, int]] = defaultdict(dict)
-    starts: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for kind, payload, time in rows:
-        if in_order:
-            yield stable(time)
-        if kind == _OPEN:
-            insort(starts[payload], time)
-            known[payload][time] = NEVER
-            yield insert(payload, time, NEVER)
-        elif kind == _CLOSE:
-            place = bisect_left(starts[payload], time) - 1
-            if place < 0:
-                raise InputError(f"('close', {payload!r}, {time}) closes nothing: no event of it was opened before")
-            start = starts[payload][place]
-            old, known[payload][start] = known[payload][start], time
-            if old != time:
-                yield adjust(payload, start, old, time)
-            if in_order:  # what ends here is over: nothing before it is asked for again
-                del starts[payload][:place]
-        else:
-            raise InputError(f"found a row of kind {kind!r}; expected {_OPEN!r} or {_CLOSE!r}")
+
+    def __init__(self, *, in_order: bool = False) -> None:
+        self._in_order = in_order
+        self._known: defaultdict[Hashable, dict[int, int]] = defaultdict(dict)
+        self._starts: defaultdict[Hashable, list[int]] = defaultdict(list)
+
+    def take(self, rows: Iterable[tuple[str, Hashable, int]]) -> Iterator[Element]:
+        """The elements of the next rows."""
+        known, starts = self._known, self._starts
+        for kind, payload, time in rows:
+            if self._in_order:
+                yield stable(time)
+            if kind == _OPEN:
+                insort(starts[payload], time)
+                known[payload][time] = NEVER
+                yield insert(payload, time, NEVER)
+            elif kind == _CLOSE:
+                place = bisect_left(starts[payload], time) - 1
+                if place < 0:
+                    raise InputError(f"('close', {payload!r}, {time}) closes nothing: no event of it was opened before")
+                start = starts[payload][place]
+                old, known[payload][start] = known[payload][start], time
+                if old != time:
+                    yield adjust(payload, start, old, time)
+                if self._in_order:  # what ends here is over: nothing before it is asked for again
+                    del starts[payload][:place]
+            else:
+                raise InputError(f"found a row of kind {kind!r}; expected {_OPEN!r} or {_CLOSE!r}")
+
+
+def open_close(rows: Iterable[tuple[str, Hashable, int]], *, in_order: bool = False) -> Iterator[Element]:
+    """:class:`OpenClose` of all rows."""
+    return OpenClose(in_order=in_order).take(rows)
 
 
 def as_open_close(elements: Iterable[Element]) -> Iterator[tuple[str, Hashable, int]]:
@@ -104,26 +129,39 @@ def as_open_close(elements: Iterable[Element]) -> Iterator[tuple[str, Hashable, 
             yield _CLOSE, payload, end
 
 
-def changes(rows: Iterable[tuple[str, Hashable, int]]) -> Iterator[Element]:
+class Changes:
     """Change data: ``("insert", row, time)`` and ``("delete", row, time)`` in the order of time; updates are both.
 
     A row is valid from its insert to its delete. Equal rows are deleted in the order in which they were inserted.
     """
-    starts: defaultdict[Hashable, list[int]] = defaultdict(list)
-    reached: int | None = None
-    for kind, row, time in rows:
-        if reached is None or time > reached:
-            reached = time
-            yield stable(time)
-        if kind == "insert":
-            starts[row].append(time)
-            yield insert(row, time, NEVER)
-        elif kind == "delete":
-            if not starts[row]:
-                raise InputError(f"('delete', {row!r}, {time}) deletes a row that was never inserted")
-            yield adjust(row, starts[row].pop(0), NEVER, time)
-        else:
-            raise InputError(f"found a change of kind {kind!r}; expected 'insert' or 'delete'")
+
+    def __init__(self) -> None:
+        self._starts: defaultdict[Hashable, list[int]] = defaultdict(list)
+        self._reached: int | None = None
+
+    def take(self, rows: Iterable[tuple[str, Hashable, int]]) -> Iterator[Element]:
+        """The elements of the next rows."""
+        for kind, row, time in rows:
+            if self._reached is None or time > self._reached:
+                self._reached = time
+                yield stable(time)
+            own = self._starts[row]
+            if kind == "insert":
+                own.append(time)
+                yield insert(row, time, NEVER)
+            elif kind == "delete":
+                if not own:
+                    raise InputError(f"('delete', {row!r}, {time}) deletes a row that was never inserted")
+                yield adjust(row, own.pop(0), NEVER, time)
+            else:
+                raise InputError(f"found a change of kind {kind!r}; expected 'insert' or 'delete'")
+            if not own:
+                del self._starts[row]
+
+
+def changes(rows: Iterable[tuple[str, Hashable, int]]) -> Iterator[Element]:
+    """:class:`Changes` of all rows."""
+    return Changes().take(rows)
 
 
 def as_changes(elements: Iterable[Element]) -> Iterator[tuple[str, Hashable, int]]:
@@ -152,21 +190,32 @@ def as_changes(elements: Iterable[Element]) -> Iterator[tuple[str, Hashable, int
         waiting = +waiting
 
 
-def snapshots(tables: Iterable[tuple[int, Iterable[Hashable]]]) -> Iterator[Element]:
+class Snapshots:
     """The rows of a table at rising instants: a row that is there is valid, one that is gone has ended."""
-    starts: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for time, rows in tables:
-        yield stable(time)
-        now = Counter(rows)
-        for row, own in list(starts.items()):
-            for _ in range(len(own) - now[row]):
-                yield adjust(row, own.pop(0), NEVER, time)
-            if not own:
-                del starts[row]
-        for row, count in now.items():
-            for _ in range(count - len(starts[row])):
-                starts[row].append(time)
-                yield insert(row, time, NEVER)
+
+    def __init__(self) -> None:
+        self._starts: defaultdict[Hashable, list[int]] = defaultdict(list)
+
+    def take(self, tables: Iterable[tuple[int, Iterable[Hashable]]]) -> Iterator[Element]:
+        """The elements of the next instants."""
+        starts = self._starts
+        for time, rows in tables:
+            yield stable(time)
+            now = Counter(rows)
+            for row, own in list(starts.items()):
+                for _ in range(len(own) - now[row]):
+                    yield adjust(row, own.pop(0), NEVER, time)
+                if not own:
+                    del starts[row]
+            for row, count in now.items():
+                for _ in range(count - len(starts[row])):
+                    starts[row].append(time)
+                    yield insert(row, time, NEVER)
+
+
+def snapshots(tables: Iterable[tuple[int, Iterable[Hashable]]]) -> Iterator[Element]:
+    """:class:`Snapshots` of all instants."""
+    return Snapshots().take(tables)
 
 
 def as_snapshot(events: Iterable[tuple[Hashable, int, int]], time: int) -> list[Hashable]:

@@ -19,6 +19,8 @@ PAYLOAD: Final = 1
 START: Final = 2
 END: Final = 3
 OLD: Final = 4
+CHECK: Final = 4
+"""Of inserts that are told by a key: a hash of all there is to them, or :data:`BEFORE` for none."""
 CAUSE: Final = 5
 """Of elements that come out: the row by which they did."""
 
@@ -46,7 +48,8 @@ CLAMPS: Final = 6
 UNKNOWN_ENDS: Final = 7
 COUNT: Final = 8
 """How many events of the newest start it has given, where that is counted."""
-INPUT_FIELDS: Final = 9
+REPEATED_KEYS: Final = 9
+INPUT_FIELDS: Final = 10
 
 PENDING: Final = 0
 JOINED: Final = 1
@@ -77,6 +80,8 @@ FULL: Final = 1
 """There is no room for what the next row may give."""
 MOVED: Final = 2
 """The merge has moved on, and pending inputs may join."""
+CONFLICT: Final = 3
+"""The next row is another event of a key and start that its input has already."""
 
 # Orders of events of one start.
 ONE: Final = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,21 +14,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.model.arrays import integer_column
-from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
-from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.model.times.clock import INT64_MAX
-from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
-from tidelog.operators.merge.algorithms import LAZY, Algorithm, algorithm_of
-from tidelog.operators.merge.batches.engine import Policy, Rows, stable_rows
-from tidelog.operators.merge.codes import BEFORE, CAUSE, END, INSERT, KIND, NEVER, PAYLOAD, STABLE, START
-from tidelog.operators.merge.columns import COLUMNS, element_columns, element_shape
-from tidelog.operators.merge.payloads.hashing import check_hashable, numbers_of
+from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator
+from tidelog.operators.merge.agreement import agreed, is_nested, key_columns, plain_shape
+from tidelog.operators.merge.algorithms import LAZY, algorithm_of
+from tidelog.operators.merge.audit import Audit
+from tidelog.operators.merge.batches.engine import Conflict, Policy, Rows, stable_rows
+from tidelog.operators.merge.codes import (
+    BEFORE,
+    CAUSE,
+    CHECK,
+    END,
+    FULLY_FROZEN,
+    INSERT,
+    KIND,
+    NEVER,
+    PAYLOAD,
+    STABLE,
+    START,
+)
+from tidelog.operators.merge.columns import element_columns, element_shape
+from tidelog.operators.merge.errors import RepeatedKeyError
+from tidelog.operators.merge.payloads.hashing import numbers_of
 from tidelog.operators.merge.payloads.store import Payloads
 from tidelog.operators.merge.ports import Input, Port, port_of
 from tidelog.operators.merge.reference.driver import Counters, Phase
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
 
 Output: TypeAlias = Literal["events", "elements"]
+Check: TypeAlias = Literal["inputs", "full"]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _log: Final = logging.getLogger("tidelog")
@@ -70,8 +87,11 @@ class MergeOperator(Operator):
         key: Sequence[str] | None = None,
         policy: Policy = LAZY,
         output: Output | None = None,
+        check: Check = "inputs",
     ) -> None:
         """``key`` are the columns that tell events of one start apart, by default all: rows that agree in it are one.
+
+        ``check="full"`` also compares inputs with each other, in all that they have settled.
 
         Raises :class:`InputError` if algorithm, key, policy and output do not go together, :class:`SchemaError` if
         inputs do not.
@@ -82,9 +102,9 @@ class MergeOperator(Operator):
         self.policy = policy
         self._ports: list[Port] = []
         self._by_name: dict[str, int] = {}
-        time, payload = _agreed(inputs)
+        time, payload = agreed(inputs)
         self._payload = pa.schema(payload)
-        self._key = _key(self.algorithm, self._payload, key)
+        self.key = key_columns(self.algorithm, self._payload, key)
         are_events = not any(each.is_elements for each in inputs)
         self.output_kind: Output = output or (
             "events" if are_events and not self.algorithm.takes_adjusts else "elements"
@@ -95,17 +115,22 @@ class MergeOperator(Operator):
                     f"found output='events' for {'events' if are_events else 'elements'} and {algorithm}; expected "
                     "plain events and an algorithm that only inserts, since events cannot be taken back"
                 )
-            shape = _plain(inputs[0].shape)
+            shape = plain_shape(inputs[0].shape)
         else:
             shape = element_shape(time, payload)
         is_free = are_events and not self.algorithm.is_ordered
-        keys = (
-            (self._key,) * len(inputs) if is_free and self._key and not _is_nested(self._payload, self._key) else None
-        )
+        keys = (self.key,) * len(inputs) if is_free and self.key and not is_nested(self._payload, self.key) else None
         needs = Needs(self.algorithm.is_ordered, keys, *((0, 0) if are_events else (None, None)))
         super().__init__([each.shape for each in inputs], shape, needs)
         self._engine = self.algorithm.make(policy)
-        self._payloads = Payloads(self._payload, self._key)
+        self._payloads = Payloads(self._payload, self.key)
+        if check not in ("inputs", "full"):
+            raise InputError(f"found check={check!r}; expected 'inputs' or 'full'")
+        self.check: Check = check
+        self._audit = Audit(keyed=self.algorithm.is_keyed) if check == "full" else None
+        self._audits = 0
+        self._left_over: Batches = []
+        """What came out by rows before one that was refused."""
         for each in inputs:
             self._attach(each)
 
@@ -122,13 +147,15 @@ class MergeOperator(Operator):
         self._attach(replace(model, name=name, join=join, delay=model.delay if delay is None else delay))
         self.inputs = (*self.inputs, model.shape)
         if self.needs.keys is not None:
-            self.needs = replace(self.needs, keys=(*self.needs.keys, self._key))
+            self.needs = replace(self.needs, keys=(*self.needs.keys, self.key))
         return len(self._ports) - 1
 
     def _attach(self, spec: Input) -> None:
         self._engine.attach(spec.name, BEFORE if spec.join is None else spec.join)
         self._by_name[spec.name] = len(self._ports)
         self._ports.append(port_of(spec))
+        if self._audit is not None:
+            self._audit.attach(spec.name, BEFORE if spec.join is None else spec.join)
 
     def detach(self, name: str) -> None:
         """Let an input go: whatever it still sends is dropped."""
@@ -136,6 +163,8 @@ class MergeOperator(Operator):
         if not port.is_detached:
             port.is_detached = True
             self._engine.detach(name)
+            if self._audit is not None:
+                self._audit.detach(name)
 
     def force_join(self, name: str) -> Batches:
         """Have an input join now, though events that end before its join time may be missing then."""
@@ -150,7 +179,10 @@ class MergeOperator(Operator):
         port = self._attached(name)
         if port is None or time <= self._engine.reached(name):
             return []
-        return self._given(self._engine.push(name, stable_rows(min(time, NEVER))), None, None)
+        rows = stable_rows(min(time, NEVER))
+        if self._audit is not None:
+            self._audit.take(name, rows, rows[PAYLOAD])
+        return self._given(self._engine.push(name, rows), None, None)
 
     def port(self, name: str) -> int:
         """The port of an input."""
@@ -180,6 +212,11 @@ class MergeOperator(Operator):
         return None if stable == BEFORE else FOREVER if stable == NEVER else stable
 
     @property
+    def check_seconds(self) -> float:
+        """What comparing inputs has taken so far."""
+        return 0.0 if self._audit is None else self._audit.seconds
+
+    @property
     def memory(self) -> int:
         """The bytes of what is remembered."""
         return self._engine.memory + self._payloads.memory
@@ -189,7 +226,8 @@ class MergeOperator(Operator):
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Take rows of an input, in the order in which they came.
 
-        Raises :class:`~.errors.MergeError` for rows that break a promise of their input: nothing of them is taken.
+        Raises :class:`~.errors.MergeError` for rows that break a promise of their input: nothing of them is taken, or,
+        if a key is there twice, those before it.
         """
         own = self._ports[port]
         if own.is_detached or not batch.num_rows:
@@ -201,15 +239,36 @@ class MergeOperator(Operator):
         waits = engine.ordered and engine.phase(own.name) == "pending"
         if self.algorithm.compares or waits:
             self._number(batch, rows, keeps or waits)
-        found = self._given(engine.push(own.name, rows), batch, rows)
+        if self._audit is not None:
+            whole = rows[PAYLOAD].copy()
+            whole[: batch.num_rows] = self._payloads.whole_numbers(batch)
+            self._audit.take(own.name, rows, whole)
+        found, self._left_over = self._left_over, []
+        try:
+            found += self._given(engine.push(own.name, rows), batch, rows)
+        except Conflict as conflict:
+            self._left_over = found + self._given(engine.take(), batch, rows)
+            raise self._repeated(conflict, rows) from None
         if self._payloads.are_many:
             self._payloads.keep(engine.payloads())
         return found
 
+    def _repeated(self, conflict: Conflict, rows: Rows) -> RepeatedKeyError:
+        return RepeatedKeyError(
+            f"row {conflict.row} is another event of a key ({', '.join(self.key)}) that starts at "
+            f"{rows[START, conflict.row]}; expected one for each key and start: give more columns as a key, or none",
+            input=conflict.name,
+            row=conflict.row,
+        )
+
     def _number(self, batch: pa.RecordBatch, rows: Rows, keeps: bool) -> None:
-        hashes = self._payloads.hashes(batch)
+        count = batch.num_rows
+        hashes = self._payloads.hashes(batch, rows[START, :count])
         numbers = numbers_of(hashes)
-        rows[PAYLOAD, : len(numbers)] = numbers
+        rows[PAYLOAD, :count] = numbers
+        if self.algorithm.is_keyed and not self.algorithm.takes_adjusts and self.algorithm.compares:
+            whole = self._payloads.whole_numbers(batch) if self._payloads.has_part else numbers
+            rows[CHECK, :count] = (whole ^ (rows[END, :count] * 0x9E3779B1)) | 1
         if keeps:
             is_wanted = (rows[KIND] != STABLE) & (rows[START] >= self._engine.max_stable)
             self._payloads.add(batch, hashes, numbers, np.flatnonzero(is_wanted))
@@ -289,11 +348,24 @@ class MergeOperator(Operator):
             return min(reached, self._engine.first_start)
         return reached
 
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """What the algorithm makes of its inputs."""
+        own = self.algorithm
+        order = Order.STRICT if own.is_strict else Order.RISING if own.is_ordered else Order.NONE
+        inserts_only = not own.takes_adjusts or self.policy.code == FULLY_FROZEN
+        return Properties(order, inserts_only, own.is_ordered and not own.compares, self.key if own.is_keyed else None)
+
     def snapshot(self) -> State:
         """What the merge knows, the payloads of that, and the inputs."""
         ports = [port.snapshot() | {"like": self._like(port)} for port in self._ports]
         parts = {"engine": self._engine.snapshot(), "payloads": self._payloads.snapshot()}
-        return together(parts, {"ports": ports})
+        state = together(parts, {"ports": ports, "audits": self._audits})
+        if self._audit is None:
+            return state
+        self._audits += 1
+        content = pa.py_buffer(json.dumps(self._audit.snapshot()).encode())
+        core = state.core | {"audits": self._audits}
+        return State(core, {**state.chunks, f"audit {self._audits}": content})
 
     def _like(self, port: Port) -> int:
         return next(place for place, each in enumerate(self._ports) if each.spec.shape == port.spec.shape)
@@ -305,57 +377,11 @@ class MergeOperator(Operator):
                 like = self._ports[core["like"]].name
                 self.attach(core["name"], like=like, join=core["join"], delay=core["delay"])
             self._ports[place].restore(core)
+        self._audits = state.core["audits"]
+        if self._audit is not None:
+            self._audit.restore(json.loads(bytes(state.chunks[f"audit {self._audits}"])))
         self._engine.restore(state.part("engine"))
         self._payloads.restore(state.part("payloads"))
-
-
-def _plain(shape: Shape) -> Shape:
-    return Shape(pa.schema([each for each in shape.schema if each.name != SEQUENCE_COLUMN]), shape.time)
-
-
-def _agreed(inputs: Sequence[Input]) -> tuple[pa.DataType, list[pa.Field]]:
-    """The type of time and the columns of payloads that all inputs have."""
-    found: tuple[pa.DataType, list[pa.Field]] | None = None
-    names: set[str] = set()
-    for each in inputs:
-        if each.name in names:
-            raise InputError(f"there are two inputs {each.name!r}; give each a name of its own")
-        names.add(each.name)
-        shape = each.shape
-        own = set(COLUMNS) if each.is_elements else {shape.time}
-        payload = [field for field in shape.schema if field.name not in own and field.name != SEQUENCE_COLUMN]
-        known = [(field.name, field.type) for field in payload]
-        if found is None:
-            for field in payload:
-                check_hashable(field.type, field.name)
-            found = shape.time_type, payload
-        elif found[0] != shape.time_type or [(field.name, field.type) for field in found[1]] != known:
-            expected = ", ".join(f"{field.name} {field.type}" for field in found[1])
-            told = ", ".join(f"{name} {type_}" for name, type_ in known)
-            raise SchemaError(
-                f"input {each.name!r} has the payload {told}, with times of {shape.time_type}; expected that of the "
-                f"first input, {expected}, with times of {found[0]}"
-            )
-    assert found is not None
-    return found
-
-
-def _key(algorithm: Algorithm, payload: pa.Schema, key: Sequence[str] | None) -> tuple[str, ...]:
-    if key is None:
-        return tuple(payload.names)
-    if not algorithm.is_keyed:
-        raise InputError(
-            f"found a key for {algorithm.name} ({algorithm.text}), which counts events that are equal; expected R0, "
-            "R2, R2d or R3"
-        )
-    for name in key:
-        if name not in payload.names:
-            raise SchemaError(f"there is no column {name!r} for a key; {did_you_mean(name, payload.names)}")
-    return tuple(key)
-
-
-def _is_nested(schema: pa.Schema, names: Sequence[str]) -> bool:
-    return any(pa.types.is_nested(schema.field(name).type) for name in names)
 
 
 def _chosen(batch: pa.RecordBatch, rows: Ints, names: Sequence[str]) -> list[pa.Array]:

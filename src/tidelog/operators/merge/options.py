@@ -6,26 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tidelog.model.errors import InputError, did_you_mean
-from tidelog.model.times.clock import Clock
+from tidelog.model.errors import InputError
 from tidelog.operators.merge import codes
-from tidelog.operators.merge.batches.engine import Policy
 from tidelog.operators.merge.operator import MergeOperator, Output
+from tidelog.operators.merge.policies import policy_of
 from tidelog.operators.merge.ports import Input
 
 AUTO: Final = "auto"
-POLICIES: Final = {
-    "lazy": codes.LAZY,
-    "aggressive": codes.AGGRESSIVE,
-    "conservative": codes.FULLY_FROZEN,
-    "half-frozen": codes.HALF_FROZEN,
-    "open-ended": codes.OPEN_ENDED,
-    "leader": codes.LEADER,
-    "leader-by-start": codes.LEADER_BY_START,
-    "fraction": codes.FRACTION,
-    "lagging": codes.LAGGING,
-    "exact": codes.EXACT,
-}
 
 
 @dataclass(frozen=True)
@@ -70,32 +57,10 @@ class MergeOptions:
         """The operator for some inputs."""
         if not inputs:
             raise InputError("found no inputs to merge; expected at least one, others may be attached later")
-        policy = _policy(self.policy, inputs[0].shape.clock)
+        policy = policy_of(self.policy, inputs[0].shape.clock)
         algorithm = self.algorithm
         if algorithm == AUTO:
             is_revised = any(each.is_elements for each in inputs) or policy.code != codes.LAZY
             with_key, without = ("R3", "R4") if is_revised else ("R2d", "R2ddup")
             algorithm = without if self.key is None else with_key
         return MergeOperator(inputs, algorithm, key=self.key or None, policy=policy, output=self.output)
-
-
-def _policy(text: str, clock: Clock) -> Policy:
-    name, _, value = text.strip().partition(" ")
-    if name not in POLICIES:
-        raise InputError(f"there is no policy {name!r}; {did_you_mean(name, POLICIES)}")
-    code = POLICIES[name]
-    if code == codes.FRACTION:
-        try:
-            share = float(value)
-        except ValueError:
-            share = -1.0
-        if not 0 < share <= 1:
-            raise InputError(f"found the policy {text!r}; expected how many of the inputs, as in 'fraction 0.5'")
-        return Policy(code, share=share)
-    if code == codes.LAGGING:
-        if not value:
-            raise InputError(f"found the policy {text!r}; expected how far it lags, as in 'lagging 10s'")
-        return Policy(code, delay=clock.duration(int(value) if value.strip().isdecimal() else value))
-    if value:
-        raise InputError(f"found the policy {text!r}; expected nothing behind {name!r}")
-    return Policy(code)

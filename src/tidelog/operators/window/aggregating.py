@@ -48,7 +48,7 @@ class Aggregates:
         self.folds = [parse_aggregate(text, schema, shape.time) for text in aggregates.values()]
         self.lifting = Lifting(self.folds)
         fields = [*self.keys.schema, *(pa.field(name, shape.time_type, nullable=False) for name in (START, END))]
-        self._is_revised = revised
+        self.is_revised = revised
         if revised:
             fields.append(pa.field(REVISION, pa.int64(), nullable=False))
         for (name, text), fold in zip(aggregates.items(), self.folds, strict=True):
@@ -126,7 +126,7 @@ class Aggregates:
         for times in (starts, ends):
             column = integer_column(times[order])
             columns.append(column if self.shape.time_type == pa.int64() else column.view(self.shape.time_type))
-        if self._is_revised:
+        if self.is_revised:
             assert revisions is not None
             columns.append(integer_column(revisions[order]))
         columns += [fold.lower_column(own[order]) for fold, own in zip(self.folds, states, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 from tidelog.model.errors import TimeError
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.slice_log import SliceLog
@@ -108,6 +110,12 @@ class SessionWindows(Operator):
         if not len(self._sessions):
             return None
         return int(self._sessions.words[LAST_TIME].min()) + self._gap + 1
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """No two sessions of a key end at once."""
+        by = self._aggregates.keys.columns
+        found = super().derive(inputs)
+        return replace(found, key=by, order=found.order if by else Order.STRICT)
 
     def snapshot(self) -> State:
         """The sessions that have not come out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import pyarrow as pa
 from tidelog.model.errors import InputError, TimeError
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
+from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
-from tidelog.operators.window.aggregating import Aggregates, order_of
+from tidelog.operators.window.aggregating import REVISION, START, Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames, Frames
 from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, Slices
 from tidelog.operators.window.stores import make_store
@@ -220,6 +221,14 @@ class TimeWindows(Operator):
         if self._empty:
             watermark = min(watermark, int(self._frames.ends(np.array([self._next]))[0]))
         return min(watermark, self._last_time + 1) if self._complete_only else watermark
+
+    def derive(self, inputs: Sequence[Properties]) -> Properties:
+        """A row for each window and key, so that these are a key; one for each window rises strictly."""
+        found = super().derive(inputs)
+        by = self._aggregates.keys.columns
+        if self._aggregates.is_revised:
+            return replace(found, key=(*by, START, REVISION))
+        return replace(found, key=by, order=found.order if by else Order.STRICT)
 
     def snapshot(self) -> State:
         """Slices and keys, and how far windows have come out."""

@@ -59,6 +59,14 @@ class Policy:
     delay: int = 0
 
 
+class Conflict(Exception):  # it says where, and becomes an error that says what
+    """A row is another event of a key and start that its input has already; those before it have been taken."""
+
+    def __init__(self, name: str, row: int) -> None:
+        super().__init__(name, row)
+        self.name, self.row = name, row
+
+
 class BatchMerge(ABC):
     """A merge of batches; see :class:`tidelog.operators.merge.reference.driver.Merge` for what is the same."""
 
@@ -140,7 +148,12 @@ class BatchMerge(ABC):
     def counters(self, name: str) -> Counters:
         """What is odd about an input."""
         own = self._inputs[self._column(name)]
-        return Counters(*(int(own[each]) for each in (codes.LATE, codes.FALLBACKS, codes.CLAMPS, codes.UNKNOWN_ENDS)))
+        return Counters(
+            *(
+                int(own[each])
+                for each in (codes.LATE, codes.FALLBACKS, codes.CLAMPS, codes.UNKNOWN_ENDS, codes.REPEATED_KEYS)
+            )
+        )
 
     def attach(self, name: str, join: int = BEFORE) -> None:
         """Take an input in, which has all events that end at ``join`` or later: everything, by default."""
@@ -186,10 +199,14 @@ class BatchMerge(ABC):
         if self.phase(name) == "pending":
             self._join(name)
             self._promote()
-        return self._take()
+        return self.take()
 
     def push(self, name: str, rows: Rows) -> Rows:
-        """What comes out by the elements of an input."""
+        """What comes out by the elements of an input.
+
+        Raises :class:`Conflict` for a second event of a key, where rows tell by ``CHECK``; what came out by those
+        before it is given by :meth:`take`.
+        """
         column = self._column(name)
         if self._inputs[column, PHASE] == LEFT:
             return _none()
@@ -201,7 +218,7 @@ class BatchMerge(ABC):
             self._waiting.setdefault(name, []).append(rows[:, rows[KIND] == INSERT])
         else:
             self._run(column, rows)
-        return self._take()
+        return self.take()
 
     def _check(self, rows: Rows) -> None:
         if (rows[KIND] == ADJUST).any():
@@ -221,6 +238,11 @@ class BatchMerge(ABC):
                 self._given.append(out[:, : places[1]])
             if why == codes.MOVED:
                 self._promote()
+            elif why == codes.CONFLICT:
+                raise Conflict(self._name(column), row)
+
+    def _name(self, column: int) -> str:
+        return next(name for name, own in self._columns.items() if own == column)
 
     def _most_changes(self) -> int:
         """How many elements a stable can give at the most, besides itself."""
@@ -276,7 +298,8 @@ class BatchMerge(ABC):
             raise InputError(f"the input {name!r} {told}; attach one under another name")
         return self._columns[name]
 
-    def _take(self) -> Rows:
+    def take(self) -> Rows:
+        """What has come out and was not given."""
         given, self._given = self._given, []
         return _none() if not given else given[0] if len(given) == 1 else np.concatenate(given, axis=1)
 

@@ -17,7 +17,9 @@ from tidelog.operators.merge.codes import (
     AGGRESSIVE,
     BEFORE,
     CAUSE,
+    CHECK,
     CLAMPS,
+    CONFLICT,
     COUNT,
     COUNTED,
     DISTINCT,
@@ -54,6 +56,7 @@ from tidelog.operators.merge.codes import (
     PAYLOAD,
     PHASE,
     REACHED,
+    REPEATED_KEYS,
     SAME_ORDER,
     STABLE,
     START,
@@ -367,6 +370,8 @@ def merge_keyed(rows: Any, row: Any, own: Any, policy: Any, share: Any, delay: A
                 ends[node, own] = end
                 count = _told(node, own, row, True, policy, share, nodes, ends, inputs, merge, out, count)
         else:
+            if kind == INSERT and ends[node, own] != BEFORE and ends[node, own] != end:
+                inputs[own, REPEATED_KEYS] += 1
             ends[node, own] = end if end > start else i64(BEFORE)
             count = _told(node, own, row, kind == INSERT, policy, share, nodes, ends, inputs, merge, out, count)
             if kind == ADJUST and _is_bare(node, nodes, ends):
@@ -386,6 +391,16 @@ def _clear(nodes: Any, slots: Any, merge: Any) -> None:
             slots[slot] = 0
             slot = (slot + 1) & mask
     merge[TOP] = 0
+
+
+@inlined
+def _is_another(node: Any, own: Any, check: Any, ends: Any) -> Any:
+    """Whether an input has had another event of a node; where only keys are compared, its column has their hashes."""
+    if check == BEFORE:
+        return False
+    if ends[node, own] == 0:
+        ends[node, own] = check
+    return ends[node, own] != check
 
 
 @kernel(i64(_IN, i64, i64, i64, i64, _WIDE, _WIDE, _OUT, _OUT, _WIDE, _OUT, _WIDE, _OUT))
@@ -442,6 +457,9 @@ def merge_ordered(rows: Any, row: Any, own: Any, ties: Any, stops: Any, nodes: A
                         for column in range(ends.shape[1]):
                             ends[node, column] = 0
                         is_new = ties == DISTINCT
+                    if ties == DISTINCT and _is_another(node, own, rows[CHECK, row], ends):
+                        places[0], places[1] = row, count
+                        return CONFLICT
                     if ties == COUNTED:
                         ends[node, own] += 1
                         is_new = ends[node, own] > nodes[_N_OUT, node]
@@ -508,6 +526,9 @@ def merge_disordered(rows: Any, row: Any, own: Any, ties: Any, stops: Any, nodes
                 ends[node, own] += 1
                 is_new = ends[node, own] > nodes[_N_OUT, node]
                 nodes[_N_OUT, node] += is_new
+            elif _is_another(node, own, rows[CHECK, row - 1], ends):
+                places[0], places[1] = row - 1, count
+                return CONFLICT
             if is_new:
                 count = emit(INSERT, payload, start, end, BEFORE, row - 1, out, count)
     places[0], places[1] = row, count

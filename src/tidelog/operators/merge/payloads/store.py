@@ -46,9 +46,22 @@ class Payloads:
         own = self._numbers.nbytes + self._seconds.nbytes + self._slots.nbytes
         return own + sum(int(part.get_total_buffer_size()) for _, part in self._parts)
 
-    def hashes(self, batch: pa.RecordBatch) -> Words:
-        """What rows are known by; their numbers are :func:`~.hashing.numbers_of` these."""
-        return hash_rows([batch.column(name) for name in self.key], batch.num_rows)
+    @property
+    def has_part(self) -> bool:
+        """Whether a key is only a part of the columns, so that payloads of one key differ from start to start."""
+        return len(self.key) < len(self.schema.names)
+
+    def hashes(self, batch: pa.RecordBatch, starts: Ints) -> Words:
+        """What rows are known by; their numbers are :func:`~.hashing.numbers_of` these.
+
+        If the key is a part of the columns, the starts of events belong to it.
+        """
+        columns = [batch.column(name) for name in self.key]
+        return hash_rows([*columns, integer_column(starts)] if self.has_part else columns, batch.num_rows)
+
+    def whole_numbers(self, batch: pa.RecordBatch) -> Ints:
+        """Numbers of rows by all their columns."""
+        return numbers_of(hash_rows([batch.column(name) for name in self.schema.names], batch.num_rows))
 
     def add(self, batch: pa.RecordBatch, hashes: Words, numbers: Ints, rows: Ints) -> None:
         """Keep the payloads of some rows of a batch."""
@@ -130,8 +143,11 @@ class Payloads:
     def snapshot(self) -> State:
         """What is kept."""
         self._packed = {name: self._packed.get(name) or packed(part) for name, part in self._parts}
-        core = {"next": self._next, "kept": self._kept, "parts": [name for name, _ in self._parts]}
-        return State(core, {str(name): content for name, content in self._packed.items()})
+        own, self._next = self._next, self._next + 1
+        core = {"next": self._next, "kept": self._kept, "parts": [name for name, _ in self._parts], "hashes": own}
+        hashes = np.concatenate([self._numbers[: self._count], self._seconds[: self._count].view(np.int64)])
+        chunks = {str(name): content for name, content in self._packed.items()}
+        return State(core, chunks | {str(own): pa.py_buffer(hashes.tobytes())})
 
     def restore(self, state: State) -> None:
         """Keep the same."""
@@ -140,9 +156,9 @@ class Payloads:
             rows = unpacked(state.chunks[str(name)], self.schema)
             self._packed[name] = state.chunks[str(name)]
             self._parts.append((name, rows))
-            hashes = self.hashes(rows)
-            self._make_room(rows.num_rows)
-            at = slice(self._count, self._count + rows.num_rows)
-            self._numbers[at], self._seconds[at] = numbers_of(hashes), hashes[1]
-            self._count += rows.num_rows
+        hashes = np.frombuffer(state.chunks[str(state.core["hashes"])], np.int64)
+        count = len(hashes) // 2
+        self._make_room(count)
+        self._numbers[:count], self._seconds[:count] = hashes[:count], hashes[count:].view(np.uint64)
+        self._count = count
         self._index()

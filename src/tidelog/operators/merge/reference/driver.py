@@ -25,6 +25,8 @@ class Counters:
     """Ends that were before the output's stable, and were put there."""
     unknown_ends: int = 0
     """Adjusts of ends that no event of the input has."""
+    repeated_keys: int = 0
+    """Inserts of a key and start that the input has already, with another end; one that is sent again may do that."""
 
 
 @dataclass

@@ -54,6 +54,7 @@ class R3(Merge):
                 own.counters.late += 1
                 return
             node = self.nodes[key] = Node(element.payload, element.start)
+        own.counters.repeated_keys += node.ends.get(own.number, element.end) != element.end
         node.ends[own.number] = element.end
         self.policy.inserted(self, node, own)
 

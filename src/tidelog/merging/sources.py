@@ -1,0 +1,136 @@
+"""Where the rows of an input come from, and what is promised of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from tidelog.model.errors import InputError, SchemaError
+from tidelog.operators.base import Shape
+from tidelog.operators.merge.columns import FROM, is_elements
+from tidelog.operators.properties import Order, Properties
+
+Ordering: TypeAlias = Literal["none", "rising", "strict"]
+
+_ORDERS = {"none": Order.NONE, "rising": Order.RISING, "strict": Order.STRICT}
+
+
+@dataclass
+class Source:
+    """An input of a merge, with what is promised of it; what is None is as it is said for all inputs.
+
+    ``data`` is a table, a batch or a reader of Arrow, anything that exports such, or an iterable of batches.
+    """
+
+    data: Any
+    name: str | None = None
+    lateness: Any = None
+    """How far behind the newest one an event may be: a duration. Events farther behind are dropped and counted."""
+    join: Any = None
+    """The time from which on the input has everything: all events that end at it or later."""
+    order: Ordering | None = None
+    same_ties: bool | None = None
+    inserts_only: bool | None = None
+    """Of elements: whether none is revised. Plain events never are."""
+    properties: Properties | None = None
+    """All promises at once, such as ``Operator.derive`` tells."""
+    ends: Literal["complete", "leaves"] = "complete"
+    """What the end of the data means: that there are no events any more, or only that the input is gone."""
+    schema: pa.Schema | None = None
+    """The columns, where data cannot tell before its first batch."""
+    _opened: Iterator[pa.RecordBatch] | None = field(default=None, init=False, repr=False)
+
+    def open(self) -> pa.Schema | None:
+        """Begin to read; the columns, or None if there are no rows to tell them."""
+        schema, batches = _batches(self.data)
+        if schema is None:
+            schema = self.schema
+        if schema is None:
+            first = next(batches, None)
+            if first is None:
+                schema, batches = None, iter(())
+            else:
+                schema, batches = first.schema, chain([first], batches)
+        self._opened = batches
+        return schema
+
+    @property
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, once."""
+        assert self._opened is not None
+        return self._opened
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What is said for all inputs."""
+
+    time: str | None
+    key: tuple[str, ...] | None
+    lateness: Any
+    order: Ordering
+    same_ties: bool
+    inserts_only: bool
+
+    def shape(self, schema: pa.Schema, name: str) -> Shape:
+        """What the rows of an input look like."""
+        if is_elements(schema):
+            return Shape(schema, FROM)
+        if self.time is None:
+            raise InputError(
+                f"input {name!r} has plain events ({', '.join(schema.names)}), and no time is named; give the name of "
+                "the column as time=, or the columns kind, valid_from, valid_to and old_valid_to of elements"
+            )
+        return Shape(schema, self.time)
+
+    def properties(self, source: Source, shape: Shape, key: tuple[str, ...] | None) -> Properties:
+        """What is promised of an input."""
+        if source.properties is not None:
+            own = source.properties
+            return own if key is None else Properties(own.order, own.inserts_only, own.same_ties, key)
+        order = source.order or self.order
+        if order not in _ORDERS:
+            raise InputError(f"found the order {order!r}; expected 'none', 'rising' or 'strict'")
+        of_elements = self.inserts_only if source.inserts_only is None else source.inserts_only
+        return Properties(
+            _ORDERS[order],
+            of_elements if is_elements(shape.schema) else True,
+            self.same_ties if source.same_ties is None else source.same_ties,
+            key,
+        )
+
+
+def key_of(key: str | Sequence[str] | bool | None, payload: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns of a key: some, all of the payload for True, None for none."""
+    if key is None or key is False:
+        return None
+    if key is True:
+        return tuple(payload)
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _batches(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, iter([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, iter(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return reader.schema, iter(reader)
+    if not isinstance(data, Iterable) or isinstance(data, str | bytes):
+        raise InputError(f"found {type(data).__name__} as an input; expected Arrow data, or an iterable of batches")
+    return None, _each(data)
+
+
+def _each(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for each in data:
+        if isinstance(each, pa.RecordBatch):
+            yield each
+        elif hasattr(each, "__arrow_c_stream__"):
+            yield from pa.RecordBatchReader.from_stream(each)
+        else:
+            raise SchemaError(f"found {type(each).__name__} among the batches of an input; expected a RecordBatch")

@@ -1,0 +1,235 @@
+"""``tidelog.merge`` on iterables of batches: what comes out, which algorithm, what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from operators.merge.arrow import SHAPE, batch_of, elements_of
+from operators.merge.copies import KINDS, copy, events
+from tidelog.merging import (
+    DisagreementError,
+    MergeError,
+    Order,
+    OrderError,
+    Properties,
+    RepeatedKeyError,
+    RepeatsWarning,
+    Source,
+    merge,
+)
+from tidelog.model.errors import InputError, NotFoundError, SchemaError
+from tidelog.operators.base import FOREVER
+from tidelog.operators.merge.codes import NEVER, STABLE
+from tidelog.operators.merge.table import table_of
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("sensor", pa.string()), ("value", pa.float64())])
+
+
+def rows(*values: tuple[int, str, float]) -> pa.Table:
+    return pa.table([list(each) for each in zip(*values, strict=True)], schema=SCHEMA)
+
+
+ONE = rows((1, "a", 0.5), (2, "b", 1.5), (4, "a", 2.5), (7, "b", 0.25))
+
+
+def shuffled(dice: random.Random, table: pa.Table, reach: int) -> list[pa.RecordBatch]:
+    """In batches, events up to so many ticks behind newer ones."""
+    times = table.column("ts").to_pylist()
+    order = sorted(range(len(times)), key=lambda row: times[row] + dice.random() * reach)
+    mixed, found = table.take(pa.array(order)), []
+    while mixed.num_rows:
+        size = dice.randint(1, 9)
+        found += mixed.slice(0, size).combine_chunks().to_batches()
+        mixed = mixed.slice(size)
+    return found
+
+
+def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_copies_in_other_orders_become_one(concurrent: bool) -> None:
+    for seed in range(20):
+        dice = random.Random(seed)
+        whole = rows(*((dice.randrange(60), dice.choice("abc"), float(place)) for place in range(80)))
+        inputs = [shuffled(dice, whole, 8) for _ in range(3)]
+        merged = tidelog.merge(inputs, time="ts", key=True, lateness=8, concurrent=concurrent)
+        assert counted(merged.read_all()) == counted(whole)
+        stats = merged.stats()
+        assert (stats.rows, stats.inserts, stats.algorithm) == (3 * 80, 80, "R2d")
+        assert stats.reached == FOREVER
+
+
+def test_repeats_count_unless_there_is_a_key() -> None:
+    twice = pa.concat_tables([ONE, ONE]).sort_by("ts")
+    with pytest.warns(RepeatsWarning, match="an event that an input sends twice counts as two"):
+        merged = tidelog.merge([twice, ONE], time="ts", order="rising")
+    assert merged.stats().algorithm == "R2dup"
+    assert counted(merged.read_all()) == counted(twice)
+    merged = tidelog.merge([ONE, twice], time="ts", order="rising", key="sensor")
+    assert merged.stats().algorithm == "R2"
+    assert merged.read_all().equals(ONE)
+
+
+def test_the_choice_is_explained() -> None:
+    merged = tidelog.merge({"left": ONE, "right": ONE}, time="ts", key=["sensor"], order="rising")
+    assert merged.explain().splitlines() == [
+        "merge of 2 inputs by R2, for inserts in order, with a key",
+        "  left: in order, inserts only, key (sensor)",
+        "  right: in order, inserts only, key (sensor)",
+        "  R0, for inserts whose starts rise strictly: not, several events may have one start, or come out of order",
+        "  R1, for inserts in order, those of one start in the same order on every input: not, events that are sent "
+        "again would count as others, though there is a key",
+        "  R2, for inserts in order, with a key: chosen, the cheapest that is right",
+        "  policy lazy, output events, check inputs",
+    ]
+    merged = tidelog.merge([ONE], time="ts", algorithm="R4", policy="exact")
+    assert "R4 was asked for" in merged.explain()
+    assert merged.schema.names[:4] == ["kind", "valid_from", "valid_to", "old_valid_to"]
+    strict = tidelog.merge([Source(ONE, properties=Properties(Order.STRICT, True, True, ()))], time="ts")
+    assert strict.stats().algorithm == "R0"
+    assert tidelog.merge([ONE], time="ts", key=True, policy="aggressive").stats().algorithm == "R3"
+    assert strict.properties.order == Order.STRICT
+
+
+@pytest.mark.parametrize(("name", "algorithm"), [("R3", "R3"), ("R4", "R4"), ("R2d", "R2d")])
+def test_elements_become_one_stream(name: str, algorithm: str) -> None:
+    kind = KINDS[name]
+    for seed in range(15):
+        dice = random.Random(seed)
+        whole = events(dice, kind)
+        inputs = []
+        for _ in range(3):
+            own = [each for each in copy(dice, kind, whole) if each.kind != STABLE or each.end != NEVER]
+            inputs.append([batch_of(own[place : place + 5]) for place in range(0, len(own), 5)])
+        merged = merge(inputs, algorithm=algorithm, key=None if name == "R4" else True, check="full")
+        found = merged.read_all()
+        assert table_of(elements_of(found.to_batches())).events == Counter(whole)
+        assert merged.stats().check_seconds > 0
+        told = tidelog.reconstitute(found)
+        ends = [NEVER if end is None else end for end in told.column("valid_to").to_pylist()]
+        starts, sizes = told.column("valid_from").to_pylist(), told.column("size").to_pylist()
+        assert Counter(zip(sizes, starts, ends, strict=True)) == Counter(whole)
+
+
+def test_an_input_that_fails_leaves() -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield ONE.slice(0, 2).to_batches()[0]
+        raise OSError("gone")
+
+    merged = tidelog.merge({"bad": failing(), "good": ONE}, time="ts", key=True, order="rising")
+    assert merged.read_all().equals(ONE)
+    stats = merged.stats()
+    assert [each.name for each in stats.inputs] == ["good"]
+    assert str(stats.failures["bad"]) == "gone"
+    assert merged.phase("bad") == "left"
+    with pytest.raises(OSError, match="gone"):
+        tidelog.merge([failing()], time="ts", key=True, order="rising").read_all()
+
+
+def test_cut_over_and_jump_start() -> None:
+    """The old input leaves once the new one, which has no events before its join time, has joined."""
+    batches = [ONE.slice(row, 1).to_batches()[0] for row in range(4)]
+    with tidelog.merge({"old": batches[:3]}, time="ts", key=True, order="rising") as merged:
+        found = [next(merged)]
+        assert merged.attach(ONE.slice(2), "new", join=4) == "new"
+        assert merged.phase("new") == "pending"
+        while merged.phase("new") == "pending":
+            found.append(next(merged))
+        merged.detach("old")
+        found += list(merged)
+    assert pa.Table.from_batches(found).equals(ONE)
+    assert merged.stats().reached == FOREVER
+
+
+def test_inputs_that_only_leave_complete_nothing() -> None:
+    merged = tidelog.merge([Source(ONE, ends="leaves", lateness=2)], time="ts", key=True)
+    assert merged.read_all().num_rows == 4
+    assert merged.stats().reached == 5
+    pending = tidelog.merge([Source(ONE, join=100)], time="ts", key=True, order="rising")
+    assert pending.read_all().num_rows == 0
+    forced = tidelog.merge({"a": Source(ONE, join=100)}, time="ts", key=True, order="rising")
+    forced.force_join("a")
+    assert forced.read_all().num_rows == 4
+
+
+def test_inputs_that_are_no_copies_are_found_out() -> None:
+    other = rows((1, "a", 0.5), (2, "b", 9.0), (4, "a", 2.5), (7, "b", 0.25))
+    merged = tidelog.merge([ONE, other], time="ts", key="sensor", order="rising", check="full")
+    with pytest.raises(DisagreementError, match=r"input 'input 1': its events with the start 2 .* input 'input 0'"):
+        merged.read_all()
+    assert tidelog.merge([ONE, other], time="ts", key="sensor", order="rising").read_all().equals(ONE)
+    twice = rows((1, "a", 0.5), (1, "a", 0.75))
+    for order in ("rising", "none"):
+        with pytest.raises(RepeatedKeyError, match="row 1 is another event of a key"):
+            tidelog.merge([twice], time="ts", key="sensor", order=order).read_all()
+    with pytest.raises(OrderError, match="input 'input 0'"):
+        tidelog.merge([ONE.take([1, 0])], time="ts", key=True, order="rising").read_all()
+
+
+def test_rows_before_a_conflict_come_out() -> None:
+    good, bad = rows((1, "a", 0.5)), rows((2, "b", 1.5), (2, "b", 2.5))
+    merged = tidelog.merge(
+        {"a": [good, bad], "b": [ONE.slice(0, 1), ONE.slice(1)]}, time="ts", key="sensor", order="rising"
+    )
+    found = [next(merged)]
+    with pytest.raises(RepeatedKeyError):
+        list(merged)
+    merged.detach("a")
+    assert pa.Table.from_batches([*found, *merged]).num_rows == 4
+
+
+def test_what_cannot_be_merged_is_refused() -> None:
+    with pytest.raises(InputError, match="found no inputs"):
+        tidelog.merge([])
+    with pytest.raises(InputError, match="no time is named"):
+        tidelog.merge([ONE])
+    with pytest.raises(SchemaError, match="no column 'tz'"):
+        tidelog.merge([ONE], time="tz", key=True)
+    with pytest.raises(InputError, match="found int as an input"):
+        tidelog.merge([5], time="ts")
+    with pytest.raises(InputError, match="give a schema"):
+        tidelog.merge([[]], time="ts")
+    with pytest.raises(InputError, match="found the order 'up'"):
+        tidelog.merge([ONE], time="ts", order="up")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="there is no policy 'lasy'; did you mean 'lazy'"):
+        tidelog.merge([ONE], time="ts", policy="lasy")
+    with pytest.raises(InputError, match="no algorithm has this policy"):
+        tidelog.merge([ONE], time="ts", policy="aggressive")
+    with pytest.raises(InputError, match="two inputs 'x'"):
+        tidelog.merge([Source(ONE, "x"), Source(ONE, "x")], time="ts")
+    with pytest.raises(InputError, match="check='all'"):
+        tidelog.merge([ONE], time="ts", key=True, check="all")  # type: ignore[arg-type]
+    merged = tidelog.merge([[ONE.to_batches()[0], ONE.drop_columns("value").to_batches()[0]]], time="ts", key=True)
+    with pytest.raises(MergeError, match="lacks the column 'value'"):
+        list(merged)
+    with pytest.raises(InputError, match="there was an input"):
+        merged.attach(ONE, "input 0")
+    with pytest.raises(NotFoundError):
+        merged.detach("nobody")
+    nulls = pa.table({"ts": pa.array([None], pa.int64()), "sensor": ["a"], "value": [1.0]})
+    with pytest.raises(MergeError, match="nulls in 'ts'"):
+        tidelog.merge([nulls], time="ts", key=True).read_all()
+
+
+@pytest.mark.parametrize("policy", ["fraction 0.5", "lagging 3", "conservative", "half-frozen", "leader", "exact"])
+def test_policies_by_name(policy: str) -> None:
+    merged = tidelog.merge([ONE, ONE], time="ts", key=True, policy=policy, lateness=1)
+    assert tidelog.reconstitute(merged).num_rows == 4
+    for wrong in ("fraction", "fraction 2", "lagging", "exact 3"):
+        with pytest.raises(InputError, match="expected"):
+            tidelog.merge([ONE], time="ts", policy=wrong)
+
+
+def test_what_comes_out_is_arrow_for_others() -> None:
+    merged = tidelog.merge([ONE], time="ts", key=True)
+    assert pa.table(merged).equals(ONE)
+    assert SHAPE.time == "valid_from"
