@@ -101,6 +101,8 @@ class Needs:
     """How far before a row, in ticks, rows lie that what comes out at its time depends on; None for any distance."""
     ahead: int | None = 0
     """The same behind it."""
+    last_before: bool = False
+    """Whether the last row before those, if there is one, has to be told as well, by :meth:`Operator.leap`."""
 
 
 class Operator(ABC):
@@ -124,6 +126,25 @@ class Operator(ABC):
 
     def use_threads(self, most: int) -> None:  # noqa: B027  # most have no work to divide
         """Let at most so many threads work for it at once; by default as many as the process shares."""
+
+    def leap(self, before: pa.RecordBatch | None, start: int) -> None:
+        """Go on at a time, behind rows of the only input that were left out, the last of which is ``before``.
+
+        It is None if there are none. What comes out depends on rows from ``start`` on alone, as far as these are near
+        enough (:attr:`Needs.behind`). Only for operators that need the last row before others.
+        """
+        raise NotImplementedError
+
+    def split(self) -> tuple[Operator, Operator] | None:
+        """Two new operators that do the same behind one another, the first of which looks at each row by itself.
+
+        None if there is nothing in it that can be done to rows by others before.
+        """
+        return None
+
+    def thinned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of rows of the only input, in order and with none between them, those on which what comes out depends."""
+        return batch
 
     @abstractmethod
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:

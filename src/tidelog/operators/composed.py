@@ -105,6 +105,19 @@ class Composed(Operator):
             at += count
         return self._operator.derive(found)
 
+    def split(self) -> tuple[Operator, Operator] | None:
+        """What rows go through first, each by itself, and the rest."""
+        if len(self._sources) > 1:
+            return None
+        (source,) = self._sources
+        if source is None:
+            return self._operator.split()
+        if source.needs.keys == () and not source.needs.order:
+            parts = self._operator.split()
+            return None if parts is None else (Composed(parts[0], [source]), parts[1])
+        parts = source.split()
+        return None if parts is None else (parts[0], Composed(self._operator, [parts[1]]))
+
     def snapshot(self) -> State:
         """The states of all of them."""
         parts = {str(place): source.snapshot() for place, source in enumerate(self._sources) if source is not None}
@@ -136,6 +149,8 @@ def _needs(operator: Operator, sources: Sequence[Operator | None]) -> Needs:
     own = [each.needs for each in sources if each is not None]
     order = needs.order and any(each is None or not (each.needs.order or each.gives_order) for each in sources)
     reach = [(each.behind, each.ahead) for each in (needs, *own)]
+    if any(each.last_before for each in (needs, *own)):  # of which the whole knows nothing
+        reach.append((None, None))
     behind, ahead = (None if None in side else sum(each or 0 for each in side) for side in zip(*reach, strict=True))
     return Needs(order or any(each.order for each in own), _keys(needs, sources), behind, ahead)
 

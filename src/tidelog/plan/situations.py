@@ -27,8 +27,9 @@ from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import FOREVER, Shape
+from tidelog.operators.situations.conditions import counting
 from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
-from tidelog.operators.situations.syntax import Aggregate, Definition, Derivation, Mode, Situations
+from tidelog.operators.situations.syntax import Derivation, Mode, Situations
 from tidelog.plan.reading import EVER, Reading, condition_of, counted, estimate
 from tidelog.plan.stretches import (
     BUCKETS,
@@ -82,7 +83,6 @@ class SituationPlan:
     make: Callable[[], Situated]
     snapshot: Snapshot
     numbers: SeqSet | None
-    within: int
     steps: tuple[Step, ...]
     share: float
     """About which share of the rows is read."""
@@ -113,7 +113,7 @@ class SituationPlan:
             if step.part is Part.BEFORE:
                 before = next(self._end(Intervals.of(None, step.span.start), reading, newest_first=True), None)
                 assert step.span.start is not None
-                operator.leap(before, step.span.start - self.within - 1)
+                operator.leap(before, step.span.start)
                 continue
             if step.part is Part.UNTIL_OVER and not operator.goes_on:
                 continue
@@ -159,8 +159,7 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
     Raises :class:`NotPruned` where that would be everything, or nearly so, or is not known.
     """
     look = _Look(query, snapshot, numbers)
-    within = query.within if isinstance(query, Situations) else 0
-    if within >= _LONGEST:
+    if isinstance(query, Situations) and query.within >= _LONGEST:
         raise NotPruned("the window is as long as time")
     times = look.window(query) if isinstance(query, Situations) else EVER
     if times:
@@ -176,7 +175,7 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
     def make() -> Situated:
         return SituationsOperator(shape, query) if isinstance(query, Situations) else DeriveOperator(shape, query)
 
-    return SituationPlan(make, snapshot, numbers, within, tuple(steps), share, look.counters)
+    return SituationPlan(make, snapshot, numbers, tuple(steps), share, look.counters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +200,9 @@ class _Look:
             _Known(
                 condition_of(each.condition, stored),
                 condition_of(f"({each.condition}) IS NOT TRUE", stored),
-                _counts_rows(query, each),
+                counts,
             )
-            for each in query.definitions
+            for each, counts in zip(query.definitions, counting(query), strict=True)
         ]
         if not any(each.may_hold.prunes or each.may_fail.prunes for each in self._known):
             raise NotPruned("no condition can be told from the least and the greatest values of leaves")
@@ -277,13 +276,6 @@ class _Look:
             and estimate(self._snapshot, Intervals((each,)), None) < min(self._rows // BUCKETS // 4, _FEW)
         ]
         return _together([times, Intervals(tuple(gaps))])
-
-
-def _counts_rows(query: Query, definition: Definition) -> bool:
-    if isinstance(query, Derivation):
-        return bool(query.returned)
-    aggregates = {term.situation for each in query.returned for term in each.terms if isinstance(term, Aggregate)}
-    return definition.name in aggregates or (query.mode is Mode.EARLY and definition.least > 0)
 
 
 def _together(times: Sequence[Intervals]) -> Intervals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,18 @@ from tidelog.operators.rowpattern.syntax import (
     Variable,
 )
 from tidelog.operators.rowwise import Filter, Projection
+from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
+from tidelog.operators.situations.relations import BEFORE, DURING, FINISHES, OVERLAPPED_BY, OVERLAPS
+from tidelog.operators.situations.syntax import Aggregate as Aggregated
+from tidelog.operators.situations.syntax import (
+    Constraint,
+    Definition,
+    Derivation,
+    Mode,
+    Returned,
+    Situations,
+    default_returned,
+)
 from tidelog.operators.window.counted import CountWindows
 from tidelog.operators.window.frames import CalendarFrames, FixedFrames, GrowingFrames, Period
 from tidelog.operators.window.sessions import SessionWindows
@@ -48,6 +60,7 @@ OF = shape()
 NUMBERLESS = shape(seq=False)
 DAYS = shape(pa.timestamp("s"), seq=False)
 CALLS = {"rows": "count(*)", "sum": "sum(n)", "low": "min(x)", "mean": "avg(x)"}
+HIGH, LOW = Definition("H", "n > -3", least=1), Definition("L", "x < 1")
 PLACES = {"first": "first(n)", "last": "last(k)"}
 
 OPERATORS: list[Callable[[], Operator]] = [
@@ -90,6 +103,23 @@ OPERATORS: list[Callable[[], Operator]] = [
 ]
 """Each in its own way of being divided: by rows, keys, time, or not at all."""
 
+SITUATIONS: list[Callable[[], Operator]] = [
+    lambda: SituationsOperator(OF, _overlapping(("k",), Mode.COMPLETED)),
+    lambda: SituationsOperator(NUMBERLESS, _overlapping((), Mode.EARLY)),
+    lambda: SituationsOperator(OF, _overlapping((), Mode.COMPLETED)),
+    lambda: SituationsOperator(OF, _overlapping(("k",), Mode.EARLY)),
+    lambda: DeriveOperator(OF, Derivation((HIGH, LOW), (("rows", "count(*)"), ("last", "last(n)")), ("k",))),
+    lambda: DeriveOperator(NUMBERLESS, Derivation((HIGH, LOW))),
+]
+
+
+def _overlapping(partition: tuple[str, ...], mode: Mode) -> Situations:
+    """Some relations of two situations that are often on at once."""
+    aggregates = (Aggregated("H", "sum(n)"), Aggregated("L", "count(*)"))
+    returned = tuple(Returned(f"value{at}", '"#0"', (each,)) for at, each in enumerate(aggregates))
+    constraint = Constraint("H", OVERLAPS | DURING | FINISHES | OVERLAPPED_BY | BEFORE, "L")
+    return Situations((HIGH, LOW), (constraint,), 12, (*default_returned((HIGH, LOW)), *returned), partition, mode)
+
 
 def _falls(partition: tuple[str, ...], within: int | None, **more: Any) -> RowPattern:
     """Rows whose ``n`` falls, once or several times, and rises then."""
@@ -119,11 +149,11 @@ def _windows() -> Operator:
     return chain(renamed, windows, Filter(windows.output, "n > 1"))
 
 
-def cases(dice: Dice, count: int) -> list[Case]:
+def cases(dice: Dice, count: int, operators: Sequence[Callable[[], Operator]] = OPERATORS) -> list[Case]:
     """Random rows for each operator, so many times: none and one, ties, nulls, late ones."""
     found = []
     for _ in range(count):
-        for make in OPERATORS:
+        for make in operators:
             inputs = make().inputs
             lateness = [int(dice.choice([0, 3, 8])) for _ in inputs]
             sizes = [int(dice.choice([0, 1, 30, 80])) for _ in inputs]
@@ -142,7 +172,8 @@ def runtime(kind: str, session: SparkSession, folder: Path) -> Runtime:
 @pytest.mark.parametrize("kind", ["batch", "streaming"])
 def test_every_operator_gives_the_same_rows(kind: str, session: SparkSession, tmp_path: Path) -> None:
     dice = np.random.default_rng(20)
-    given = check_all(cases(dice, 3), runtime(kind, session, tmp_path), dice)
+    every = [*cases(dice, 3), *cases(np.random.default_rng(21), 4, SITUATIONS)]
+    given = check_all(every, runtime(kind, session, tmp_path), dice)
     assert sum(map(len, given)) > 1000  # else nothing was compared
 
 

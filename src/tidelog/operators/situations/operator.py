@@ -16,6 +16,7 @@ from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.keys import Keys
 from tidelog.operators.situations.checks import check_definitions, check_returned, relations_of
+from tidelog.operators.situations.conditions import Conditions, counting, thinned
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
 from tidelog.operators.situations.explaining import explained
@@ -37,8 +38,8 @@ from tidelog.operators.waiting import Waiting
 class _Situated(Operator):
     """Rows wait for the watermark; what is known of situations by them comes out with the rows that tell it."""
 
-    def __init__(self, shape: Shape, output: Shape, keys: Keys, derived: Sequence[Derived]) -> None:
-        super().__init__([shape], output, Needs(True, (keys.columns,) if keys.columns else None, None, 0))
+    def __init__(self, shape: Shape, output: Shape, keys: Keys, derived: Sequence[Derived], needs: Needs) -> None:
+        super().__init__([shape], output, needs)
         self._shape = shape
         self._keys = keys
         self._derived = tuple(derived)
@@ -91,16 +92,14 @@ class _Situated(Operator):
         """Whether some situation is not over, as far as rows have been put in order."""
         return any(bool(each.going.is_on.any()) for each in self._derived)
 
-    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
-        """Go on behind rows that were left out, the last of which is ``before``; None if there are none.
+    def _conditions(self, query: Situations | Derivation) -> Conditions:
+        columns = [name for each in self._derived for fold in each.folds for name in fold.columns]
+        return Conditions(self._shape, query.definitions, [*columns, *self._keys.columns])
 
-        Only without keys, and while nothing waits. Situations so far are forgotten, and those that hold for the last
-        row count as begun at ``since``: early enough to be in no match.
-        """
-        for each in self._derived:
-            each.leap(before, since)
-        self._version += 1
-        self._content = {}
+    def _thinned(self, batch: pa.RecordBatch, query: Situations | Derivation) -> pa.RecordBatch:
+        if self._keys.columns or not batch.num_rows:
+            return batch
+        return thinned(batch, [each.truth(batch) for each in self._derived], counting(query))
 
     def next_deadline(self) -> int | None:
         """When the first row that waits is in order."""
@@ -154,7 +153,8 @@ class SituationsOperator(_Situated):
         keys = keys_of(shape, query.partition)
         derived = derived_of(shape, query.definitions, [list(own.values()) for own in folds_of(query, shape)])
         self._output = Output(query, shape, keys, derived)
-        super().__init__(shape, self._output.shape, keys, derived)
+        needs = Needs(keys=(keys.columns,), behind=None) if keys.columns else Needs(True, None, query.within, 0, True)
+        super().__init__(shape, self._output.shape, keys, derived, needs)
         self._query = query
         self.matcher = Matcher(query, relations, derived)
 
@@ -166,10 +166,22 @@ class SituationsOperator(_Situated):
         parts = [part for part in self.matcher.found(rows) if len(part.matches)]
         return self._output.rendered(parts, self.matcher.buffers) if parts else self.output.empty()
 
-    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
-        """Go on behind rows that were left out; situations that have ended are forgotten, too."""
-        super().leap(before, since)
+    def leap(self, before: pa.RecordBatch | None, start: int) -> None:
+        """Forget all situations; those that hold for the last row before have begun too early to be in a match."""
+        for each in self._derived:
+            each.leap(before, max(start - self._query.within - 1, INT64_MIN))
         self.matcher.buffers.clear()
+        self._version += 1
+        self._content = {}
+
+    def split(self) -> tuple[Operator, Operator]:
+        """Conditions first."""
+        first = self._conditions(self._query)
+        return first, SituationsOperator(first.output, first.rest(self._query))
+
+    def thinned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows at which a condition changes, and those that count."""
+        return self._thinned(batch, self._query)
 
     def _grow(self, keys: int) -> None:
         super()._grow(keys)
@@ -222,8 +234,19 @@ class DeriveOperator(_Situated):
                     "returned",
                     max(number - len(keys.columns) - 3, 0),
                 )
-        super().__init__(shape, Shape(pa.schema(fields), END_TIME), keys, derived)
+        needs = Needs(keys=(keys.columns,) if keys.columns else None, behind=None)
+        super().__init__(shape, Shape(pa.schema(fields), END_TIME), keys, derived, needs)
+        self._query = query
         self._names = pa.array([each.name for each in query.definitions], pa.string())
+
+    def split(self) -> tuple[Operator, Operator]:
+        """Conditions first."""
+        first = self._conditions(self._query)
+        return first, DeriveOperator(first.output, first.rest(self._query))
+
+    def thinned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows at which a condition changes, and those that count."""
+        return self._thinned(batch, self._query)
 
     def _found(self, rows: Rows) -> pa.RecordBatch:
         found = [each.runs(rows) for each in self._derived]

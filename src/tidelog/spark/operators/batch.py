@@ -2,7 +2,9 @@
 
 Rows are shuffled and sorted by Spark, and each task replays what it gets. An operator with keys is run by as many tasks
 as there are partitions, each for many keys; one without, which looks only so far behind and ahead, by ranges of time:
-a task gets the rows of its range and those around it, and gives only what belongs to the range.
+a task gets the rows of its range and those around it, and gives only what belongs to the range. Where that is too far,
+and rows may be looked at one by one before, tasks for ranges of time do that, and let only those rows through on which
+something depends, to the one task that runs the rest.
 """
 
 from __future__ import annotations
@@ -14,18 +16,34 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidelog.model.arrays import boolean_column
-from tidelog.operators.base import FOREVER, Batches, Operator
+from tidelog.model.arrays import boolean_column, integer_column
+from tidelog.operators.base import FOREVER, Batches, Needs, Operator
 from tidelog.spark.jobs.tasks import import_all
 from tidelog.spark.operators.columns import declared, outward
 from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, tagged, untagged
-from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges
+from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges, ticks
 from tidelog.spark.runtime.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Make: TypeAlias = Callable[[], Operator]
+
+
+def first_of(make: Make) -> Operator:
+    """What looks at each row by itself, of an operator that is made of that and a rest."""
+    return _split(make)[0]
+
+
+def rest_of(make: Make) -> Operator:
+    """What comes behind :func:`first_of`."""
+    return _split(make)[1]
+
+
+def _split(make: Make) -> tuple[Operator, Operator]:
+    parts = make().split()
+    assert parts is not None
+    return parts
 
 
 def run_batch(
@@ -47,13 +65,52 @@ def run_batch(
         shuffled = rows.repartition(KEY) if tasks is None else rows.repartition(tasks, KEY)
         return _mapped(_sorted(shuffled), make, imports, None)
     rows = tagged(inputs)
-    ranges = None
     if needs.behind is not None and needs.ahead is not None and tasks != 1:
-        ranges = find_ranges(rows, operator.inputs[0], needs.behind, needs.ahead, tasks)
-    if ranges is None or len(ranges) == 1:
-        return _mapped(_sorted(rows.repartition(1)), make, imports, None)
+        ranges = find_ranges(rows, operator.inputs[0], needs, tasks)
+        if len(ranges) > 1:
+            return _mapped(_in_ranges(rows, operator, ranges), make, imports, ranges)
+    if tasks != 1 and operator.split() is not None:
+        ranges = find_ranges(rows, operator.inputs[0], Needs(), tasks)
+        if len(ranges) > 1:
+            return _thinned(_in_ranges(rows, operator, ranges), make, imports)
+    return _mapped(_sorted(rows.repartition(1)), make, imports, None)
+
+
+def _in_ranges(rows: DataFrame, operator: Operator, ranges: Ranges) -> DataFrame:
     divided = in_ranges(rows, operator.inputs[0], ranges).repartition(len(ranges), RANGE)
-    return _mapped(_sorted(divided, RANGE), make, imports, ranges)
+    return _sorted(divided, RANGE)
+
+
+def _thinned(rows: DataFrame, make: Make, imports: Sequence[str]) -> DataFrame:
+    """What comes out of an operator for rows in ranges, of which tasks let only those through that matter to one."""
+    shape = rest_of(make).inputs[0]
+    schema = shape.schema.append(pa.field(PLACE, pa.int64()))
+    kept = rows.mapInArrow(_Thin(make, tuple(imports)), declared(schema))
+    own = tagged([Input(kept, shape, place=PLACE)]).repartition(1)
+    return _mapped(_sorted(own), partial(rest_of, make), imports, None)
+
+
+class _Thin:
+    """Lets rows through that matter, of those of a task, which are in order; numbered, so that they stay in it."""
+
+    def __init__(self, make: Make, imports: tuple[str, ...]) -> None:
+        self.__name__ = "rows_that_matter"  # what EXPLAIN calls it
+        self._make, self._imports = make, imports
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """These rows, as the rest of the operator takes them."""
+        import_all(self._imports)
+        first, rest = first_of(self._make), rest_of(self._make)
+        schema = rest.inputs[0].schema.append(pa.field(PLACE, pa.int64()))
+        number = 0
+        for batch in batches:
+            for port, rows in untagged(batch, first.inputs):
+                for found in first.push(port, rows):
+                    kept = rest.thinned(found)
+                    numbers = integer_column(np.arange(number, number + kept.num_rows))
+                    number += kept.num_rows
+                    yield from outward([pa.RecordBatch.from_arrays([*kept.columns, numbers], schema=schema)], schema)
+        settle()
 
 
 def _sorted(rows: DataFrame, *first: str) -> DataFrame:
@@ -71,11 +128,33 @@ def _task(
     import_all(imports)
     output = make().output
     for number, rows in by_range(batches) if ranges is not None else [(0, iter(batches))]:
-        found = replayed(make(), rows)
+        operator = make()
+        if ranges is not None and operator.needs.last_before:
+            rows = _leapt(operator, ranges, number, rows)
+        found = replayed(operator, rows)
         if ranges is not None:
             found = (_inside(each, *ranges.bounds(number), output.times(each)) for each in found)
         yield from outward(found, output.schema)
     settle()
+
+
+def _leapt(
+    operator: Operator, ranges: Ranges, number: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that a range needs, behind the last one before them, which the operator is told."""
+    begin, _ = ranges.bounds(number)
+    before, is_told, start = None, number == 0, begin - ranges.behind
+    for batch in batches:
+        if is_told:
+            yield batch
+            continue
+        count = int(np.searchsorted(ticks(batch, operator.inputs[0]), start))
+        if count:
+            ((_, before),) = untagged(batch.slice(count - 1, 1), operator.inputs)
+        if count < batch.num_rows:
+            operator.leap(before, start)
+            is_told = True
+            yield batch.slice(count)
 
 
 def _inside(batch: pa.RecordBatch, low: int, high: int, times: np.ndarray) -> pa.RecordBatch:

@@ -125,7 +125,7 @@ def _write(table: pa.Table, path: Path, number: int) -> None:
 
 def _is_by_time(case: Case) -> bool:
     needs = case.make().needs
-    return needs.keys is None and None not in (needs.behind, needs.ahead)
+    return needs.keys is None and None not in (needs.behind, needs.ahead) and not needs.last_before
 
 
 def _arrivals(cases: Sequence[Case], dice: Dice) -> list[pa.Table]:

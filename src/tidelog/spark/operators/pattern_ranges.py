@@ -8,7 +8,7 @@ task renders its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.model.arrays import integer_column
 from tidelog.model.errors import TidelogError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import Ints
@@ -26,7 +25,7 @@ from tidelog.operators.rowpattern.rows import order_times
 from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.spark.jobs.tasks import import_all
 from tidelog.spark.operators.columns import converted, declared, outward
-from tidelog.spark.operators.ranges import by_range, find_cuts, numbered
+from tidelog.spark.operators.ranges import BESIDE, Beside, by_range, find_cuts, numbered
 from tidelog.spark.runtime.workers import settle
 
 if TYPE_CHECKING:
@@ -144,8 +143,8 @@ def find_pattern_ranges(
     lows, highs = list(cuts), list(ends)
     behind, ahead = query.conditions.behind, query.conditions.ahead
     if cuts and (behind or ahead):
-        beside = _Beside(own, tuple(cuts), tuple(ends), behind, ahead)
-        table = times.mapInArrow(beside, "place int, is_behind boolean, time bigint").toArrow()
+        beside = Beside(own, tuple(cuts), tuple(ends), behind, ahead)
+        table = times.mapInArrow(beside, BESIDE).toArrow()
         places, sides, found = (table.column(name).to_numpy() for name in ("place", "is_behind", "time"))
         for place in range(len(cuts)):
             before = np.sort(found[(places == place) & sides])[-behind:] if behind else found[:0]
@@ -153,33 +152,6 @@ def find_pattern_ranges(
             lows[place] = int(before[0]) if len(before) else lows[place]
             highs[place] = int(after[-1]) if len(after) else highs[place]
     return PatternRanges(pattern, tuple(cuts), (INT64_MIN, *lows), (*highs, INT64_MAX), tuple(imports))
-
-
-@dataclass(frozen=True)
-class _Beside:
-    """Finds, in each task, times near the borders of ranges: those of rows that conditions look at."""
-
-    own: Callable[[pa.RecordBatch], Ints]
-    cuts: tuple[int, ...]
-    ends: tuple[int, ...]
-    behind: int
-    ahead: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        none = np.empty(0, np.int64)
-        before, after = [none] * len(self.cuts), [none] * len(self.cuts)
-        for batch in batches:
-            times = np.sort(self.own(batch))
-            lows, highs = np.searchsorted(times, self.cuts), np.searchsorted(times, self.ends, side="right")
-            for place, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
-                near = times[max(low - self.behind, 0) : low]
-                before[place] = np.sort(np.concatenate([before[place], near]))[-self.behind :] if self.behind else none
-                after[place] = np.sort(np.concatenate([after[place], times[high : high + self.ahead]]))[: self.ahead]
-        for place, (these, those) in enumerate(zip(before, after, strict=True)):
-            both = np.concatenate([these, those])
-            sides = np.arange(len(both)) < len(these)
-            places = pa.array(np.full(len(both), place, np.int32))
-            yield pa.record_batch([places, pa.array(sides), integer_column(both)], ["place", "is_behind", "time"])
 
 
 def link(rows: DataFrame, ranges: PatternRanges, query: RowPatternQuery) -> PatternRanges | None:

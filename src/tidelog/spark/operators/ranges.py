@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidelog.model.arrays import integer_column, integers
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
-from tidelog.operators.base import FOREVER, Ints, Shape
+from tidelog.operators.base import FOREVER, Ints, Needs, Shape
 from tidelog.spark.operators.columns import converted
 from tidelog.spark.operators.inputs import TIME
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 RANGE: Final = "range"
+BESIDE: Final = "place int, is_behind boolean, time bigint"
 _SAMPLES: Final = 256
 """Times that are taken of a batch to tell how rows are spread."""
 _MOST: Final = 64
@@ -36,6 +37,8 @@ class Ranges:
     cuts: tuple[int, ...]
     behind: int
     ahead: int
+    lows: tuple[int, ...] = ()
+    """The first time that each range but the first needs; empty if that is so far behind its begin."""
 
     def __len__(self) -> int:
         return len(self.cuts) + 1
@@ -49,14 +52,26 @@ class Ranges:
         """For rows the first and the last range that needs them."""
         cuts = np.array(self.cuts, np.int64)
         low = np.where(times < INT64_MIN + self.ahead, INT64_MIN, times - self.ahead)
+        firsts = np.searchsorted(cuts, low, side="right")
+        if self.lows:
+            return firsts, np.searchsorted(np.array(self.lows, np.int64), times, side="right")
         high = np.where(times > INT64_MAX - self.behind, INT64_MAX, times + self.behind)
-        return np.searchsorted(cuts, low, side="right"), np.searchsorted(cuts, high, side="right")
+        return firsts, np.searchsorted(cuts, high, side="right")
 
 
-def find_ranges(rows: DataFrame, shape: Shape, behind: int, ahead: int, tasks: int | None) -> Ranges:
+def find_ranges(rows: DataFrame, shape: Shape, needs: Needs, tasks: int | None) -> Ranges:
     """Ranges for the times of rows: each is longer than what tasks read around it."""
     ticks_of = partial(ticks, shape=shape)
-    return Ranges(tuple(find_cuts(rows.select(TIME), ticks_of, behind + ahead, tasks)), behind, ahead)
+    behind, ahead = needs.behind or 0, needs.ahead or 0
+    cuts = tuple(find_cuts(rows.select(TIME), ticks_of, behind + ahead, tasks, is_strict=needs.last_before))
+    if not cuts or not needs.last_before:
+        return Ranges(cuts, behind, ahead)
+    starts = tuple(max(cut - behind, INT64_MIN) for cut in cuts)
+    found = rows.select(TIME).mapInArrow(Beside(ticks_of, starts, starts, 1, 0), BESIDE).toArrow()
+    places, times = (found.column(name).to_numpy() for name in ("place", "time"))
+    before = (times[places == place] for place in range(len(cuts)))
+    lows = (int(own.max()) if len(own) else start for start, own in zip(starts, before, strict=True))
+    return Ranges(cuts, behind, ahead, tuple(lows))
 
 
 def find_cuts(
@@ -65,11 +80,13 @@ def find_cuts(
     least: int,
     tasks: int | None,
     most_rows: int | None = None,
+    *,
+    is_strict: bool = False,
 ) -> list[int]:
     """Where to cut the times that a function gives for rows, so that ranges have about as many rows each.
 
-    Each range is longer than ``least`` unless ``tasks`` are asked for, and has ``most_rows``, about. The first time of
-    all is before the first cut.
+    Each range is longer than ``least``, unless ``tasks`` are asked for and it is not strict, and has ``most_rows``,
+    about. The first time of all is before the first cut.
     """
     found = times.mapInArrow(partial(_sampled, ticks_of), "time bigint, rows double").toArrow()
     sampled, weights = (np.asarray(found.column(name)) for name in ("time", "rows"))
@@ -84,7 +101,7 @@ def find_cuts(
     for each in np.searchsorted(weights, every * np.arange(1, count) / count).tolist() if len(sampled) else []:
         cut = int(sampled[min(each, len(sampled) - 1)])
         before = cuts[-1] if cuts else int(sampled[0])
-        if cut > before and (tasks is not None or cut - before > least):
+        if cut > before and ((tasks is not None and not is_strict) or cut - before > least):
             cuts.append(cut)
     return cuts
 
@@ -96,6 +113,34 @@ def _sampled(ticks_of: Callable[[pa.RecordBatch], Ints], batches: Iterable[pa.Re
             places = np.linspace(0, len(times) - 1, min(_SAMPLES, len(times))).astype(np.int64)
             weights = np.full(len(places), len(times) / len(places))
             yield pa.record_batch([integer_column(times[places]), pa.array(weights)], ["time", "rows"])
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Finds, in each task, times near the borders of ranges: those of rows that conditions look at."""
+
+    own: Callable[[pa.RecordBatch], Ints]
+    cuts: tuple[int, ...]
+    ends: tuple[int, ...]
+    behind: int
+    ahead: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The times, each with the number of its border."""
+        none = np.empty(0, np.int64)
+        before, after = [none] * len(self.cuts), [none] * len(self.cuts)
+        for batch in batches:
+            times = np.sort(self.own(batch))
+            lows, highs = np.searchsorted(times, self.cuts), np.searchsorted(times, self.ends, side="right")
+            for place, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
+                near = times[max(low - self.behind, 0) : low]
+                before[place] = np.sort(np.concatenate([before[place], near]))[-self.behind :] if self.behind else none
+                after[place] = np.sort(np.concatenate([after[place], times[high : high + self.ahead]]))[: self.ahead]
+        for place, (these, those) in enumerate(zip(before, after, strict=True)):
+            both = np.concatenate([these, those])
+            sides = np.arange(len(both)) < len(these)
+            places = pa.array(np.full(len(both), place, np.int32))
+            yield pa.record_batch([places, pa.array(sides), integer_column(both)], ["place", "is_behind", "time"])
 
 
 def in_ranges(rows: DataFrame, shape: Shape, ranges: Ranges) -> DataFrame:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
 
 from tidelog.model.arguments import found, integer, names, one_of, text
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.base import Operator
-from tidelog.spark.operators.batch import run_batch
-from tidelog.spark.operators.columns import delay_of, shape_of
-from tidelog.spark.operators.inputs import Input, checked
+from tidelog.spark.jobs.tasks import import_all
+from tidelog.spark.operators.batch import first_of, rest_of, run_batch
+from tidelog.spark.operators.columns import converted, declared, delay_of, outward, shape_of
+from tidelog.spark.operators.inputs import Input, checked, column_of
 from tidelog.spark.operators.streaming import METRICS, SHARES, Continuing, run_rowwise, run_streaming
+from tidelog.spark.runtime.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,6 +104,9 @@ def run(
     needs = make().needs
     shares = 1 if needs.keys is None else tasks or SHARES
     allowed = tuple(lateness) or (0,) * len(inputs)
+    is_plain = late == "drop" and all(each.beat is None and each.place is None for each in inputs)
+    if needs.keys is None and is_plain and make().split() is not None:
+        inputs, make = [_prepared(inputs[0], make, imports)], partial(rest_of, make)
     how = Continuing(make, allowed, shares, idle_timeout, tuple(imports), late == "keep")
     if needs.keys == () and not needs.order:
         return run_rowwise(inputs, how)
@@ -107,6 +114,26 @@ def run(
         how = Continuing(make, allowed, 1, idle_timeout, tuple(imports), late == "keep")
     _check_provider(inputs[0].frame)
     return run_streaming(inputs, how, metrics)
+
+
+def _prepared(own: Input, make: Callable[[], Operator], imports: Sequence[str]) -> Input:
+    """What one task needs of a stream: what may be done to rows one by one is done by the tasks that read them."""
+    shape = first_of(make).output
+    names = [column_of(name) for name in own.shape.schema.names]
+    rows = own.frame.where(column_of(own.shape.time).isNotNull()).select(*names)
+    mapped = rows.mapInArrow(partial(_prepare, make, tuple(imports)), declared(shape.schema))
+    return Input(mapped, shape, name=own.name)
+
+
+def _prepare(
+    make: Callable[[], Operator], imports: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    import_all(imports)
+    first = first_of(make)
+    schema = first.inputs[0].schema
+    for batch in batches:
+        yield from outward(first.push(0, converted(batch.columns, schema)), first.output.schema)
+    settle()
 
 
 def _check_provider(frame: DataFrame) -> None:
