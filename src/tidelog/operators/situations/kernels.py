@@ -187,7 +187,7 @@ def place_situations(
 
 
 @inlined
-def _possible(start: Any, end: Any, is_open: Any, other_start: Any, other_end: Any, other_is_open: Any) -> Any:
+def possible_relations(start: Any, end: Any, is_open: Any, other_start: Any, other_end: Any, other_is_open: Any) -> Any:
     """The relations that may still hold between two; ends of those that go on are after everything."""
     if is_open != 0 and other_is_open != 0:
         if start < other_start:
@@ -356,7 +356,7 @@ def _begin_step(
             seen[other, own, 1] += 1.0
             count = _intersected(pieces[step], count, scratch[0], more, scratch[1])
         if is_open != 0:
-            possible = _possible(start, end, other_is_open, run_starts[run], NO_TIME, 1)
+            possible = possible_relations(start, end, other_is_open, run_starts[run], NO_TIME, 1)
             if possible & ~mask != 0:
                 is_open = 0
         if count == 0 and is_open == 0:
@@ -389,7 +389,9 @@ def _is_fresh(time: Any, relations: Any, slots: Any) -> Any:
             other_end, other_is_open = slots[_END, other], slots[_OPEN, other]
             if other_is_open == 0 and other_end == time:
                 other_end, other_is_open = NO_TIME, 1
-            possible = _possible(slots[_START, one], end, is_open, slots[_START, other], other_end, other_is_open)
+            possible = possible_relations(
+                slots[_START, one], end, is_open, slots[_START, other], other_end, other_is_open
+            )
             if possible & ~mask != 0:
                 return True
     return False

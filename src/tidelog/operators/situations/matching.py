@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class Matcher:
         self._is_early = query.mode is Mode.EARLY
         self.relations = relations
         self._relations = np.array(relations, np.int64)
-        self._derived = tuple(derived)
+        self.derived = tuple(derived)
         self.triggers = triggers(relations, query.definitions, query.mode)
         self.ordering = Ordering(relations)
         self.buffers = Buffers([each.folds for each in derived])
@@ -117,14 +117,14 @@ class Matcher:
 
     def _truths(self, rows: Rows) -> list[Mask]:
         """For which rows conditions hold; parts of different keys have rows all over the batch."""
-        return threads.together([partial(each.truth, rows.batch) for each in self._derived])
+        return threads.together([partial(each.truth, rows.batch) for each in self.derived])
 
     def _pieces(self, rows: Rows, truths: Sequence[Mask] | None) -> list[Pieces]:
-        own = [each.truth(rows.batch) for each in self._derived] if truths is None else truths
-        return [each.pieces(rows, truth) for each, truth in zip(self._derived, own, strict=True)]
+        own = [each.truth(rows.batch) for each in self.derived] if truths is None else truths
+        return [each.pieces(rows, truth) for each, truth in zip(self.derived, own, strict=True)]
 
     def _settled(self, rows: Rows, pieces: Sequence[Pieces]) -> Changes:
-        runs = [each.settled(rows, own) for each, own in zip(self._derived, pieces, strict=True)]
+        runs = [each.settled(rows, own) for each, own in zip(self.derived, pieces, strict=True)]
         offsets = np.cumsum([0, *map(len, runs)])
         table = np.stack(
             [
@@ -135,7 +135,7 @@ class Matcher:
         )
         carried = np.full((len(rows.keys), len(runs)), -1, np.int64)
         found = []
-        for number, (each, own) in enumerate(zip(self._derived, runs, strict=True)):
+        for number, (each, own) in enumerate(zip(self.derived, runs, strict=True)):
             places, which, kinds = each.changes(rows, own, is_early=self._is_early)
             found.append(np.stack([places, which + offsets[number], kinds]))
             seen = np.flatnonzero(own.was_seen)
@@ -152,7 +152,7 @@ class Matcher:
         What no search of these rows needs any more leaves them.
         """
         self.buffers.tidy()
-        count = len(self._derived)
+        count = len(self.derived)
         first_times = np.empty(int(rows.keys.max()) + 1, np.int64)
         first_times[rows.keys] = rows.times[rows.cuts[:-1]]
         limits = np.where(first_times - self._within > first_times, np.iinfo(np.int64).min, first_times - self._within)
@@ -185,15 +185,19 @@ class Matcher:
         if not rows.is_single:
             return [(firsts, lasts)] * len(parts)
         found = []
-        rings = int(rows.keys[0]) * len(self._derived) + np.arange(len(self._derived))
+        rings = int(rows.keys[0]) * len(self.derived) + np.arange(len(self.derived))
         for own in changes:
             found.append((firsts.copy(), lasts.copy()))
             lasts = lasts.copy()
             lasts[rings] += [int(each.is_valid.sum()) for each in own.runs]
         return found
 
+    def find(self, *arguments: Any) -> None:
+        """Search, by the kernel."""
+        kernels.find_matches(*arguments)
+
     def _search(self, rows: Rows, changes: Changes, bounds: tuple[Ints, Ints]) -> _Searched:
-        partitions, count = len(rows.keys), len(self._derived)
+        partitions, count = len(rows.keys), len(self.derived)
         found: list[tuple[Ints, Ints]] = []
         progress = np.zeros(2, np.int64)
         seen, held = np.zeros((count, count, 2)), np.zeros((count, 2))
@@ -201,7 +205,7 @@ class Matcher:
         while progress[0] < partitions:
             first = int(progress[0])
             own_rows, members = np.empty(room, np.int64), np.empty((room, count), np.int64)
-            kernels.find_matches(
+            self.find(
                 int(self._is_early),
                 self._within,
                 self._relations,

@@ -1,0 +1,108 @@
+"""Is the order that is chosen the best one, and does it follow what changes?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import permutations
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from formats import ours
+from harness import Bench, Bound, Comparison
+from questions.situations import queries, rows
+from questions.situations.answering import race
+from tidelog.operators.situations.operator import SituationsOperator
+from tidelog.operators.situations.syntax import Mode
+
+NAMES: Final = "ABC"
+ADAPTIVE: Final = "occurrences that change"
+SWITCHED: Final = "hard-coded switch"
+_WITHIN: Final = 5_000
+_ADAPTING_WITHIN: Final = 2_000
+_RARE: Final = ("", "A", "B")
+"""What comes one in fifty times as often, phase by phase."""
+
+
+def title(name: str) -> str:
+    """The question about a query."""
+    return f"all orders of {name}"
+
+
+def _orders(plan: Sequence[int]) -> list[list[int]]:
+    """A plan as orders from each situation on."""
+    return [[first, *(each for each in plan if each != first)] for first in range(len(plan))]
+
+
+def ask(bench: Bench, events: int, name: str, bound: Bound) -> None:
+    """Race what is suggested against every order."""
+    table = rows.attributes(events, NAMES)
+    batches = queries.batches(table)
+    query = queries.of_attributes(queries.THREE[name], _WITHIN, Mode.COMPLETED)
+
+    def run(plan: Sequence[int] | None) -> int:
+        operator = queries.operator_of(table, query)
+        if plan is not None:
+            operator.matcher.ordering.fix(_orders(plan))
+        return queries.matches(operator, batches)
+
+    plans = {"-".join(NAMES[each] for each in plan): partial(run, plan) for plan in permutations(range(3))}
+    race(
+        bench,
+        title(name),
+        events,
+        {ours.NAME: partial(run, None), **plans},
+        [Comparison("the best order", tuple(plans), bound)],
+    )
+
+
+def phases(events: int) -> pa.Table:
+    """Three situations that come equally often, then A and then B rarely."""
+    parts = []
+    for rare in _RARE:
+        spans = dict.fromkeys(rare, ((4165, 4225), rows.DURATION))
+        parts.append(rows.attributes(events // len(_RARE), NAMES, spans))
+    columns = [np.concatenate([np.asarray(part.column(name)) for part in parts]) for name in ("a", "b", "c")]
+    return pa.table([np.arange(len(columns[0])), *columns], names=["t", "a", "b", "c"])
+
+
+def ask_adaptive(bench: Bench, events: int, bound: Bound) -> None:
+    """Race orders that follow against fixed ones, and against those that are right in each phase."""
+    table = phases(events)
+    batches = queries.batches(table, max(1_000, min(queries.BATCH, events // 60)))
+    query = queries.of_attributes(queries.THREE["Q3"], _ADAPTING_WITHIN, Mode.COMPLETED)
+    fixed = {"C-B-A": (2, 1, 0), "C-A-B": (2, 0, 1)}
+    seconds: dict[str, list[float]] = {}
+
+    def run(name: str, plans: Sequence[Sequence[int]] | None) -> int:
+        operator = queries.operator_of(table, query)
+        found, spent = 0, []
+        for phase in range(len(_RARE)):
+            if plans is not None:
+                operator.matcher.ordering.fix(_orders(plans[phase]))
+            began = time.process_time()
+            found += _matches(operator, batches[phase * len(batches) // 3 : (phase + 1) * len(batches) // 3])
+            spent.append(time.process_time() - began)
+        seconds[name] = spent
+        return found
+
+    work: dict[str, Any] = {
+        ours.NAME: partial(run, ours.NAME, None),
+        SWITCHED: partial(run, SWITCHED, [fixed["C-B-A"], fixed["C-A-B"], fixed["C-B-A"]]),
+    }
+    work |= {name: partial(run, name, [plan] * 3) for name, plan in fixed.items()}
+    comparisons = [Comparison(SWITCHED, (SWITCHED,), bound), *(Comparison(name, (name,)) for name in fixed)]
+    race(bench, ADAPTIVE, len(table), work, comparisons)
+    told = "; ".join(f"{name} {', '.join(f'{each:.2f}' for each in spent)} s" for name, spent in seconds.items())
+    bench.questions[-1].note += f"; CPU of the last run by phase: {told}"
+
+
+def _matches(operator: SituationsOperator, batches: Sequence[pa.RecordBatch]) -> int:
+    found = 0
+    for batch in batches:
+        found += sum(each.num_rows for each in operator.push(0, batch))
+        found += sum(each.num_rows for each in operator.advance(int(batch.column("t")[-1].as_py())))
+    return found

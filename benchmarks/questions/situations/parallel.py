@@ -1,0 +1,75 @@
+"""How much do two threads help, with keys and without, and does memory stay where it is?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from formats import ours
+from harness import Bench, Bound, Comparison, Figures, Question
+from harness.measuring import private_memory
+from questions.situations import queries, rows
+from questions.situations.answering import race
+from tidelog.operators.situations.syntax import Mode
+
+ONE: Final = "one thread"
+PARTITIONED: Final = "two threads, a thousand cars"
+MEMORY: Final = "memory under a window"
+WINDOWS: Final = (500, 20_000, 100_000)
+
+
+def title(within: int) -> str:
+    """The question about a window without keys."""
+    return f"two threads, window {within:,} s"
+
+
+def ask_partitioned(bench: Bench, table: pa.Table, bound: Bound) -> None:
+    """Race two threads against one, with keys."""
+    query = queries.drivers(table, Mode.COMPLETED)
+    batches = queries.batches(table, 4 * queries.BATCH)
+
+    def run(threads: int) -> int:
+        return queries.matches(queries.operator_of(table, query, threads), batches)
+
+    work = {ours.NAME: partial(run, 2), ONE: partial(run, 1)}
+    race(bench, PARTITIONED, len(table), work, [Comparison(ONE, (ONE,), bound)], wall=True)
+
+
+def ask_unpartitioned(bench: Bench, events: int, within: int, bound: Bound | None) -> None:
+    """Race two threads against one, without keys."""
+    table = rows.attributes(events, "ABCD")
+    batches = queries.batches(table)
+    query = queries.of_attributes(queries.DISCONNECTED, within, Mode.EARLY)
+
+    def run(threads: int) -> int:
+        return queries.matches(queries.operator_of(table, query, threads), batches)
+
+    work = {ours.NAME: partial(run, 2), ONE: partial(run, 1)}
+    race(bench, title(within), events, work, [Comparison(ONE, (ONE,), bound)], wall=True)
+
+
+def ask_memory(bench: Bench, events: int, bound: Bound) -> None:
+    """What is kept at the end, over what was kept after a quarter: situations, bytes of buffers, private memory."""
+    size = max(events // 64, 1_000)
+    operator = queries.operator_of(
+        rows.attributes(10, "ABCD"), queries.of_attributes(queries.DISCONNECTED, 20_000, Mode.EARLY)
+    )
+    kept = []
+    for number in range(64):
+        part = rows.attributes(size, "ABCD")
+        times = pa.array(range(number * size, (number + 1) * size), pa.int64())
+        (batch,) = part.set_column(0, "t", times).combine_chunks().to_batches()
+        operator.push(0, batch)
+        operator.advance((number + 1) * size)
+        buffers = operator.matcher.buffers
+        kept.append((buffers.rows, buffers.bytes, private_memory()))
+    quarter, end = (max(each[1] for each in part) for part in (kept[:16], kept[48:]))
+    note = "; ".join(
+        f"{name} {kept[at][0]} situations, {kept[at][1] >> 10} KiB of buffers, {kept[at][2] >> 20} MiB private"
+        for name, at in (("after a quarter", 15), ("at the end", 63))
+    )
+    figures = Figures((end / quarter,))
+    comparison = Comparison("after a quarter", (), bound)
+    bench.answer(Question(MEMORY, "x", size * 64, figures, {}, [comparison], higher_is_better=False, note=note))
