@@ -53,6 +53,15 @@ STATEMENTS = [
     "PATTERN (A B C) SKIP TILL NEXT WITHIN '3 seconds' EMIT TIMEOUTS DEFINE B AS n > A.n, C AS n > B.n)",
     "SELECT * FROM exact MATCH_RECOGNIZE (ORDER BY ts MEASURES epoch_ns(B.ts) AS b PATTERN (A B) "
     "DEFINE A AS n % 7 = 1)",
+    "SELECT *, count(*) OVER w AS rows, m OVER w, sum(n) OVER w AS s, first_value(x) OVER w AS f, c OVER seek, "
+    "row_number() OVER seek AS number, list(a.n) OVER seek AS l FROM a WHERE x > 1 WINDOW w AS (PARTITION BY k "
+    "ORDER BY ts, _seq MEASURES LAST(ts) AS m ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING PATTERN (S D+ U) "
+    "DEFINE D AS x < PREV(x), U AS x > PREV(x)), seek AS (PARTITION BY k ORDER BY x, n NULLS FIRST, ts, _seq "
+    "MEASURES classifier() AS c ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING AFTER MATCH SKIP TO NEXT ROW SEEK "
+    "PATTERN (A B) DEFINE B AS n > A.n) QUALIFY f < 4 OR c OVER seek IS NULL",
+    "SELECT max(n) AS n, count(m) AS matches, sum(rows) AS rows FROM (SELECT n, m OVER w, count(*) OVER w AS rows FROM "
+    "exact WINDOW w AS (ORDER BY ts MEASURES epoch_ns(LAST(ts)) AS m ROWS BETWEEN CURRENT ROW AND n % 5 FOLLOWING "
+    "PATTERN (A+)))",
     "SELECT time_bucket_gapfill('2 seconds', ts) AS t, k, locf(max(x)) AS m, interpolate(avg(x)) AS i, "
     "count(*) AS rows FROM a WHERE ts < TIMESTAMP '2023-11-14 22:15:00' GROUP BY 1, 2",
     "SELECT time_bucket_gapfill('3 seconds', ts) AS t, locf(min(n), INTERVAL '6 seconds') AS m FROM a "

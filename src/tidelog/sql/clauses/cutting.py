@@ -108,8 +108,8 @@ class ClauseText(Reader):
         return SqlError(message, text=self.text, position=place)
 
 
-Windows: TypeAlias = "Callable[[Cutting, PatternWindows, Node], None]"
-"""Puts clauses into a tree for the windows with patterns of its text."""
+Windows: TypeAlias = "Callable[[Cutting, PatternWindows], Callable[[Node], None]]"
+"""Reads the windows with patterns of a text, and gives what puts clauses into its tree for them."""
 
 
 @dataclass(slots=True)
@@ -194,10 +194,11 @@ class Cutting:
             elif (join := as_of_words(self.text, at, inside[-1])) is not None:
                 beside.append(join)
             at += 1
-        windows = PatternWindows()
+        windows, put_windows = PatternWindows(), None
         if inside and self._windows is not None:
             outside = [(cut.start, cut.end) for cut in cuts]
             windows = pattern_windows(self._tokens, inside[0], inside[-1], outside)
+            put_windows = self._windows(self, windows) if windows.patterns else None
         pieces = [(cut.start, cut.end, f'"{MARK}{number}"') for number, cut in enumerate(cuts)]
         pieces += windows.pieces(self._tokens)
         pieces += [(*span, "") for join in beside for span in join.spans]
@@ -208,8 +209,8 @@ class Cutting:
         tree = self._read(start, end, before, sorted(pieces), cuts)
         self._put_clauses(tree, cuts)
         self._put_beside(tree, beside)
-        if self._windows is not None and windows.patterns:
-            self._windows(self, windows, tree)
+        if put_windows is not None:
+            put_windows(tree)
         return tree
 
     def _refuse_spaces(self) -> None:

@@ -33,7 +33,7 @@ def make_pattern_window(node: Node, scope: Scope, context: Context) -> Operation
     except TidelogError as error:  # of the matcher, which knows nothing of the statement
         raise context.refuse(str(error).partition("\n")[0], node) from None
     hidden = [*source.computed, *(each.name for each in query.measures)]
-    if source.stored is not None and SEQUENCE_COLUMN in query.schema.names:
+    if source.is_stream and SEQUENCE_COLUMN in query.schema.names:
         hidden.append(SEQUENCE_COLUMN)
     _hide(hidden, node, scope, context)
     rows = source.rows(query)

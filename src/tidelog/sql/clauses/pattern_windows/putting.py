@@ -1,14 +1,15 @@
 """Windows with row patterns in a tree: the relation that they are over becomes one that has their values.
 
 ``SELECT a, m OVER w FROM t WHERE ... WINDOW w AS (... PATTERN ...)`` becomes a selection of columns of a clause, whose
-input is ``t`` with the condition, and which gives the rows of that, each with its measures. An aggregate over the
-window is a measure like others, but that it is of no rows where there is no match.
+input is ``t`` with the condition (``chosen``), and which gives the rows of that, each with its measures. An aggregate
+over the window is a measure like others, but that it is of no rows where there is no match.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidelog.model.errors import did_you_mean
@@ -27,46 +28,46 @@ _OF_FRAMES: Final = {
     "WINDOW_NTH_VALUE": "nth",
 }
 """Functions that see the rows of the frame, so of the match; others see all rows of the partition."""
-_REFUSED: Final = {
-    "group_expressions": "GROUP BY",
-    "group_sets": "GROUP BY",
-    "having": "HAVING",
-}
 _JOINED: Final = "#joined"
 
 
-def put_pattern_windows(cutting: Cutting, found: PatternWindows, tree: Node) -> None:
-    """Put clauses into a tree for the windows of its text. Raises :class:`SqlError` for what cannot be."""
+def put_pattern_windows(cutting: Cutting, found: PatternWindows) -> Callable[[Node], None]:
+    """Read the windows of a text; gives what puts clauses into its tree for them. Both raise :class:`SqlError`."""
     putting = _Putting(cutting, found)
-    selects = [each for each in nodes(tree) if each["type"] == "SELECT_NODE"]
-    for select in reversed(selects):  # those inside of others first
-        putting.put(select)
-    for node in nodes(tree):
-        if putting.window_of(node) is not None:
-            raise putting.error(
-                "found a window with a row pattern here; expected what is computed over it in SELECT, QUALIFY or "
-                "ORDER BY",
-                node,
-            )
     for window in found.patterns:
-        putting.definition(window)  # which nobody may have asked for
+        putting.read(window)
+    return putting.put
 
 
 @dataclass(frozen=True, slots=True)
 class _Putting:
     cutting: Cutting
     found: PatternWindows
+    definitions: dict[int, Node] = field(default_factory=dict)
+    """What windows say, by their places."""
 
-    def put(self, select: Node) -> None:
-        """Put a clause for each window of a SELECT."""
+    def put(self, tree: Node) -> None:
+        """Put a clause for each window of each SELECT."""
+        selects = [each for each in nodes(tree) if each["type"] == "SELECT_NODE"]
+        for select in reversed(selects):  # those inside of others first
+            self._put(select)
+        for node in nodes(tree):
+            if self.window_of(node) is not None:
+                raise self.error(
+                    "found a window with a row pattern here; expected what is computed over it in SELECT, QUALIFY or "
+                    "ORDER BY",
+                    node,
+                )
+
+    def _put(self, select: Node) -> None:
         uses = [(each, used) for each in own_nodes(select) if (used := self.window_of(each)) is not None]
         if not uses:
             return
-        for member, word in _REFUSED.items():
-            if select[member]:
-                raise self.error(
-                    f"found a window with a row pattern beside {word}; group in a query in parentheses", uses[0][0]
-                )
+        groups = [select[each] for each in ("group_expressions", "group_sets", "having") if select[each]]
+        if groups or select["aggregate_handling"] != "STANDARD_HANDLING":
+            raise self.error(
+                "found a window with a row pattern beside GROUP BY; group in a query in parentheses", uses[0][0]
+            )
         if select["from_table"]["type"] == "EMPTY":
             raise self.error("found a window with a row pattern over no table; expected FROM", uses[0][0])
         table, alias, others = self._table(select)
@@ -81,6 +82,8 @@ class _Putting:
             own = [each for each, used in uses if used is window]
             if own:
                 table = self._clause(window, f"#{number}", table, alias, others)
+                table["chosen"] = {name: select[name] for name in ("where_clause", "sample")}
+                select["where_clause"], select["sample"] = None, None
                 for each in own:
                     self._use(each, table, window, select)
         select["from_table"] = table
@@ -109,19 +112,11 @@ class _Putting:
             alias = alias or str(table["function"]["function_name"])
         if table["type"] == "JOIN":
             alias, others = _JOINED, frozenset(_names(table))
-        if select["where_clause"] is not None or select["sample"] is not None:
-            tree = self.cutting.parser.parse("SELECT * FROM (SELECT * FROM x)")
-            whole: Node = tree["statements"][0]["node"]["from_table"]
-            inner = whole["subquery"]["node"]
-            inner.update({name: select[name] for name in ("from_table", "where_clause", "sample")})
-            whole["alias"] = alias
-            select["where_clause"], select["sample"] = None, None
-            table = whole
         return table, alias, others
 
     def _clause(self, window: Window, prefix: str, table: Node, alias: str, others: frozenset[str]) -> Node:
         """The clause of a window over a table."""
-        own = self.definition(window)
+        own = self.definitions[window.open]
         for each in nodes([own["partition"], own["order"], own["frame"]]):
             _unqualified(each, others)
         for each in own["measures"]:
@@ -142,12 +137,11 @@ class _Putting:
             **own,
         }
 
-    def definition(self, window: Window) -> Node:
-        """What a window says, with the keys of the one that it is made of."""
-        reader = self._reader(window)
-        found = read_window(reader)
+    def read(self, window: Window) -> None:
+        """Read what a window says, with the keys of the one that it is made of."""
+        found = read_window(self._reader(window))
         self._inherit(window, found)
-        return found
+        self.definitions[window.open] = found
 
     def _inherit(self, window: Window, found: Node) -> None:
         name = found.pop("base")
@@ -155,7 +149,7 @@ class _Putting:
             return
         place = self._token(window.open + 1).start
         base = self.found.base(window, name)
-        if base is None or base.open >= window.open:
+        if base is None or (window.name and base.open >= window.open):
             known = [each.name for each in self.found.windows if each.scope == window.scope and each.name]
             raise SqlError(
                 f"no window {name!r} before this one; {did_you_mean(name, known)}",

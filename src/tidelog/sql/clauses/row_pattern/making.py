@@ -77,7 +77,9 @@ class Source:
     def __post_init__(self) -> None:
         table = self.node["input"]
         relation = self.context.relations.get(table["table_name"]) if table["type"] == "BASE_TABLE" else None
+        self.is_stream = relation is not None
         is_stored = relation is not None and relation.is_one and not table["sample"] and not table["column_name_alias"]
+        is_stored = is_stored and not any(self.node.get("chosen", {}).values())
         self.stored: Relation | None = relation if is_stored else None
         """The stream, if it is one as it is stored."""
         self._mention: str = table["table_name"] if is_stored else ""
@@ -127,6 +129,7 @@ class Source:
         tree = self.context.parser.parse("SELECT * FROM x")
         select = tree["statements"][0]["node"]
         select["from_table"] = copy.deepcopy(self.node["input"])
+        select.update(copy.deepcopy(self.node.get("chosen", {})))
         select["select_list"] += copy.deepcopy(list(items))
         select["cte_map"] = {"map": copy.deepcopy(list(self.scope.ctes))}
         self.context.plan(tree)
