@@ -88,6 +88,12 @@ def run_on_tables(
 def situations_on_tables(table: Any, question: Asked, timezone: str, sql_memory: str | int | None) -> Result:
     """The answer to a question about the situations of a table."""
     with question.placed():
+        if not question.table:
+            raise SqlError(
+                "found FROM without a name; expected one, which the table has in the query",
+                text=question.statement,
+                position=0,
+            )
         return run_on_tables(question.statement, None, {question.table: table}, timezone, sql_memory)
 
 

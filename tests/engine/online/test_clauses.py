@@ -33,6 +33,18 @@ QUERIES = {
         "SELECT window_end, count(*) AS n FROM (SELECT l.ts, l.k, x + y AS z FROM a l ASOF JOIN b r USING (k, ts)) q "
         "JOIN names ON q.k = names.k AND z > weight GROUP BY window(ts, '9 us')"
     ),
+    "situations": (
+        "SELECT match_time, k, n, s FROM a SITUATIONS (PARTITION BY k DEFINE P AS x > 0, Q AS x < 1 "
+        "PATTERN P overlaps | during | meets | before Q WITHIN '90 us' RETURN count(P.*) AS n, Q.start_time AS s)"
+    ),
+    "early situations": (
+        "SELECT match_time, m, P_is_open FROM a SITUATIONS (DEFINE P AS x > -1, Q AS x > 1 "
+        "PATTERN P contains | overlaps | finished by | before Q WITHIN '90 us' RETURN max(P.x) AS m MODE EARLY)"
+    ),
+    "situations alone": (
+        "SELECT end_time, k, situation, s FROM a "
+        "DERIVE (PARTITION BY k DEFINE P AS x > 0, Q AS x < 1 RETURN sum(x) AS s)"
+    ),
     "early": "SELECT window_end, revision, sum(x) AS s FROM a GROUP BY window(ts, '20 us', early => '5 us')",
 }
 NAMES = {"names": pa.table({"k": ["u", "v", "v", None], "weight": [1.5, 0.5, -1.0, 9.0]})}

@@ -148,6 +148,7 @@ def test_wrong_arguments_are_told(arguments: dict[str, Any], message: str) -> No
         ("FROM t DEFINE A AS rain, B AS rain PATTERN A meets; before C WITHIN 1h", "found C in PATTERN", "C WITHIN"),
         ("FROM t DEFINE A AS rain, B AS rain PATTERN A meets; before B", "found the end", None),
         ("FROM t DEFINE A AS rain, B AS rains PATTERN A before B WITHIN 1h;", "no column 'rains'", "rains"),
+        ("FROM (SELECT 1) DEFINE A AS rain", "found FROM without a name", "FROM"),
         ("FROM DEFINE A AS rain", "expected the name of a table", "DEFINE"),
     ],
 )

@@ -198,6 +198,27 @@ def test_only_what_may_matter_is_read_of_a_stream(tmp_path: Path) -> None:
     assert "matches become known when" in plan
 
 
+def test_explain_analyze_tells_the_orders_that_were_chosen_in_the_end() -> None:
+    """Where one is rare, searches begin to go by way of it."""
+    dice = np.random.default_rng(1)
+    count = 60_000
+    rows = pa.table(
+        {
+            "t": pa.array(range(count)),
+            "a": dice.random(count) < 0.5,
+            "b": dice.random(count) < 0.0005,
+            "c": dice.random(count) < 0.5,
+        }
+    )
+    text = (
+        "SELECT count(*) FROM t SITUATIONS (ORDER BY t DEFINE A AS a, B AS b, C AS c "
+        "PATTERN A before C AND B before C AND A before B WITHIN 300)"
+    )
+    result = tidelog.sql(text, tables={"t": rows})
+    assert "orders by what is expected" in result.explain()
+    assert "searches have measured" in result.explain(analyze=True)
+
+
 # -- corners ----------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from tidelog.operators.base import Operator
 from tidelog.operators.replaying import replay
 from tidelog.operators.situations.operator import SituationsOperator
 from tidelog.operators.situations.syntax import Bound, Instant, Situations
@@ -31,13 +32,16 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
     operator = found.make()
     reasons: list[str] = []
     plan = _pruned(side, found, word, reasons)
-    if isinstance(operator, SituationsOperator):
-        reasons += operator.explain
+    known = len(reasons)
+    reasons += _orders(operator)
 
     def run() -> Iterator[pa.RecordBatch]:
         if plan is not None and side.relation is not None:
-            return plan.batches(side.relation.readings.append)
-        return replay(found.make(), [side.rows(names)])
+            yield from plan.batches(side.relation.readings.append)
+            return
+        own = found.make()
+        yield from replay(own, [side.rows(names)])
+        reasons[known:] = _orders(own)  # as they were chosen in the end, which EXPLAIN ANALYZE tells
 
     return Operation(
         word,
@@ -48,6 +52,11 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
         work=Work(found.make, lambda: [side.selected(names)]),
         stretches=_stretches(found),
     )
+
+
+def _orders(operator: Operator) -> list[str]:
+    """In which order situations are joined, and why."""
+    return operator.explain if isinstance(operator, SituationsOperator) else []
 
 
 def _pruned(side: Input, found: Resolved, word: str, reasons: list[str]) -> SituationPlan | None:
