@@ -58,6 +58,8 @@ class Arrivals:
         self.late_rows = [0] * ports
         """How many of them were late."""
         self._late: list[tuple[int, pa.RecordBatch]] = []
+        self.share = 0
+        """Which one of those that share the work this is."""
 
     def push(self, port: int, batch: pa.RecordBatch, now: float = 0.0) -> Batches:
         """Take rows of an input, in the order in which they came, and give what comes out."""
@@ -134,6 +136,10 @@ class Arrivals:
         """An input will have no rows any more; give what comes out by that."""
         self._is_closed[port] = True
         return self.tick(now)
+
+    def settle(self) -> Batches:
+        """All rows that come together have come; give what comes out by that."""
+        return []
 
     def finish(self) -> Batches:
         """No input will have rows any more; give the rest."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.spark.jobs.compacting import compact
     from tidelog.spark.jobs.counting import count
     from tidelog.spark.jobs.rebuilding import rebuild
+    from tidelog.spark.operators.merging import logical_merge
     from tidelog.spark.operators.running import run_operator
     from tidelog.spark.operators.windows import window_aggregate
     from tidelog.spark.sql.row_pattern import row_pattern
@@ -34,6 +35,7 @@ __all__ = [
     "aggregate",
     "compact",
     "count",
+    "logical_merge",
     "read",
     "rebuild",
     "row_pattern",
@@ -48,6 +50,7 @@ _MODULES = {
     "aggregate": "tidelog.spark.jobs.aggregating",
     "compact": "tidelog.spark.jobs.compacting",
     "count": "tidelog.spark.jobs.counting",
+    "logical_merge": "tidelog.spark.operators.merging",
     "read": "tidelog.spark.datasource.source",
     "rebuild": "tidelog.spark.jobs.rebuilding",
     "row_pattern": "tidelog.spark.sql.row_pattern",

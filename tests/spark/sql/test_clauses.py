@@ -37,6 +37,9 @@ STATEMENTS = [
     "LEFT => '2 seconds', RIGHT => 5 ROWS)",
     "SELECT l.n, r.n AS m FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.n < r.n, LEFT => '1 second', "
     "RIGHT => '1 second') WHERE r.n > 3",
+    "SELECT m.k, count(*) AS rows, sum(n) AS s FROM LOGICAL_MERGE((SELECT ts, k, n FROM a WHERE n > 1), "
+    "TABLE (SELECT ts, k, n FROM b), (SELECT ts, k, n FROM a WHERE n < 4)) AS m GROUP BY m.k",
+    "SELECT * FROM LOGICAL_MERGE(TABLE (SELECT ts, k FROM a), TABLE (SELECT k, ts FROM b), KEY => *)",
     "SELECT a.ts, a.k, b.x FROM a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts",
     "SELECT a.ts, b.ts AS other FROM a ASOF LEFT JOIN b ON a.ts >= b.ts NEAREST TOLERANCE '1 second'",
     "SELECT window_start, window_end, k, n FROM HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '30 seconds', "

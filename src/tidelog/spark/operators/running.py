@@ -63,7 +63,7 @@ def run_operator(
 
     Raises :class:`InputError` and :class:`SchemaError` for what cannot be run.
     """
-    inputs = _inputs(frames, time)
+    inputs = inputs_of(frames, time)
     shapes = [each.shape for each in inputs]
     one_of("late", late, LATE_RULES)
     modules = names("imports", imports, "module")
@@ -112,7 +112,7 @@ def run(
         return run_rowwise(inputs, how)
     if needs.keys == ():  # rows are by themselves, but wait for those of other inputs
         how = Continuing(make, allowed, 1, idle_timeout, tuple(imports), late == "keep")
-    _check_provider(inputs[0].frame)
+    check_provider(inputs[0].frame)
     return run_streaming(inputs, how, metrics)
 
 
@@ -136,7 +136,8 @@ def _prepare(
     settle()
 
 
-def _check_provider(frame: DataFrame) -> None:
+def check_provider(frame: DataFrame) -> None:
+    """Raise unless the session has the state store that continuous queries need."""
     provider = frame.sparkSession.conf.get(_PROVIDER, None)
     if provider != ROCKS_DB:
         raise InputError(
@@ -145,7 +146,8 @@ def _check_provider(frame: DataFrame) -> None:
         )
 
 
-def _inputs(frames: Any, time: Any) -> list[Input]:
+def inputs_of(frames: Any, time: Any) -> list[Input]:
+    """DataFrames as inputs, each with its time."""
     own = [frames] if hasattr(frames, "mapInArrow") else list(frames)
     if not own or not all(hasattr(each, "mapInArrow") for each in own):
         raise found("frames", frames, "a DataFrame, or several")

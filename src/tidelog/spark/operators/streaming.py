@@ -68,6 +68,10 @@ class Continuing:
         """A new operator that nothing has come to yet."""
         return Arrivals(self.make(), self.lateness, idle_timeout=self.idle_timeout, now=now)
 
+    def fits(self, arrivals: Arrivals) -> bool:
+        """Whether an operator that a worker has kept is one for these inputs."""
+        return True
+
     @property
     def meaning(self) -> str:
         """What must not change as long as there is a state."""
@@ -83,6 +87,14 @@ def run_streaming(inputs: Sequence[Input], how: Continuing, metrics: str = METRI
     operator = how.make()
     rows = tagged(inputs, operator.needs.keys or ())
     shared = rows.withColumn("share", f.pmod(f.col(KEY), f.lit(how.shares)).cast("int"))
+    return run_shares(inputs, shared, how, metrics)
+
+
+def run_shares(inputs: Sequence[Input], shared: DataFrame, how: Continuing, metrics: str = METRICS) -> DataFrame:
+    """:func:`run_streaming` for rows of :func:`~.inputs.tagged` inputs that have a ``share``."""
+    from pyspark.sql import functions as f
+
+    operator = how.make()
     given_rows = (
         shared.mapInArrow(partial(_pack, how), _PACKED)
         .groupBy("share")
@@ -202,6 +214,7 @@ class _Processor(StatefulProcessor):
         """Take the rows of a share, in the order of tasks; then it is as late as the newest row anywhere."""
         now = self._now(timerValues)
         core, arrivals = self._restored(now)
+        arrivals.share = int(key[0])
         before = sum(arrivals.rows), sum(arrivals.late_rows)
         found: Batches = []
         waiting = sorted(rows, key=lambda each: (each.task, each.number))
@@ -217,6 +230,7 @@ class _Processor(StatefulProcessor):
         for each in waiting:
             if each.rows is None and each.newest is None:
                 found += arrivals.close(each.port, now)
+        found += arrivals.settle()
         yield from self._given(core, arrivals, found, before, now)
 
     def handleExpiredTimer(  # noqa: N802
@@ -250,7 +264,7 @@ class _Processor(StatefulProcessor):
                 "give the query a new checkpoint"
             )
         arrivals = _kept.pop(core["token"], None)
-        if arrivals is None:
+        if arrivals is None or not self._how.fits(arrivals):
             arrivals = self._how.arrivals(now)
             chunks = {name: pa.py_buffer(bytes(self._chunks.getValue((name,))[0])) for name in core["chunks"]}
             arrivals.restore(State(core["state"], chunks))
@@ -363,4 +377,4 @@ def _arrow_late(operator: Operator, names: Sequence[str]) -> pa.StructType:
     return pa.struct([pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)])
 
 
-__all__ = ["LATE", "METRICS", "SHARES", "Continuing", "run_rowwise", "run_streaming"]
+__all__ = ["LATE", "METRICS", "SHARES", "Continuing", "run_rowwise", "run_shares", "run_streaming"]
