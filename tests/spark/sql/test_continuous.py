@@ -29,7 +29,8 @@ QUERIES = [
     "GROUP BY k, window(ts, '1 minute', '20 seconds') HAVING count(*) > 1",
     "SELECT l.k, l.n, r.n AS m, time FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.k = r.k, "
     "LEFT => '1 second', RIGHT => '2 seconds')",
-    "SELECT ts, k, n FROM LOGICAL_MERGE((SELECT ts, k, n FROM a), (SELECT ts, k, n FROM b), KEY => *)",
+    "SELECT k, window_end, count(*) AS rows, sum(n) AS s FROM LOGICAL_MERGE((SELECT ts, k, n FROM a), "
+    "(SELECT ts, k, n FROM b), KEY => *) GROUP BY k, window(ts, '20 seconds')",
     "SELECT window_end, title, count(*) AS rows FROM (SELECT ts, k FROM a UNION ALL SELECT ts, k FROM b) AS u "
     "JOIN titles USING (k) GROUP BY title, window(ts, '1 minute')",
     "SELECT k, m, rows, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES match_number() AS m, "
