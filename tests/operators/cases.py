@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,17 @@ def dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
         for column in batch.columns
     ]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+class Parts(Iterator[pa.RecordBatch]):
+    """Rows in some batches, which cannot be read from any time on."""
+
+    def __init__(self, batch: pa.RecordBatch, dice: np.random.Generator) -> None:
+        cuts = np.sort(dice.integers(0, batch.num_rows + 1, 12)).tolist()
+        parts = [
+            batch.slice(first, last - first) for first, last in zip([0, *cuts], [*cuts, batch.num_rows], strict=True)
+        ]
+        self._parts = iter(parts)
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._parts)

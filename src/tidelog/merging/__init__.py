@@ -11,6 +11,7 @@ from tidelog.merging.adapters import from_add_modify_finalize, from_changes, fro
 from tidelog.merging.merged import Merged, MergeStats, RepeatsWarning, merge
 from tidelog.merging.reconstitution import reconstitute
 from tidelog.merging.sources import Source
+from tidelog.operators.feedback import Flow, Scan
 from tidelog.operators.merge.columns import element_shape
 from tidelog.operators.merge.errors import (
     BehindStableError,
@@ -25,6 +26,7 @@ from tidelog.operators.properties import Order, Properties
 __all__ = [
     "BehindStableError",
     "DisagreementError",
+    "Flow",
     "MergeError",
     "MergeStats",
     "Merged",
@@ -34,6 +36,7 @@ __all__ = [
     "RepeatedKeyError",
     "RepeatsWarning",
     "RevisionError",
+    "Scan",
     "Source",
     "element_shape",
     "from_add_modify_finalize",

@@ -16,6 +16,7 @@ from tidelog.merging.reading import AtOnce, InTurns, Reading
 from tidelog.merging.sources import Ordering, Promises, Source, key_of
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import FOREVER
 from tidelog.operators.merge.batches.engine import Policy
 from tidelog.operators.merge.choice import Choice, choose
@@ -74,12 +75,16 @@ class Merged:
         """Made by :func:`merge`."""
         self._operator, self._promises, self._properties = operator, promises, dict(properties)
         self._choice, self._policy, self._reading = choice, policy, reading
-        self._ends: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+        self._horizons: dict[str, int] = {}
+        """What inputs were last told to be of no use any more."""
         self._waiting: deque[pa.RecordBatch] = deque()
         self._counts = {"insert": 0, "adjust": 0, "stable": 0}
         self._rows = 0
         self._failures: dict[str, Exception] = {}
         self._is_done = False
+        self._told: int | None = None
+        """The output's stable when inputs were last told of it."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -145,7 +150,7 @@ class Merged:
         raise SchemaError(f"found the columns {told}; expected those of an input that is there")
 
     def _begin(self, name: str, source: Source) -> None:
-        self._ends[name] = source.ends
+        self._sources[name] = source
         self._reading.add(name, source.batches)
         self._is_done = False
 
@@ -215,11 +220,22 @@ class Merged:
         elif event.rows is not None:
             self._rows += event.rows.num_rows
             self._give(self._operator.push(self._operator.port(name), self._placed(name, event.rows)))
-        elif self._ends[name] == "complete":
+        elif self._sources[name].ends == "complete":
             self._give(self._operator.stable(name, FOREVER))
         else:
             self._operator.detach(name)
+        self._feed_back()
         return True
+
+    def _feed_back(self) -> None:
+        """Tell inputs that are behind what is of no use any more."""
+        reached = self._operator.reached
+        for each in self._operator.states if reached != self._told else ():
+            horizon = self._operator.horizon(each.name)
+            if horizon > self._horizons.get(each.name, INT64_MIN) and (each.stable or INT64_MIN) < horizon:
+                self._horizons[each.name] = horizon
+                self._sources[each.name].skip(horizon)
+        self._told = reached
 
     def _placed(self, name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the columns of their input in its order."""

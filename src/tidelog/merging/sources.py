@@ -58,6 +58,12 @@ class Source:
         self._opened = batches
         return schema
 
+    def skip(self, horizon: int) -> None:
+        """Tell the data, if it listens, that nothing before a time is of use any more."""
+        listen = getattr(self.data, "skip", None)
+        if listen is not None:
+            listen(horizon)
+
     @property
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, once."""
@@ -123,7 +129,8 @@ def _batches(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
         return reader.schema, iter(reader)
     if not isinstance(data, Iterable) or isinstance(data, str | bytes):
         raise InputError(f"found {type(data).__name__} as an input; expected Arrow data, or an iterable of batches")
-    return None, _each(data)
+    told = getattr(data, "schema", None)
+    return told if isinstance(told, pa.Schema) else None, _each(data)
 
 
 def _each(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

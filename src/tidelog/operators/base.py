@@ -33,7 +33,7 @@ import pyarrow as pa
 from tidelog.model.arrays import integers
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.model.times.clock import INT64_MAX, Clock
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN, Clock
 from tidelog.operators.properties import EVENTS, Order, Properties
 from tidelog.operators.state import State
 
@@ -169,6 +169,15 @@ class Operator(ABC):
     def origin(self, column: str) -> str | None:
         """The column of the only input that a column of the output is, unchanged and row by row; None if it is none."""
         return None
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Nobody wants rows any more that would come out before a time: forget what only they need.
+
+        Gives for each input the time before which its rows are of no use any more, whatever comes; the least time there
+        is where all may be. It never falls. A hint: such rows may still come out, and may still be pushed. Rows that
+        come out at the time or later are what they would have been.
+        """
+        return (INT64_MIN,) * len(self.inputs)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """What is known of the output, of which there may be copies, by what is known of the inputs.

@@ -94,6 +94,13 @@ class Composed(Operator):
         (source,) = self._sources
         return between if source is None or between is None else source.origin(between)
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """The last one says what it does not need, and so on to the first."""
+        found: list[int] = []
+        for source, own in zip(self._sources, self._operator.skip(horizon), strict=True):
+            found += [own] if source is None else source.skip(own)
+        return tuple(found)
+
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """What is known behind the last one."""
         found: list[Properties] = []

@@ -26,6 +26,11 @@ class _Ordered(Operator):
         rows = self._waiting.take(watermark)
         return [] if rows is None else [rows]
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows come out at the times at which they come in; those that wait and are not wanted are gone."""
+        self._waiting.take(horizon)
+        return (horizon,) * len(self.inputs)
+
     def next_deadline(self) -> int | None:
         """When the first row may leave."""
         first = self._waiting.first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -10,7 +10,7 @@ from tidelog.model.errors import SchemaError
 from tidelog.operators.base import FOREVER, Operator
 
 
-def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> Generator[pa.RecordBatch, None, None]:
     """What comes out of an operator, which has seen nothing yet, for inputs whose rows come in order.
 
     Lazy: the next batch is always one of the input that is farthest behind, so that besides what the operator keeps

@@ -25,6 +25,10 @@ class Rowwise(Operator):
         """Nothing waits."""
         return []
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows come out at the times at which they come in."""
+        return (horizon,)
+
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """Order is kept; so is a key whose columns are, under whatever names."""
         (own,) = inputs

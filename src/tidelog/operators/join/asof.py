@@ -254,6 +254,12 @@ class AsOfJoin(Operator):
         """Left rows that wait are still to come."""
         return self._first_left(watermark)
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Left rows come out at their times; right ones may be partners of later rows, as far as they may be away."""
+        if self._direction is Direction.FORWARD:
+            return horizon, horizon
+        return horizon, INT64_MIN if self._tolerance is None else max(horizon - self._tolerance, INT64_MIN)
+
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """Each row of the left input comes out once at the most, so its key and its order stay."""
         left, _ = inputs

@@ -165,6 +165,13 @@ class WindowJoin(Operator):
                 self._pairing.drop(port, gone)
                 self._dropped[port] += gone
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows may be partners of later ones as long as they are in the window over their stream."""
+        if self.needs.behind is None:
+            return INT64_MIN, INT64_MIN
+        left, right = (max(horizon - each.size - each.slide, INT64_MIN) for each in self._windows)
+        return left, right
+
     def next_deadline(self) -> int | None:
         """When the first row that waits arrives."""
         firsts = []

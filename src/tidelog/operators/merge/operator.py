@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
-from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator
 from tidelog.operators.merge.agreement import agreed, is_nested, key_columns, plain_shape
 from tidelog.operators.merge.algorithms import LAZY, algorithm_of
@@ -347,6 +347,27 @@ class MergeOperator(Operator):
         if self.output_kind == "elements" and self.algorithm.takes_adjusts:
             return min(reached, self._engine.first_start)
         return reached
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Plain events come out at the times at which they come in; what revises others may be of use for long."""
+        is_plain = self.output_kind == "events" and self._audit is None
+        return (horizon if is_plain else INT64_MIN,) * len(self.inputs)
+
+    def horizon(self, name: str) -> int:
+        """The time before which elements of an input are of no use any more; the least time there is if all may be.
+
+        An input may leave out plain events before it. Of elements it may leave out, for algorithms that only insert,
+        those that start before it; else inserts that end, and adjusts with both ends, before it; and stables before it.
+        """
+        port = self._ports[self.port(name)]
+        if port.is_detached:
+            return INT64_MAX
+        engine = self._engine
+        if self._audit is not None:
+            return INT64_MIN
+        if not self.algorithm.takes_adjusts:
+            return engine.progress()
+        return max(engine.max_stable - (not port.spec.is_elements), INT64_MIN)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """What the algorithm makes of its inputs."""

@@ -19,7 +19,8 @@ from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
-from tidelog.operators.rowpattern.syntax import RowPattern, counts_matches
+from tidelog.operators.rowpattern.syntax import RowPattern, Skip, counts_matches
+from tidelog.operators.rowpattern.syntax import Rows as RowsOut
 from tidelog.operators.state import State, packed, together, unpacked
 from tidelog.operators.waiting import Waiting
 
@@ -224,6 +225,18 @@ class RowPatternOperator(Operator):
             kept.numbers, kept.decided = kept.numbers[used], kept.decided[used]
         kept.version += 1
         kept.content = {}
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows that begin no match that is decided later are of no use, where every row may begin one by itself.
+
+        Else where a match begins depends on those before it: then rows are only not wanted when they have come out.
+        """
+        pattern, conditions = self._query.pattern, self._query.conditions
+        is_free = pattern.is_all_matches or pattern.skip is Skip.TO_NEXT_ROW
+        looks_around = conditions.behind or conditions.ahead or pattern.rows is RowsOut.WITH_UNMATCHED
+        if pattern.within is None or not is_free or looks_around or pattern.frame or not self._may_forget:
+            return (INT64_MIN,)
+        return (max(horizon - pattern.within - 1, INT64_MIN),)
 
     def next_deadline(self) -> int | None:
         """When the first row that waits is in order, or the first that may begin a match is too old for it."""

@@ -68,6 +68,10 @@ class WindowRows(_Assigned):
         numbers = firsts[places] + behind
         return [self._batch(batch, places, self._frames.starts(numbers), self._frames.ends(numbers))]
 
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows come out at the times at which they come in."""
+        return (horizon,)
+
     def advance(self, watermark: int) -> Batches:
         """Nothing waits."""
         return []

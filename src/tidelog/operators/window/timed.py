@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.errors import InputError, TimeError
-from tidelog.model.times.clock import INT64_MIN
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
@@ -221,6 +221,20 @@ class TimeWindows(Operator):
         if self._empty:
             watermark = min(watermark, int(self._frames.ends(np.array([self._next]))[0]))
         return min(watermark, self._last_time + 1) if self._complete_only else watermark
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Windows that end before it are not made, and rows before the first one that does not are of no use.
+
+        Where rows decide which windows there are, all of them may be.
+        """
+        frames = self._frames
+        if frames is None or self.needs.behind is None or not INT64_MIN + frames.reach < horizon <= INT64_MAX:
+            return (INT64_MIN,)
+        first = frames.closed(horizon - 1)
+        if self._next is not None and first > self._next:
+            self._next = first
+            self._store.drop(frames, np.full(len(self._aggregates.keys), first, np.int64))
+        return (int(frames.starts(np.array([first], np.int64))[0]),)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """A row for each window and key, so that these are a key; one for each window rises strictly."""

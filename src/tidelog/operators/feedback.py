@@ -1,0 +1,139 @@
+"""Signals against the stream: who is behind is told what nobody wants any more, and does not read or compute it.
+
+Whoever takes rows of an iterator may call its ``skip(horizon)``: rows before the horizon, a time in ticks, are of no
+use. It is a hint that may come from another thread; the iterator heeds it when it is next asked for rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, final
+
+import pyarrow as pa
+
+from tidelog.model.arrays import boolean_column, integers
+from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import Operator, Shape
+from tidelog.operators.replaying import replay
+
+
+@final
+class Scan(Iterator[pa.RecordBatch]):
+    """Rows in the order of time that can be read from any time on, such as those of a stored stream::
+
+        Scan(lambda start: stream.scan(start), "ts")
+
+    What lies before a horizon is not read: reading begins anew there.
+    """
+
+    def __init__(self, open_at: Callable[[int | None], Iterable[pa.RecordBatch]], time: str) -> None:
+        """``open_at`` gives the rows from a time on, in ticks; all of them for None."""
+        self._open_at, self._time = open_at, time
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._horizon = INT64_MIN
+        self._reached = INT64_MIN
+        self.rows = 0
+        """How many rows have been read."""
+
+    def skip(self, horizon: int) -> None:
+        """Rows before it are of no use."""
+        self._horizon = max(self._horizon, horizon)
+
+    def __next__(self) -> pa.RecordBatch:
+        horizon = self._horizon
+        if self._batches is None:
+            self._batches = iter(self._open_at(None if horizon == INT64_MIN else horizon))
+            self._reached = max(self._reached, horizon)
+        elif horizon > self._reached + 1:
+            _close(self._batches)
+            self._batches = iter(self._open_at(horizon))
+            self._reached = horizon
+        batch = next(self._batches)
+        self.rows += batch.num_rows
+        if batch.num_rows:
+            self._reached = max(self._reached, int(integers(batch.column(self._time))[-1]))
+        return batch
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._batches is not None:
+            _close(self._batches)
+
+
+class _Skipping(Iterator[pa.RecordBatch]):
+    """The rows of a source that are not before a horizon, of which the source is told."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], shape: Shape) -> None:
+        self._source = batches
+        self._batches = iter(batches)
+        self._shape = shape
+        self._horizon = INT64_MIN
+        self.skipped = 0
+
+    def skip(self, horizon: int) -> None:
+        if horizon > self._horizon:
+            self._horizon = horizon
+            listen = getattr(self._source, "skip", None)
+            if listen is not None:
+                listen(horizon)
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = next(self._batches)
+        if self._horizon > INT64_MIN and batch.num_rows:
+            is_wanted = self._shape.times(batch) >= self._horizon
+            count = int(is_wanted.sum())
+            if count < batch.num_rows:
+                self.skipped += batch.num_rows - count
+                batch = batch.filter(boolean_column(is_wanted))
+        return batch
+
+    def close(self) -> None:
+        _close(self._batches)
+
+
+@final
+class Flow(Iterator[pa.RecordBatch]):
+    """What comes out of an operator for sources whose rows come in order; sources may be flows, too.
+
+    What it is told not to be of use any more the operator does not compute, and its sources are told as far as it does
+    not need their rows for others.
+    """
+
+    def __init__(self, operator: Operator, sources: Sequence[Iterable[pa.RecordBatch]]) -> None:
+        self._operator = operator
+        self._inputs = [_Skipping(source, shape) for source, shape in zip(sources, operator.inputs, strict=True)]
+        self._batches = replay(operator, self._inputs)
+        self._horizon = INT64_MIN
+        self._heeded = INT64_MIN
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of what comes out."""
+        return self._operator.output.schema
+
+    @property
+    def skipped(self) -> int:
+        """How many rows came from sources and did not reach the operator."""
+        return sum(each.skipped for each in self._inputs)
+
+    def skip(self, horizon: int) -> None:
+        """Rows that would come out before it are of no use."""
+        self._horizon = max(self._horizon, horizon)
+
+    def __next__(self) -> pa.RecordBatch:
+        horizon = self._horizon
+        if horizon > self._heeded:
+            self._heeded = horizon
+            for source, own in zip(self._inputs, self._operator.skip(horizon), strict=True):
+                source.skip(own)
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Stop, and close the sources."""
+        self._batches.close()
+
+
+def _close(batches: Any) -> None:
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
