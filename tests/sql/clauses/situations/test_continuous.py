@@ -128,6 +128,38 @@ def test_the_language_itself_can_be_subscribed_to(tmp_path: Path) -> None:
     assert sorted(found) == sorted(expected)
 
 
+MATCHES = (
+    "readings SITUATIONS (PARTITION BY car DEFINE A AS speed > 60, B AS rain PATTERN A overlaps | during | starts B "
+    "WITHIN 2 minutes RETURN count(A.*) AS n)"
+)
+ALONE = "readings DERIVE (PARTITION BY car DEFINE A AS speed > 60, B AS speed < 30 RETURN count(*) AS n)"
+AROUND = [
+    f"SELECT window_end, count(*) AS c FROM {MATCHES} GROUP BY window(match_time, '1 minute')",
+    f"SELECT window_end, car, max(n) AS c FROM TUMBLE(TABLE (SELECT * FROM {MATCHES}), DESCRIPTOR(match_time), "
+    "'1 minute') GROUP BY window_start, window_end, car",
+    f"SELECT * FROM (SELECT end_time, car, situation, n FROM {ALONE}) MATCH_RECOGNIZE (PARTITION BY car "
+    "ORDER BY end_time MEASURES A.n AS a, B.n AS b PATTERN (A B) WITHIN '1 hour' "
+    "DEFINE A AS situation = 'A', B AS situation = 'B')",
+    f"SELECT m.match_time, m.n, r.speed FROM {MATCHES} m ASOF JOIN readings r "
+    "ON m.car = r.car AND m.match_time >= r.ts",
+    f"SELECT * FROM {MATCHES} UNION ALL SELECT * FROM {MATCHES}",
+    f"SELECT x.car, match_time FROM (SELECT * FROM {ALONE}) x SITUATIONS (PARTITION BY car ORDER BY end_time DEFINE "
+    "P AS situation = 'A', Q AS n > 1 PATTERN P overlaps | during | equals | starts Q WITHIN '1 hour')",
+]
+
+
+@pytest.mark.parametrize("text", AROUND)
+def test_other_clauses_take_what_situations_give(tmp_path: Path, text: str) -> None:
+    """Windows, row patterns, joins, unions and situations of situations: of history and of what arrives."""
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("readings", SCHEMA, "ts").append(readings(3, 400))
+        store.flush()
+        expected = store.sql(text).arrow()
+        found = pa.Table.from_batches(store.subscribe(text, follow=False)).select(expected.column_names)
+    assert expected.num_rows > 1
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
 REFUSED = [
     ("DEFINE A AS ts < now(), B AS rain PATTERN A before B WITHIN 1h", "tells another time", "now()"),
     ("ORDER BY speed DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "another order", "speed"),
