@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,28 @@ _LIVE: Final = pa.schema([("start", pa.int64()), ("end", pa.int64())])
 _COUNTS: Final = pa.schema([("count", pa.int64())])
 
 
+@dataclass(frozen=True)
+class View:
+    """What a search needs of buffers. It stays as it is whatever is added, as long as it is not purged of that."""
+
+    starts: Ints
+    ends: Ints
+    states: list[list[States]]
+    layout: Ints
+    firsts: Ints
+    lasts: Ints
+
+    def copied(self) -> View:
+        """The same, with ends of rings of its own."""
+        return replace(self, layout=self.layout.copy(), firsts=self.firsts.copy(), lasts=self.lasts.copy())
+
+    def purge(self, rings: Ints, limit: int) -> None:
+        """Look at no situations any more, in some rings, that start before a limit."""
+        none = np.zeros(len(rings), np.int64)
+        limits = np.full(len(rings), limit)
+        kernels.purge_and_measure(rings, none, limits, self.starts, self.firsts, self.lasts, self.layout)
+
+
 class Buffers:
     """Rings in one arena. Rings are numbered by key, then by definition."""
 
@@ -39,6 +62,10 @@ class Buffers:
         self.firsts: Ints = np.zeros(0, np.int64)
         self.lasts: Ints = np.zeros(0, np.int64)
         self._top = 0
+
+    def view(self) -> View:
+        """As they are."""
+        return View(self.starts, self.ends, self.states, self.layout, self.firsts, self.lasts)
 
     @property
     def rows(self) -> int:

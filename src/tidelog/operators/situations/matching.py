@@ -10,10 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from tidelog import threads
+from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
 from tidelog.operators.situations.adapting import Floats, Ordering
-from tidelog.operators.situations.buffers import Buffers
+from tidelog.operators.situations.buffers import Buffers, View
 from tidelog.operators.situations.checks import Relations
 from tidelog.operators.situations.deriving import Derived, Mask, Pieces, Runs
 from tidelog.operators.situations.rows import Rows
@@ -59,17 +60,18 @@ class Changes:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows, what happens to situations in them, and the matches that become known by that."""
+    """Some rows, what happens to situations in them, and the buffers as the search of them begins."""
 
     rows: Rows
     changes: Changes
-    matches: Matches
+    view: View
 
 
 @dataclass(frozen=True)
-class _Searched:
-    """What a thread has found, counted, and needed room for."""
+class Searched:
+    """What the search of a part has found, counted, and needed room for."""
 
+    part: Part
     matches: Matches
     seen: Floats
     held: Floats
@@ -91,7 +93,7 @@ class Matcher:
         self._room = _ROOM
         self.threads = threads.THREADS
 
-    def found(self, rows: Rows) -> list[Part]:
+    def found(self, rows: Rows) -> list[Searched]:
         """The matches that become known in some rows, in parts that threads work on at once.
 
         Each thread derives what lies in its part; what goes on from one part to the next is then put together, and
@@ -99,17 +101,35 @@ class Matcher:
         """
         parts = self._parts(rows)
         truths = self._truths(rows) if len(parts) > 1 and not rows.is_single else None
-        pieces = threads.together([partial(self._pieces, each, truths) for each in parts])
+        pieces = threads.together([partial(self.pieces, each, truths) for each in parts])
         changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
-        self._add(rows, parts, changes)
-        ends = self._bounds(rows, parts, changes)
-        found = threads.together([partial(self._search, *each) for each in zip(parts, changes, ends, strict=True)])
-        self.buffers.firsts, self.buffers.lasts = ends[-1]
+        rings = self._add(parts, changes, int(rows.times.min()))
+        views = self._views(rows, changes, rings)
+        divided = [Part(*each) for each in zip(parts, changes, views, strict=True)]
+        found = threads.together([partial(self.search, each) for each in divided])
+        self.buffers.firsts, self.buffers.lasts = views[-1].firsts, views[-1].lasts
+        self.learn(found)
+        return found
+
+    def settle(self, rows: Rows, pieces: Sequence[Pieces], first_time: int) -> Part:
+        """Put together what goes on from rows before these, and fill buffers: what may then be searched at any time.
+
+        Rows have to be settled in order. ``first_time`` is that of the first rows that are not searched yet.
+        """
+        changes = self._settled(rows, pieces)
+        (rings,) = self._add([rows], [changes], first_time)
+        view = self.buffers.view().copied()
+        # What is too old for these rows may leave the buffers while they are searched.
+        view.purge(_rings(rows.keys, len(self.derived)), max(int(rows.times.min()) - self._within, INT64_MIN))
+        np.add.at(self.buffers.lasts, rings, 1)
+        return Part(rows, changes, view)
+
+    def learn(self, found: Sequence[Searched]) -> None:
+        """Let what searches have counted count for those to come."""
         self.ordering.learn(
             np.sum([each.seen for each in found], axis=0), np.sum([each.held for each in found], axis=0)
         )
         self._room = max(self._room, *(each.room for each in found))
-        return [Part(*each) for each in zip(parts, changes, (each.matches for each in found), strict=True)]
 
     def _parts(self, rows: Rows) -> list[Rows]:
         count = min(self.threads, len(rows) // _LEAST_ROWS)
@@ -119,7 +139,8 @@ class Matcher:
         """For which rows conditions hold; parts of different keys have rows all over the batch."""
         return threads.together([partial(each.truth, rows.batch) for each in self.derived])
 
-    def _pieces(self, rows: Rows, truths: Sequence[Mask] | None) -> list[Pieces]:
+    def pieces(self, rows: Rows, truths: Sequence[Mask] | None = None) -> list[Pieces]:
+        """The pieces of runs of each definition in some rows; several threads may look for them at once."""
         own = [each.truth(rows.batch) for each in self.derived] if truths is None else truths
         return [each.pieces(rows, truth) for each, truth in zip(self.derived, own, strict=True)]
 
@@ -146,57 +167,56 @@ class Matcher:
         cuts = np.searchsorted(changes[0], rows.cuts)
         return Changes(runs, offsets, table, changes, cuts, carried)
 
-    def _add(self, rows: Rows, parts: Sequence[Rows], changes: Sequence[Changes]) -> None:
+    def _add(self, parts: Sequence[Rows], changes: Sequence[Changes], first_time: int) -> list[Ints]:
         """Put situations that end into their buffers; they count when the search comes to them.
 
-        What no search of these rows needs any more leaves them.
+        What no search from a time on needs any more leaves them. Gives for each part the rings that have more then.
         """
         self.buffers.tidy()
         count = len(self.derived)
-        first_times = np.empty(int(rows.keys.max()) + 1, np.int64)
-        first_times[rows.keys] = rows.times[rows.cuts[:-1]]
-        limits = np.where(first_times - self._within > first_times, np.iinfo(np.int64).min, first_times - self._within)
+        limit = max(first_time - self._within, INT64_MIN)
+        found: list[list[Ints]] = [[] for _ in parts]
         for number in range(count):
             runs = [own.runs[number] for own in changes]
             ended = [np.flatnonzero(own.is_valid) for own in runs]
-            keys, starts, stops = (
-                np.concatenate(each)
-                for each in zip(
-                    *(
-                        (part.keys[own.partitions[at]], own.starts[at], own.stops[at])
-                        for part, own, at in zip(parts, runs, ended, strict=True)
-                    ),
-                    strict=True,
-                )
+            rings = [
+                part.keys[own.partitions[at]] * count + number for part, own, at in zip(parts, runs, ended, strict=True)
+            ]
+            for each, more in zip(found, rings, strict=True):
+                each.append(more)
+            starts, stops = (
+                np.concatenate([getattr(own, name)[at] for own, at in zip(runs, ended, strict=True)])
+                for name in ("starts", "stops")
             )
-            if not len(keys):
+            if not len(starts):
                 continue
-            slots = self.buffers.add(keys * count + number, starts, stops, limits[keys])
+            slots = self.buffers.add(np.concatenate(rings), starts, stops, np.full(len(starts), limit))
             for fold, arena in enumerate(self.buffers.states[number]):
                 arena[slots] = np.concatenate([own.states[fold][at] for own, at in zip(runs, ended, strict=True)])
+        return [np.concatenate(each) for each in found]
 
-    def _bounds(self, rows: Rows, parts: Sequence[Rows], changes: Sequence[Changes]) -> list[tuple[Ints, Ints]]:
-        """The ends of rings that count before each part; those of the last part are the ones that go on.
+    def _views(self, rows: Rows, changes: Sequence[Changes], rings: Sequence[Ints]) -> list[View]:
+        """The buffers as the search of each part begins; the ends of rings in the last one are those that go on.
 
         Parts of different keys share them. Where parts follow each other in time, each begins behind what has ended in
         those before it.
         """
-        firsts, lasts = self.buffers.firsts, self.buffers.lasts
+        view = self.buffers.view()
         if not rows.is_single:
-            return [(firsts, lasts)] * len(parts)
+            return [view] * len(changes)
         found = []
-        rings = int(rows.keys[0]) * len(self.derived) + np.arange(len(self.derived))
-        for own in changes:
-            found.append((firsts.copy(), lasts.copy()))
-            lasts = lasts.copy()
-            lasts[rings] += [int(each.is_valid.sum()) for each in own.runs]
+        for own in rings:
+            found.append(view.copied())
+            np.add.at(view.lasts, own, 1)
         return found
 
     def find(self, *arguments: Any) -> None:
         """Search, by the kernel."""
         kernels.find_matches(*arguments)
 
-    def _search(self, rows: Rows, changes: Changes, bounds: tuple[Ints, Ints]) -> _Searched:
+    def search(self, part: Part) -> Searched:
+        """The matches of a part; several threads may search parts at once."""
+        rows, changes, view = part.rows, part.changes, part.view
         partitions, count = len(rows.keys), len(self.derived)
         found: list[tuple[Ints, Ints]] = []
         progress = np.zeros(2, np.int64)
@@ -218,10 +238,11 @@ class Matcher:
                 changes.changes,
                 changes.table,
                 changes.carried,
-                self.buffers.starts,
-                self.buffers.ends,
-                self.buffers.layout,
-                *bounds,
+                view.starts,
+                view.ends,
+                view.layout,
+                view.firsts,
+                view.lasts,
                 first,
                 partitions,
                 own_rows,
@@ -235,4 +256,10 @@ class Matcher:
             if progress[0] == first:
                 room *= 2
         own = Matches(np.concatenate([own for own, _ in found]), np.concatenate([own for _, own in found]))
-        return _Searched(own, seen, held, room)
+        return Searched(part, own, seen, held, room)
+
+
+def _rings(keys: Ints, count: int) -> Ints:
+    """The numbers of the rings of some keys."""
+    found: Ints = (keys[:, None] * count + np.arange(count)).ravel()
+    return found

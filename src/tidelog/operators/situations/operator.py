@@ -20,7 +20,7 @@ from tidelog.operators.situations.conditions import Conditions, counting, thinne
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
 from tidelog.operators.situations.explaining import explained
-from tidelog.operators.situations.matching import Matcher
+from tidelog.operators.situations.matching import Matcher, Searched
 from tidelog.operators.situations.output import Output, fold_of, folds_of
 from tidelog.operators.situations.rows import Rows, with_numbers
 from tidelog.operators.situations.syntax import (
@@ -56,18 +56,34 @@ class _Situated(Operator):
 
     def advance(self, watermark: int) -> Batches:
         """What the rows before the watermark tell."""
-        fresh = self._waiting.take(watermark)
-        if fresh is None:
+        rows = self.rows_before(watermark)
+        if rows is None:
             return []
-        rows = Rows.of(self._shape, fresh, self._keys, self._rows)
-        self._rows += len(rows)
-        self._grow(len(self._keys))
         found = self._found(rows)
-        if self._keys.columns and self._keys.are_many:
-            self._choose(self._needed(rows))
+        if self.has_many_keys:
+            self.forget(rows)
         self._version += 1
         self._content = {}
         return [found] if found.num_rows else []
+
+    def rows_before(self, watermark: int) -> Rows | None:
+        """The rows that waited and are before the watermark, in order; None if there are none."""
+        fresh = self._waiting.take(watermark)
+        if fresh is None:
+            return None
+        rows = Rows.of(self._shape, fresh, self._keys, self._rows)
+        self._rows += len(rows)
+        self._grow(len(self._keys))
+        return rows
+
+    @property
+    def has_many_keys(self) -> bool:
+        """Whether it is time to forget some keys."""
+        return bool(self._keys.columns) and self._keys.are_many
+
+    def forget(self, rows: Rows) -> None:
+        """Forget keys of which nothing is known that counts behind some rows."""
+        self._choose(self._needed(rows))
 
     @abstractmethod
     def _found(self, rows: Rows) -> pa.RecordBatch:
@@ -163,8 +179,12 @@ class SituationsOperator(_Situated):
         self.matcher.threads = most
 
     def _found(self, rows: Rows) -> pa.RecordBatch:
-        parts = [part for part in self.matcher.found(rows) if len(part.matches)]
-        return self._output.rendered(parts, self.matcher.buffers) if parts else self.output.empty()
+        return self.rendered(self.matcher.found(rows))
+
+    def rendered(self, found: Sequence[Searched]) -> pa.RecordBatch:
+        """The rows that come out for what searches have found."""
+        some = [each for each in found if len(each.matches)]
+        return self._output.rendered(some) if some else self.output.empty()
 
     def leap(self, before: pa.RecordBatch | None, start: int) -> None:
         """Forget all situations; those that hold for the last row before have begun too early to be in a match."""

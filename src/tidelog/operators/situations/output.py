@@ -12,10 +12,9 @@ from tidelog.expr import Expression, ExpressionError, parse, parse_aggregate
 from tidelog.model.arrays import batch_of, boolean_column, integer_column
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.keys import Keys
-from tidelog.operators.situations.buffers import Buffers
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
-from tidelog.operators.situations.matching import Part
+from tidelog.operators.situations.matching import Searched
 from tidelog.operators.situations.rows import with_numbers
 from tidelog.operators.situations.syntax import (
     MATCH_TIME,
@@ -103,9 +102,9 @@ class Output:
         assert kind is not None
         return kind
 
-    def rendered(self, parts: Sequence[Part], buffers: Buffers) -> pa.RecordBatch:
+    def rendered(self, parts: Sequence[Searched]) -> pa.RecordBatch:
         """The rows for matches, in the order of time, and of one time in that of rows and of starts."""
-        found = [_Rendering(self, part, buffers) for part in parts]
+        found = [_Rendering(self, each) for each in parts]
         batch = pa.concat_batches([self._part(each) for each in found])
         keys = [np.concatenate(each) for each in zip(*(each.order_keys() for each in found), strict=True)]
         return batch.take(integer_column(np.lexsort(keys)))
@@ -155,9 +154,10 @@ class Output:
 class _Rendering:
     """The values of terms for some matches."""
 
-    def __init__(self, output: Output, part: Part, buffers: Buffers) -> None:
-        self._output, self._buffers = output, buffers
-        self.rows, self._changes, self.matches = part.rows, part.changes, part.matches
+    def __init__(self, output: Output, searched: Searched) -> None:
+        part = searched.part
+        self._output, self._buffers = output, part.view
+        self.rows, self._changes, self.matches = part.rows, part.changes, searched.matches
         self.times = self.rows.times[self.matches.rows]
 
     def order_keys(self) -> list[Ints]:
