@@ -467,6 +467,8 @@ class Query:
             self._sources.timezone,
             self.cursor,
             self._plan,
+            self.tables,
+            database.memory // 2,
         )
         with self.told():
             for name, operation in put_clauses(tree, context):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tidelog.sql.clauses.grouping import Refuse
 from tidelog.sql.planning.calls import Functions
@@ -29,6 +29,10 @@ class Context:
     """A connection that knows what the statement mentions."""
     plan: Callable[[Node], None]
     """Looks at a statement's tree for what can be read in a better way."""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """Tables that were given, by the names that stand in their place."""
+    memory: int = 0
+    """The bytes that a clause may use to put rows in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from tidelog.sql.clauses.row_pattern import making
 
 START = datetime.datetime(2026, 1, 1)
 PRICES = [90, 80, 70, 80, 90, 85, 80, 95, 60]
@@ -145,7 +146,7 @@ def test_streams_are_read_in_their_order(tmp_path: Path) -> None:
         assert "DOWN: whole columns" in told
         by_key = store.sql(f"SELECT * FROM t {V}")
         assert by_key.fetchall() == EXPECTED
-        assert "MATCH_RECOGNIZE: rows sorted by DuckDB" in by_key.explain()
+        assert "MATCH_RECOGNIZE: rows sorted in memory, or by DuckDB" in by_key.explain()
         descending = store.sql(f"SELECT * FROM t {V.replace('ORDER BY ts', 'ORDER BY ts DESC')} ORDER BY start")
         assert [row[2] for row in descending.fetchall()] == [70.0, 80.0]
         assert store.sql(f"SELECT count(*) FROM t AT (VERSION => 4) {V}").fetchall() == [(1,)]
@@ -200,3 +201,13 @@ def test_matches_are_drawn_over_the_series(tmp_path: Path) -> None:
     assert len(axes.get_lines()[0].get_xdata()) == len(PRICES)
     assert len(axes.patches) == len(EXPECTED)
     assert (tmp_path / "matches.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("source", ["t", "(SELECT * FROM t WHERE n % 3 > 0)", "(VALUES (2, 1), (1, 4)) AS v(n, g)"])
+def test_many_rows_are_sorted_by_a_database(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """With the same rows as where they fit into memory."""
+    table = pa.table({"n": [5, 3, 4, 1, 8, 2, 7], "g": [1, 2, 1, 2, 1, 1, 2]})
+    text = f"SELECT * FROM {source} MATCH_RECOGNIZE (PARTITION BY g ORDER BY n DESC MEASURES n AS last PATTERN (A B?))"
+    found = tidelog.sql(text, tables={"t": table}).fetchall()
+    monkeypatch.setattr(making, "BYTES_PER_ROW", 1 << 40)
+    assert tidelog.sql(text, tables={"t": table}).fetchall() == found != []

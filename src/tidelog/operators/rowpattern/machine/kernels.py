@@ -248,6 +248,7 @@ def search(
     has_jumps = len(jumps) > 0
     has_seen = len(seen) > 0
     is_simple = peeks and can_mark and within < 0 and not with_times and not is_forced
+    is_plain = not (is_all or with_unmatched or has_frames) and skip in (PAST_LAST, TO_NEXT)
     is_filtered, mark_count, states = told[IS_FILTERED] != 0, told[MARKS], told[STATES]
     skips = strategy != CONTIGUOUS
     variable_count = len(conditions)
@@ -360,7 +361,8 @@ def search(
             if within >= 0 or is_all or not marked:
                 floor = attempt
             path_states[0] = 1 if begin == begins[partition] else 0
-            answers[:] = UNKNOWN
+            if has_asked:
+                answers[:] = UNKNOWN
             phase = i64(RUNNING)
         if phase == ANSWERED:
             answers[registers[VARIABLE]] = registers[ANSWER]
@@ -376,6 +378,18 @@ def search(
                                                                top, steps)  # fmt: skip
                 far = max(far, position)
                 if fails:
+                    break
+                has_room = matches < found.shape[1] and rows + depth <= len(found_rows)
+                if is_plain and operations[pc] == ACCEPT and depth > 0 and has_room:
+                    path_rows[depth - 1] = position - 1
+                    for place in range(depth):
+                        found_rows[rows + place] = begin + place
+                        found_pcs[rows + place] = path_pcs[place]
+                    rows += depth
+                    found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
+                    found[3, matches], found[4, matches], found[5, matches] = MATCHED, number, decided
+                    matches += 1
+                    number += 1
                     break
                 for place in range(depth):
                     path_rows[place] = begin + place

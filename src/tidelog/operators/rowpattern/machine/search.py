@@ -259,8 +259,8 @@ class _Run:
             found[5],
             np.concatenate([[0], found[2]]),
             self._found_rows[:rows],
-            program.second[pcs],
-            program.excluded[pcs],
+            program.second.take(pcs),
+            program.excluded.take(pcs) if program.excluded.any() else np.zeros(rows, np.bool_),
             self._search.query.strategy is not Strategy.CONTIGUOUS,
         )
 

@@ -57,6 +57,10 @@ class Values:
         match term:
             case MatchNumber():
                 return matches.number_column
+            case Navigation(variables=None, logical=0):
+                places = matches.offsets[1:] - 1 if term.is_last else matches.offsets[:-1]
+                places = np.where(matches.lengths > 0, places, -1)
+                return self._navigated(term, matches, places, np.arange(len(matches)))
             case Navigation():
                 places = np.empty(len(matches), np.int64)
                 kernels.locate(

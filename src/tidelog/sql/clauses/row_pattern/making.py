@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +16,7 @@ from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_quer
 from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
 from tidelog.operators.rowpattern.ranges.ranges import one_search_because
+from tidelog.operators.rowpattern.sorting import BYTES_PER_ROW, can_sort, sorted_batches
 from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.plan.patterns import PatternPlan, plan_pattern
 from tidelog.plan.stretches import NotPruned
@@ -78,8 +79,11 @@ class Source:
         table = self.node["input"]
         relation = self.context.relations.get(table["table_name"]) if table["type"] == "BASE_TABLE" else None
         self.is_stream = relation is not None
-        is_stored = relation is not None and relation.is_one and not table["sample"] and not table["column_name_alias"]
-        is_stored = is_stored and not any(self.node.get("chosen", {}).values())
+        is_plain = table["type"] == "BASE_TABLE" and not table["sample"] and not table["column_name_alias"]
+        is_plain = is_plain and not any(self.node.get("chosen", {}).values())
+        is_stored = is_plain and relation is not None and relation.is_one
+        given = self.context.tables.get(table["table_name"]) if is_plain else None
+        self._given: pa.Table | None = given if isinstance(given, pa.Table) else None
         self.stored: Relation | None = relation if is_stored else None
         """The stream, if it is one as it is stored."""
         self._mention: str = table["table_name"] if is_stored else ""
@@ -188,7 +192,8 @@ class Source:
             self.reasons.append(f"sorted, because the order is not that of {relation.stream.time}")
         if relation is not None and not self._text:
             self._text = self._selecting([])
-        self.way = "rows sorted by DuckDB"
+        is_sorted_here = can_sort(query)
+        self.way = "rows sorted in memory, or by DuckDB if they are many" if is_sorted_here else "rows sorted by DuckDB"
         names = ", ".join(map(_quoted, query.schema.names))
         keys = [_quoted(each) for each in query.partition]
         for each in query.order:
@@ -200,7 +205,7 @@ class Source:
         )
         connect = self.context.connect
 
-        def read() -> Iterator[pa.RecordBatch]:
+        def asked(text: str) -> Generator[pa.RecordBatch]:
             with closing(connect()) as cursor:
                 for batch in cursor.sql(text).to_arrow_reader(_BATCH):
                     columns = [
@@ -209,7 +214,33 @@ class Source:
                     ]
                     yield pa.RecordBatch.from_arrays(columns, schema=query.schema)
 
+        def read() -> Iterator[pa.RecordBatch]:
+            few = self._few(query, lambda: asked(f"SELECT {names} FROM ({self._text})")) if is_sorted_here else None
+            return asked(text) if few is None else sorted_batches(query, few)
+
         return read
+
+    def _few(self, query: RowPattern, read: Callable[[], Generator[pa.RecordBatch]]) -> pa.Table | None:
+        """The rows of the input as they come; None if they are too many to be sorted in memory."""
+        given = self._given
+        if given is not None and not self._items and _has(given, query.schema):
+            held = sum(given.column(name).nbytes for name in query.schema.names if given.column(name).num_chunks > 1)
+            is_small = held + given.num_rows * BYTES_PER_ROW <= self.context.memory
+            return given.select(query.schema.names) if is_small else None
+        batches, held = [], 0
+        with closing(read()) as rows:
+            for batch in rows:
+                batches.append(batch)
+                held += batch.nbytes + batch.num_rows * BYTES_PER_ROW
+                if held > self.context.memory:
+                    return None
+        return pa.Table.from_batches(batches, query.schema)
+
+
+def _has(given: pa.Table, schema: pa.Schema) -> bool:
+    """Whether a table has columns of the types that are asked for."""
+    names = given.schema.names
+    return all(names.count(each.name) == 1 and given.schema.field(each.name).type == each.type for each in schema)
 
 
 def _quoted(name: str) -> str:
