@@ -61,7 +61,7 @@ def test_copies_in_other_orders_become_one(concurrent: bool) -> None:
         dice = random.Random(seed)
         whole = rows(*((dice.randrange(60), dice.choice("abc"), float(place)) for place in range(80)))
         inputs = [shuffled(dice, whole, 8) for _ in range(3)]
-        merged = tidelog.merge(inputs, time="ts", key=True, lateness=8, concurrent=concurrent)
+        merged = tidelog.merge(inputs, time="ts", key=True, delay=8, concurrent=concurrent)
         assert counted(merged.read_all()) == counted(whole)
         stats = merged.stats()
         assert (stats.rows, stats.inserts, stats.algorithm) == (3 * 80, 80, "R2d")
@@ -151,7 +151,7 @@ def test_cut_over_and_jump_start() -> None:
 
 
 def test_inputs_that_only_leave_complete_nothing() -> None:
-    merged = tidelog.merge([Source(ONE, ends="leaves", lateness=2)], time="ts", key=True)
+    merged = tidelog.merge([Source(ONE, ends="leaves", delay=2)], time="ts", key=True)
     assert merged.read_all().num_rows == 4
     assert merged.stats().reached == 5
     pending = tidelog.merge([Source(ONE, join=100)], time="ts", key=True, order="rising")
@@ -222,7 +222,7 @@ def test_what_cannot_be_merged_is_refused() -> None:
 
 @pytest.mark.parametrize("policy", ["fraction 0.5", "lagging 3", "conservative", "half-frozen", "leader", "exact"])
 def test_policies_by_name(policy: str) -> None:
-    merged = tidelog.merge([ONE, ONE], time="ts", key=True, policy=policy, lateness=1)
+    merged = tidelog.merge([ONE, ONE], time="ts", key=True, policy=policy, delay=1)
     assert tidelog.reconstitute(merged).num_rows == 4
     for wrong in ("fraction", "fraction 2", "lagging", "exact 3"):
         with pytest.raises(InputError, match="expected"):

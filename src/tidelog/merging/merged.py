@@ -129,13 +129,13 @@ class Merged:
         model = self._like(schema)
         shape, clock = self._operator.inputs[self._operator.port(model)], self._operator.output.clock
         join = source.join if join is None else join
-        lateness = source.lateness
+        delay = source.delay
         self._properties[own] = self._promises.properties(source, shape, self._promises.key)
         self._operator.attach(
             own,
             like=model,
             join=None if join is None else clock.instant(join),
-            delay=None if lateness is None else clock.duration(lateness),
+            delay=None if delay is None else clock.duration(delay),
         )
         self._begin(own, source)
         return own
@@ -285,7 +285,7 @@ def merge(
     algorithm: str = "auto",
     policy: str = "lazy",
     check: Check = "inputs",
-    lateness: Any = None,
+    delay: Any = None,
     order: Ordering = "none",
     same_ties: bool = False,
     inserts_only: bool = False,
@@ -301,7 +301,7 @@ def merge(
     ``key`` are the columns that tell events of one time apart, True for all of them: an event that an input sends again
     is the same one then. Without a key events count as often as they come. ``order`` ("none", "rising", "strict"),
     ``same_ties`` and ``inserts_only`` are promises of all inputs, by which ``algorithm="auto"`` picks the cheapest that
-    is right: ``explain()`` tells why. ``lateness`` is how far behind the newest one an event of plain inputs may be.
+    is right: ``explain()`` tells why. ``delay`` is how far behind the newest one an event of plain inputs may be.
 
     ``policy`` says what is told before it is certain (docs/merging.md). ``check="full"`` also compares what inputs have
     told for good. With ``concurrent`` each input is read by a thread of its own, so that none waits for another.
@@ -319,7 +319,7 @@ def merge(
         sources[own] = source
     if not sources:
         raise InputError("found no inputs to merge; expected at least one")
-    promises = Promises(time, None, lateness, order, same_ties, inserts_only)
+    promises = Promises(time, None, delay, order, same_ties, inserts_only)
     schemas = {name: source.open() for name, source in sources.items()}
     known = next((schema for schema in schemas.values() if schema is not None), None)
     if known is None:
@@ -328,7 +328,7 @@ def merge(
     clock = next(iter(shapes.values())).clock
     payload = [each for each in known.names if each not in (*COLUMNS, SEQUENCE_COLUMN, time)]
     columns = key_of(key, payload)
-    promises = Promises(time, columns, lateness, order, same_ties, inserts_only)
+    promises = Promises(time, columns, delay, order, same_ties, inserts_only)
     properties = {name: promises.properties(source, shapes[name], columns) for name, source in sources.items()}
     common, told = weakest(list(properties.values())), policy_of(policy, clock)
     choice = None
@@ -337,7 +337,7 @@ def merge(
         algorithm = choice.algorithm
     specs = []
     for name, source in sources.items():
-        late = lateness if source.lateness is None else source.lateness
+        late = delay if source.delay is None else source.delay
         spec = Input(name, shapes[name], join=None if source.join is None else clock.instant(source.join))
         if not spec.is_elements and late is not None:
             spec = Input(name, spec.shape, clock.duration(late), spec.join)

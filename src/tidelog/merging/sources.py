@@ -28,7 +28,7 @@ class Source:
 
     data: Any
     name: str | None = None
-    lateness: Any = None
+    delay: Any = None
     """How far behind the newest one an event may be: a duration. Events farther behind are dropped and counted."""
     join: Any = None
     """The time from which on the input has everything: all events that end at it or later."""
@@ -77,7 +77,7 @@ class Promises:
 
     time: str | None
     key: tuple[str, ...] | None
-    lateness: Any
+    delay: Any
     order: Ordering
     same_ties: bool
     inserts_only: bool
@@ -111,10 +111,10 @@ class Promises:
 
 
 def key_of(key: str | Sequence[str] | bool | None, payload: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns of a key: some, all of the payload for True, None for none."""
+    """The columns of a key: some, all of the payload for True or no names, None for none."""
     if key is None or key is False:
         return None
-    if key is True:
+    if key is True or not key:
         return tuple(payload)
     return (key,) if isinstance(key, str) else tuple(key)
 

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tidelog.model.errors import InputError
-from tidelog.operators.merge import codes
+from tidelog.operators.merge.choice import choose
 from tidelog.operators.merge.operator import MergeOperator, Output
 from tidelog.operators.merge.policies import policy_of
 from tidelog.operators.merge.ports import Input
+from tidelog.operators.properties import Properties
 
 AUTO: Final = "auto"
 
@@ -60,7 +61,6 @@ class MergeOptions:
         policy = policy_of(self.policy, inputs[0].shape.clock)
         algorithm = self.algorithm
         if algorithm == AUTO:
-            is_revised = any(each.is_elements for each in inputs) or policy.code != codes.LAZY
-            with_key, without = ("R3", "R4") if is_revised else ("R2d", "R2ddup")
-            algorithm = without if self.key is None else with_key
+            is_revised = any(each.is_elements for each in inputs)
+            algorithm = choose(Properties(inserts_only=not is_revised, key=self.key), policy).algorithm
         return MergeOperator(inputs, algorithm, key=self.key or None, policy=policy, output=self.output)
