@@ -53,6 +53,13 @@ SELECT symbol, least, timed_out, match_time FROM trades MATCH_RECOGNIZE (
 """
 
 
+SITUATIONS = """
+SELECT symbol, rows, match_time FROM trades SITUATIONS (
+    PARTITION BY symbol DEFINE HIGH AS volume > 5, LOW AS volume < 4
+    PATTERN HIGH before | meets LOW WITHIN 3 hours RETURN count(HIGH.*) AS rows)
+"""
+
+
 def written(folder: Path, query: str, time: str = "window_end") -> Path:
     (folder / "in").mkdir()
     file = folder / "pipeline.toml"
@@ -127,3 +134,27 @@ def test_a_step_may_be_a_row_pattern(tmp_path: Path, session: SparkSession) -> N
     (problem,) = raised.value.problems
     assert "volumes" in problem.message
     assert problem.line == 24
+
+
+def test_a_step_may_be_about_situations(tmp_path: Path, session: SparkSession) -> None:
+    """Its columns are known before Spark starts, its mistakes are told, and its matches are stored."""
+    file = written(tmp_path, SITUATIONS, "match_time")
+    (sink,) = pipeline.check(pipeline.load(file)).sinks
+    assert sink.relation.columns is not None
+    assert list(sink.relation.columns) == ["symbol", "rows", "match_time"]
+    minutes = [(0, "a", 9), (5, "b", 8), (10, "a", 8), (20, "a", 3), (30, "b", 5), (40, "a", 5), (50, "b", 2)]
+    minutes += [(60, "b", 9), (300, "c", 1)]
+    rows = [
+        json.dumps({"ts": f"2026-01-01T{at // 60:02}:{at % 60:02}:00Z", "symbol": key, "volume": count})
+        for at, key, count in minutes
+    ]
+    (tmp_path / "in" / "1.json").write_text("\n".join(rows))
+    done = pipeline.run(pipeline.load(file), session=session, once=True)
+    assert (done.sinks[0].rows_read, done.sinks[0].dropped) == (9, 0)
+    with tidelog.open(tmp_path / "events", read_only=True) as store:
+        minute = "hour(match_time) * 60 + minute(match_time)"
+        found = store.sql(f"SELECT symbol, rows, {minute} FROM hourly ORDER BY match_time").fetchall()
+    assert found == [("a", 2, 40), ("b", 1, 60)]
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(pipeline.PipelineError, match="LOWER in PATTERN, which is not defined"):
+        pipeline.check(pipeline.load(written(tmp_path / "wrong", SITUATIONS.replace("meets LOW", "meets LOWER"))))
