@@ -211,6 +211,10 @@ class Maker:
         name = self.draw.choice(self.variables)
         return self.draw.choice([name, name, name.lower()]), frozenset([name])
 
+    @property
+    def _allows_numbers(self) -> bool:
+        return not (self.is_window or (self.is_define and self.is_all))
+
     def _mode(self) -> tuple[str, bool]:
         draw = self.draw.random()
         if draw < 0.2:
@@ -226,6 +230,9 @@ class Maker:
         about = f"{name}.{column}" if name else column
         if column == "classifier":
             about = f"CLASSIFIER({name})"
+        is_numbered = column in ("x", "n") and self._allows_numbers and draw.random() < 0.08
+        if is_numbered:
+            about = f"{about} + MATCH_NUMBER()"
         logical, physical, is_last = 0, 0, True
         is_final = self.is_final
         kind = draw.random()
@@ -248,9 +255,12 @@ class Maker:
             found = view.row(variables, is_last, logical, physical, is_final)
             if found is None:
                 return None
+            if is_numbered:
+                own = view.rows[found[0]][column]
+                return None if own is None or view.number is None else own + view.number
             return found[1] if column == "classifier" else view.rows[found[0]][column]
 
-        return Made(text, value)
+        return Made(f"({text})" if is_numbered else text, value)
 
     def _aggregate(self) -> Made:
         draw = self.draw
@@ -294,7 +304,7 @@ class Maker:
             return self._navigation("n")
         if kind < 0.8:
             return self._aggregate()
-        if kind < 0.85 and not (self.is_window or (self.is_define and self.is_all)):
+        if kind < 0.85 and self._allows_numbers:
             return Made("MATCH_NUMBER()", lambda view: view.number)
         if kind < 0.93:
             inner, add = self._navigation("x", plain=True), draw.randrange(3)

@@ -50,6 +50,8 @@ ONE: Final[list[tuple[str, str, list[tuple[Any, ...]]]]] = [
     ("FIRST(CLASSIFIER()) AS a, PREV(CLASSIFIER(D)) AS b", FALL, [("S", "D"), ("S", "S")]),
     ("NEXT(CLASSIFIER()) AS a", FALL, [(None,), (None,)]),
     ("MATCH_NUMBER() AS a, MATCH_NUMBER() * 10 AS b", FALL, [(1, 10), (2, 20)]),
+    ("LAST(n + 100 * MATCH_NUMBER()) AS a, PREV(S.n * MATCH_NUMBER()) AS b", FALL, [(103, None), (207, 10)]),
+    ("FIRST(CLASSIFIER() || MATCH_NUMBER()) AS a", FALL, [("S1",), ("S2",)]),
     ("1 AS a, 'x' AS b, NULL AS c", FALL, [(1, "x", None), (1, "x", None)]),
     ("CASE WHEN count(D.*) > 1 THEN 'long' ELSE 'short' END AS a", FALL, [("long",), ("short",)]),
     ("abs(D.price - S.price)::DOUBLE / S.price AS a", FALL, [(0.4,), (4 / 9,)]),
@@ -98,6 +100,8 @@ ONE: Final[list[tuple[str, str, list[tuple[Any, ...]]]]] = [
     ("n AS a", "PATTERN (A) DEFINE A AS NULL", []),
     ("n AS a", "PATTERN (A) DEFINE A AS FALSE", []),
     ("n AS a", "PATTERN (A) DEFINE A AS MATCH_NUMBER() < 3 AND price > 7", [(1,), (2,)]),
+    ("n AS a", "PATTERN (A B) DEFINE B AS FIRST(price - MATCH_NUMBER()) = 9", [(2,)]),
+    ("n AS a", "PATTERN (A) DEFINE A AS PREV(n + MATCH_NUMBER()) < 5", [(2,), (3,)]),
     ("LAST(n) AS a", "PATTERN (A+ B) DEFINE B AS CLASSIFIER() = 'B' AND price > 9", [(8,)]),
     (
         "string_agg(CLASSIFIER(), '') AS a",

@@ -12,7 +12,7 @@ from tidelog.operators.rowpattern.conditions.conditions import Conditions
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine.search import Search
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
-from tidelog.operators.rowpattern.syntax import MatchNumber, RowPattern, Rows
+from tidelog.operators.rowpattern.syntax import RowPattern, Rows, counts_matches
 from tidelog.operators.rowpattern.values.output import Output
 from tidelog.operators.rowpattern.values.terms import Values
 
@@ -54,8 +54,7 @@ class RowPatternQuery:
 
 def compile_query(pattern: RowPattern) -> RowPatternQuery:
     """Make a clause ready. Raises :class:`PatternError` for one that is too large."""
-    terms = [term for each in pattern.defines.values() for term in each.terms]
-    if pattern.is_all_matches and any(isinstance(term, MatchNumber) for term in terms):
+    if pattern.is_all_matches and any(map(counts_matches, pattern.defines.values())):
         raise PatternError(
             "found MATCH_NUMBER() in DEFINE together with ALL MATCHES, under which matches are "
             "numbered when all of one first row are found; expected it in MEASURES alone"

@@ -43,7 +43,7 @@ import pyarrow as pa
 CLASSIFIER_COLUMN: Final = "#classifier"
 """In arguments of terms: the variable that a row is bound to, in the case in which the pattern first names it."""
 MATCH_NUMBER_COLUMN: Final = "#match_number"
-"""In arguments of aggregates: the number of the match, from 1 on in each partition."""
+"""In arguments of terms: the number of the match, from 1 on in each partition."""
 TIMED_OUT_COLUMN: Final = "timed_out"
 """What tells partial matches that timed out from matches, where both come out."""
 
@@ -126,7 +126,8 @@ class Navigation:
     """
 
     expression: str
-    """SQL over the input's columns, and :data:`CLASSIFIER_COLUMN`, which is NULL for rows outside of the match."""
+    """SQL over the input's columns, :data:`MATCH_NUMBER_COLUMN`, and :data:`CLASSIFIER_COLUMN`, which is NULL for rows
+    outside of the match."""
     variables: frozenset[str] | None = None
     """Primary variables; None for all of them, that is any row of the match."""
     is_last: bool = True

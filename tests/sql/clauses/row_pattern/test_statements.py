@@ -211,3 +211,41 @@ def test_many_rows_are_sorted_by_a_database(monkeypatch: pytest.MonkeyPatch, sou
     found = tidelog.sql(text, tables={"t": table}).fetchall()
     monkeypatch.setattr(making, "BYTES_PER_ROW", 1 << 40)
     assert tidelog.sql(text, tables={"t": table}).fetchall() == found != []
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("m.symbol = 'y'", "(symbol = 'y')"),
+        ("symbol IN ('x', 'z') AND rows > 3", "(symbol IN ('x', 'z'))"),
+        (
+            "symbol > 'x' AND (m.symbol < 'z' OR symbol IS NULL)",
+            "((symbol > 'x') AND ((symbol < 'z') OR (symbol IS NULL)))",
+        ),
+        ("rows > 3", None),
+        ("symbol = 'x' OR rows = 3", None),
+        ("upper(symbol) = 'X'", None),
+        ("symbol = (SELECT max(symbol) FROM t)", None),
+    ],
+)
+def test_conditions_about_partitions_decide_what_is_read(tmp_path: Path, condition: str, told: str | None) -> None:
+    """Rows of partitions that nobody asks for are not looked at; others come out as they would."""
+    table = pa.concat_tables([ticks("x"), ticks("y", 3), ticks("z", 7)])
+    every = f"SELECT * FROM (SELECT * FROM t {V} AS m OFFSET 0) AS m WHERE {condition} ORDER BY ALL"
+    text = f"SELECT * FROM t {V} AS m WHERE {condition} ORDER BY ALL"
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("t", table.schema, time="ts").append(table)
+        for run in (store.sql, lambda text: tidelog.sql(text, tables={"t": table})):
+            found = run(text).fetchall()
+            assert found == run(every).fetchall()
+            assert len(found) > 1
+            plan = "\n".join(str(row[0]) for row in run(f"EXPLAIN {text}").fetchall())
+            assert ("only partitions with" in plan) == (told is not None)
+            assert told is None or f"only partitions with {told}" in plan
+
+
+def test_conditions_on_rows_of_joins_are_not_about_partitions() -> None:
+    """A row that a join has found no match for has no partition either."""
+    sides = pa.table({"name": ["x", "y"]})
+    text = f"SELECT name, m.symbol FROM s LEFT JOIN t {V} AS m ON name = m.symbol WHERE m.symbol IS NULL"
+    assert tidelog.sql(text, tables={"t": ticks("x"), "s": sides}).fetchall() == [("y", None)]

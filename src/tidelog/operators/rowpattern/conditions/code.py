@@ -262,6 +262,8 @@ class _Writer:
             term.physical,
         )
         place = code.place(code.terms, found)
+        if MATCH_NUMBER_COLUMN in term.expression:
+            raise NoCode("an expression of MATCH_NUMBER() at a row")
         if CLASSIFIER_COLUMN in term.expression:
             if term.expression.strip('"') != CLASSIFIER_COLUMN:
                 raise NoCode("an expression of CLASSIFIER()")

@@ -17,6 +17,7 @@ from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
 from tidelog.operators.rowpattern.rows import Mask, Rows
 from tidelog.operators.rowpattern.syntax import (
     CLASSIFIER_COLUMN,
+    MATCH_NUMBER_COLUMN,
     Expression,
     Navigation,
     RowPattern,
@@ -65,7 +66,9 @@ def condition_of(query: RowPattern, variable: str, expression: Expression) -> Co
 
 def is_of_row(term: Term, variable: str, query: RowPattern) -> bool:
     """Whether the value of a term, in the condition of a variable, depends on the row and its neighbours alone."""
-    if not isinstance(term, Navigation) or CLASSIFIER_COLUMN in term.expression:
+    if not isinstance(term, Navigation):
+        return False
+    if CLASSIFIER_COLUMN in term.expression or MATCH_NUMBER_COLUMN in term.expression:
         return False
     is_current = term.is_last and term.logical == 0 and (term.variables is None or variable in term.variables)
     has_neighbours = query.strategy is Strategy.CONTIGUOUS and query.frame is None

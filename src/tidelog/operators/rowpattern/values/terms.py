@@ -133,6 +133,8 @@ class Values:
             outside = missing | (labels < 0)
             codes = index_array(matches.variables[labels].astype(np.int64), outside)
             columns = _with(columns, CLASSIFIER_COLUMN, self._names.take(codes))
+        if MATCH_NUMBER_COLUMN in expression.columns:
+            columns = _with(columns, MATCH_NUMBER_COLUMN, matches.number_column.take(integer_column(owners)))
         values = expression.evaluate(columns)
         return pc.if_else(pc.is_valid(indices), values, pa.scalar(None, values.type)) if indices.null_count else values
 

@@ -66,18 +66,18 @@ class Binding:
 
     def _terms(self, terms: Sequence[tuple[Term, Node]]) -> list[pa.DataType]:
         rows = self.schema.append(pa.field(CLASSIFIER_COLUMN, pa.string()))
-        numbered = rows.append(pa.field(MATCH_NUMBER_COLUMN, pa.int64()))
+        rows = rows.append(pa.field(MATCH_NUMBER_COLUMN, pa.int64()))
         kinds: dict[Term, pa.DataType] = {}
         navigations = [(term, node) for term, node in terms if isinstance(term, Navigation)]
         aggregates = [(term, node) for term, node in terms if isinstance(term, Aggregate)]
         asked = self._asked([(term.expression, node) for term, node in navigations], rows)
         kinds |= {term: kind for (term, _), kind in zip(navigations, asked, strict=True)}
         known = [(term, node) for term, node in aggregates if not self.is_own(node)]
-        asked = self._asked([(term.call, node) for term, node in known], numbered)
+        asked = self._asked([(term.call, node) for term, node in known], rows)
         kinds |= {term: kind for (term, _), kind in zip(known, asked, strict=True)}
         for term, node in aggregates:
             if self.is_own(node):
-                kinds[term] = self._own(term.call, node, numbered)
+                kinds[term] = self._own(term.call, node, rows)
         return [pa.int64() if isinstance(term, MatchNumber) else kinds[term] for term, _ in terms]
 
     def _own(self, call: str, node: Node, schema: pa.Schema) -> pa.DataType:

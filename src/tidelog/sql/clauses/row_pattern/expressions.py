@@ -169,7 +169,7 @@ class Taker:
         """An expression of the row that a call is about."""
         name = call["function_name"].upper()
         own = {"expression": copy.deepcopy(argument)}
-        inside = _Inside(self, f"{name}()", allows_number=False)
+        inside = _Inside(self, f"{name}()")
         inside.walk(own, frozenset())
         if not inside.labels:
             self._fail(f"found {name} of no column; expected one whose row it finds, as in {name}(price)", call)
@@ -180,7 +180,7 @@ class Taker:
         own = copy.deepcopy(node)
         own.pop("mode", None)
         name = own["function_name"]
-        inside = _Inside(self, f"the aggregate {name}", allows_number=True)
+        inside = _Inside(self, f"the aggregate {name}")
         stars = [each["expression"] for each in own["arguments"] if each["expression"].get("class") == "STAR"]
         if stars:
             inside.star(stars[0], own)
@@ -299,7 +299,6 @@ class _Inside:
 
     taker: Taker
     what: str
-    allows_number: bool
     labels: list[frozenset[str] | None] = field(default_factory=list)
     """Of which rows columns are, one after the other."""
 
@@ -335,13 +334,9 @@ class _Inside:
             taker._no_mode(node)
             self.labels.append(taker._classified(node))
             become(node, taker.parser.expression(f'"{CLASSIFIER_COLUMN}"'))
-        elif name == "match_number" and self.allows_number:
-            become(node, taker.parser.expression(f'"{MATCH_NUMBER_COLUMN}"'))
         elif name == "match_number":
-            taker._fail(
-                f"found MATCH_NUMBER() inside of {self.what}; it is the same for all rows: compute with it outside",
-                node,
-            )
+            taker._no_mode(node)
+            become(node, taker.parser.expression(f'"{MATCH_NUMBER_COLUMN}"'))
         else:
             allowed = "; FIRST or LAST may only be the whole argument of PREV or NEXT" if name in _LOGICAL else ""
             taker._fail(f"found {name.upper()} inside of {self.what}, where it cannot stand{allowed}", node)

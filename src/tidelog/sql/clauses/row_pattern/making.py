@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.operation import Operation, Selected, Work
 from tidelog.sql.clauses.row_pattern.binding import plain
 from tidelog.sql.clauses.row_pattern.clause import WORD
+from tidelog.sql.clauses.row_pattern.pushing import partition_condition
 from tidelog.sql.clauses.row_pattern.resolving import Keys, resolve
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node
@@ -41,13 +43,16 @@ def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
         compiled = compile_query(query)
     except TidelogError as error:  # of the matcher, which knows nothing of the statement
         raise context.refuse(str(error).partition("\n")[0], node) from None
-    work = Work(query, lambda: [source.selected(query)])
+    work = Work(query, partial(_inputs, source, query))
     plan = source.pruned(compiled)
     if plan is not None:
         return Operation(WORD, query.output, plan, source.way, compiled.explain, work=work)
-    rows = source.rows(query)
+    fewer = _of_fewer_partitions(source)
+    if source.stored is None:
+        work = Work(query, partial(_inputs, fewer, query))
+    rows = fewer.rows(query)
+    reasons = [*fewer.reasons]
     search: Callable[[RowPatternQuery, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = evaluate
-    reasons = [*source.reasons]
     if not query.partition:
         whole = one_search_because(compiled)
         if whole is None:
@@ -58,7 +63,26 @@ def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
             else f"searched by one thread, because {whole}"
         )
     reasons += compiled.explain
-    return Operation(WORD, query.output, lambda: search(compiled, rows()), source.way, reasons, work=work)
+    return Operation(WORD, query.output, lambda: search(compiled, rows()), fewer.way, reasons, work=work)
+
+
+def _inputs(source: Source, query: RowPattern) -> list[Selected]:
+    return [source.selected(query)]
+
+
+def _of_fewer_partitions(source: Source) -> Source:
+    """The same without partitions that nobody asks for, as far as that is known."""
+    import duckdb
+
+    condition = partition_condition(source.node, source.scope)
+    if condition is None:
+        return source
+    text = source.context.parser.print_expression({**condition, "alias": ""})
+    node = {**source.node, "chosen": {"where_clause": condition}}
+    try:
+        return Source(node, source.scope, source.context, reasons=[*source.reasons, f"only partitions with {text}"])
+    except duckdb.Error:  # which the statement will tell at its place
+        return source
 
 
 @dataclass

@@ -13,13 +13,13 @@ from tidelog.operators.rowpattern.syntax import (
     Expression,
     Frame,
     Limits,
-    MatchNumber,
     Measure,
     OrderKey,
     RowPattern,
     Rows,
     Skip,
     Strategy,
+    counts_matches,
 )
 from tidelog.sql.clauses.context import Context
 from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
@@ -97,12 +97,13 @@ def _expressions(
     taken = [condition.take(each["expression"]) for each in clause["defines"]]
     taken += [measure.take(each["expression"]) for each in clause["measures"]]
     for each in taken[: len(clause["defines"])] if clause["all_matches"] else ():
-        if MatchNumber() in each.terms:
-            raise context.refuse(
-                "found MATCH_NUMBER() in DEFINE together with ALL MATCHES, which are numbered when they are found; "
-                "expected it in MEASURES alone",
-                each.terms[MatchNumber()],
-            )
+        for term, node in each.terms.items():
+            if counts_matches(Expression("", (term,))):
+                raise context.refuse(
+                    "found MATCH_NUMBER() in DEFINE together with ALL MATCHES, which are numbered when they are found; "
+                    "expected it in MEASURES alone",
+                    node,
+                )
     for each in taken:
         check_zone(each.node, binding.schema, context, "row pattern")
     typed = binding.typed(taken)
