@@ -98,6 +98,37 @@ def test_situations_alone() -> None:
     assert by_arguments.fetchall() == by_text.fetchall() == [("fast", START + 11 * second, START + 13 * second, 50.0)]
 
 
+def test_the_query_of_the_thesis_means_what_it_does_there() -> None:
+    """Its *finishes* is Allen's *finished by*; in its words, and in Allen's."""
+    dice = np.random.default_rng(11)
+    count = 4000
+    accel = np.repeat(dice.choice([10.0, 0.0, -10.0], count // 4), 4)
+    rows = pa.table(
+        {
+            "ts": pa.array(np.arange(count) // 4, pa.int64()).cast(pa.timestamp("s")),
+            "car_id": np.tile(np.arange(4), count // 4),
+            "accel": accel.reshape(-1, 4).repeat(3, axis=0)[: count // 4].reshape(-1),
+            "speed": np.repeat(dice.choice([50.0, 80.0], count // 24 + 1), 24)[:count],
+        }
+    )
+    text = """
+        FROM CarSensors PARTITION BY car_id
+        DEFINE A AS accel >  8 AT LEAST 2s,             -- sharp acceleration
+               B AS speed > 70 BETWEEN 4s AND 30s,      -- speeding
+               C AS accel < -9 AT LEAST 2s              -- hard braking
+        PATTERN A meets; overlaps; starts; during B
+            AND B contains; {}; overlaps; meets C
+            AND A before C
+        WITHIN 5 minutes
+        RETURN first(B.car_id) AS id, avg(B.speed) AS avg_speed {}"""
+    of_thesis = tidelog.situations(rows, text.format("finishes", "RELATIONS THESIS")).fetchall()
+    of_allen = tidelog.situations(rows, text.format("finished by", "")).fetchall()
+    others = tidelog.situations(rows, text.format("finishes", "")).fetchall()
+    assert len(of_thesis) > 20
+    assert of_thesis == of_allen != others
+    assert {(key, speed) for key, id, speed, _ in of_thesis} == {(id, 80.0) for _, id, _, _ in of_thesis}
+
+
 def test_the_language_is_a_statement() -> None:
     """Also where SQL is read; the relation may be a query."""
     text = (

@@ -308,6 +308,26 @@ def test_finishes_is_what_allen_says_unless_the_thesis_is_asked_for() -> None:
     assert asked(text.format("finished by", "RELATIONS THESIS"), rows=rows) == [(0,)]
 
 
+def test_times_at_the_ends_of_what_there_is() -> None:
+    """Differences that no integer of 64 bits holds are longer than any window."""
+    most = (1 << 63) - 1
+    times = [-most - 1, -most, -5, 0, 7, most - 9, most - 3, most - 1, most]
+    first, second = [1, 0, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 1, 1, 0]
+    rows = pa.table(
+        {"t": pa.array(times, pa.int64()), "a": [each == 1 for each in first], "b": [each == 1 for each in second]}
+    )
+    text = (
+        "SELECT * FROM t SITUATIONS (ORDER BY t DEFINE A AS a, B AS b PATTERN A overlaps | before | meets B WITHIN {})"
+    )
+    assert asked(text.format(10), rows=rows) == [(most - 9, most - 3, most - 3, most, most)]
+    assert asked(text.format(most), rows=rows) == [
+        (-5, 7, 0, most - 9, most - 9),
+        (most - 9, most - 3, most - 3, most, most),
+    ]
+    alone = f"SELECT * FROM t DERIVE (ORDER BY t DEFINE A AS a AT LEAST {most} ticks, B AS b AT MOST {most})"
+    assert asked(alone, rows=rows) == [("B", 0, most - 9), ("B", most - 3, most)]
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_clocks_of_all_units(unit: str) -> None:
     rows = BLINKS.set_column(0, "ts", BLINKS["ts"].cast(pa.timestamp(unit)))
