@@ -33,7 +33,7 @@ from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.merge.options import MergeOptions
 from tidelog.operators.merge.ports import Input as Spec
 from tidelog.operators.state import State, together
-from tidelog.spark.operators.columns import declared, outward
+from tidelog.spark.operators.columns import declared, delay_of, outward
 from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, checked, column_of, tagged, untagged
 from tidelog.spark.operators.ranges import RANGE, by_range
 from tidelog.spark.operators.running import check_provider, inputs_of
@@ -70,7 +70,8 @@ def logical_merge(
 
     Of streams, an input of plain events is as far as its newest row less ``delay``, and is told so at the end of each
     micro-batch: rows that come later and are before that are late, dropped and counted (``late_rows`` of the
-    ``observedMetrics`` under ``metrics``). Without a delay nothing is ever forgotten. The output is as far as the
+    ``observedMetrics`` under ``metrics``). By default the delay is the longest of the DataFrames' watermarks, if all
+    have one; without any nothing is ever forgotten. The output is as far as the
     farthest input. Stables of elements come out a micro-batch later, when all shares of the work have come so far.
 
     ``names`` tell the inputs of a streaming query apart when it is started again from its checkpoint: one whose name is
@@ -88,7 +89,7 @@ def logical_merge(
     shares = SHARES if tasks is None else integer("tasks", tasks, 1)
     inputs = [replace(each, name=name) for each, name in zip(_inputs(own, time, order), names, strict=True)]
     shape = inputs[0].shape
-    ticks = None if delay is None else shape.clock.duration(delay)
+    ticks = _watermark(inputs) if delay is None else shape.clock.duration(delay)
     return merge_inputs(inputs, Merging(options, shape, ticks), shares=shares, metrics=metrics)
 
 
@@ -161,6 +162,13 @@ def _inputs(frames: Sequence[DataFrame], time: Any, order: str) -> list[Input]:
             )
         found_inputs.append(read)
     return found_inputs
+
+
+def _watermark(inputs: Sequence[Input]) -> int | None:
+    """The longest delay of watermarks, in ticks; None unless all inputs have one."""
+    delays = [delay_of(each.frame.schema, each.shape.time) for each in inputs]
+    known = [each for each in delays if each is not None]
+    return max(known) if len(known) == len(delays) and inputs[0].shape.clock.unit == "us" else None
 
 
 def _shared(rows: DataFrame, merging: Merging, shares: int) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.pipeline.checks.checking import check
 from tidelog.spark.pipeline.checks.decoding import load
+from tidelog.spark.pipeline.description.merging import Merge
 from tidelog.spark.pipeline.description.objects import Pipeline, Sink, Source, Watermark
 from tidelog.spark.pipeline.description.plans import Plan, SinkPlan
 from tidelog.spark.pipeline.description.relations import Relation
@@ -33,6 +34,7 @@ __all__ = [
     "Continuous",
     "Deduplicate",
     "Fault",
+    "Merge",
     "Outcome",
     "Pipeline",
     "PipelineError",

@@ -17,6 +17,7 @@ from tidelog.model.times.durations import read_duration
 from tidelog.spark.pipeline.checks import checkpoint
 from tidelog.spark.pipeline.checks.sinks import check_shared, check_sink
 from tidelog.spark.pipeline.checks.sources import check_source
+from tidelog.spark.pipeline.description.merging import Merge
 from tidelog.spark.pipeline.description.objects import ONCE, Pipeline, Sink
 from tidelog.spark.pipeline.description.places import is_address, unwritable
 from tidelog.spark.pipeline.description.plans import Plan, SinkPlan
@@ -167,8 +168,7 @@ class _Check:
         check_sink(self.pipeline, sink, relation, lambda field, message: self.add((*path, *field), message))
         steps = self._steps_of(self._spelt(sink.input))
         states = [state for step in steps if (state := self._state(step)) is not None]
-        # Continuous queries have an idea of time of their own.
-        waits = any(self._state(step) is not None for step in steps if not isinstance(step, Continuous))
+        waits = any(self._state(step) is not None for step in steps if not step.has_own_time)
         if relation.is_streaming and waits and relation.delay is None and sink.mode in (None, "append"):
             self.add(
                 (*path, "input"),
@@ -203,7 +203,7 @@ class _Check:
                 problem = Problem((*at, fault.field), fault.message, fault.offset)
                 if problem not in self.problems:  # another sink takes the step, too
                     self.problems.append(problem)
-        is_known = all(isinstance(step, Sql | Deduplicate | Continuous) for step in steps)
+        is_known = all(isinstance(step, Sql | Deduplicate | Continuous | Merge) for step in steps)
         if mode == COMPLETE and is_known and not any(isinstance(step, Sql) and step.gathers() for step in steps):
             self.add(
                 (*path, "mode"),

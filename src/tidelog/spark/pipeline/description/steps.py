@@ -50,6 +50,8 @@ class Step(ABC):
 
     kind: ClassVar[str] = ""
     """The name that :func:`register_step` has given."""
+    has_own_time: ClassVar[bool] = False
+    """Whether it knows by itself when a result is final, whatever watermarks there are."""
     name: str
     """What later steps and sinks call it."""
 

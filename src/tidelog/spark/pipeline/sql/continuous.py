@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -43,6 +43,8 @@ class Continuous(Step):
 
     Rows may be as late as the watermark of their source says, or ``lateness``; later ones are dropped, and counted.
     """
+
+    has_own_time: ClassVar[bool] = True
 
     query: str
     lateness: str = ""
