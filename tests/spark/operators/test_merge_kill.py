@@ -17,7 +17,7 @@ from support.spark import pipeline_process
 from support.spark.drivers import WAIT, kill, small_spark
 
 TESTS = Path(__file__).resolve().parents[2]
-EVENTS = 3_000
+EVENTS = 2_000
 OF_FILE = 60
 DELAY = 40
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())])
@@ -126,7 +126,7 @@ def campaign(folder: Path, kills: int, seed: int) -> None:
 
 
 def test_receivers_that_die_and_a_pipeline_that_is_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=2, seed=0)
+    campaign(tmp_path, kills=1, seed=0)
 
 
 @pytest.mark.soak
