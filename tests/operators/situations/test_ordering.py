@@ -16,10 +16,10 @@ from support.situations import columns
 from support.situations.queries import NAMES, SHAPE, random_query, random_rows
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.conformance import Disk
-from tidelog.operators.situations.adapting import Ordering
 from tidelog.operators.situations.checks import relations_of
 from tidelog.operators.situations.operator import SituationsOperator
-from tidelog.operators.situations.planning import Statistics, costs_of, plan
+from tidelog.operators.situations.orders.adapting import Ordering
+from tidelog.operators.situations.orders.planning import Statistics, costs_of, plan
 from tidelog.operators.situations.relations import AFTER, ANY, BEFORE, SELECTIVITIES, each_of, inverse
 from tidelog.operators.situations.syntax import Mode, Situations
 

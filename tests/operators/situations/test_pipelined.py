@@ -16,9 +16,9 @@ from support.situations import columns
 from support.situations.queries import SHAPE, random_query, random_rows
 from tidelog.operators.base import Shape
 from tidelog.operators.situations.operator import SituationsOperator
-from tidelog.operators.situations.pipelined import Pipelined
-from tidelog.operators.situations.slack import Late, Slack
 from tidelog.operators.situations.syntax import Mode
+from tidelog.operators.situations.threaded.pipelined import Pipelined
+from tidelog.operators.situations.threaded.slack import Late, Slack
 
 
 def cut(rows: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:

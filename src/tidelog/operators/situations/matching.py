@@ -13,13 +13,13 @@ from tidelog import threads
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
-from tidelog.operators.situations.adapting import Floats, Ordering
 from tidelog.operators.situations.buffers import Buffers, View
 from tidelog.operators.situations.checks import Relations
 from tidelog.operators.situations.deriving import Derived, Mask, Pieces, Runs
+from tidelog.operators.situations.orders.adapting import Floats, Ordering
+from tidelog.operators.situations.orders.triggers import triggers
 from tidelog.operators.situations.rows import Rows
 from tidelog.operators.situations.syntax import Mode, Situations
-from tidelog.operators.situations.triggers import triggers
 
 _ROOM: Final = 1 << 12
 """Matches that there is room for at first."""

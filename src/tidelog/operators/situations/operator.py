@@ -19,8 +19,8 @@ from tidelog.operators.situations.checks import check_definitions, check_returne
 from tidelog.operators.situations.conditions import Conditions, counting, thinned
 from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
-from tidelog.operators.situations.explaining import explained
 from tidelog.operators.situations.matching import Matcher, Searched
+from tidelog.operators.situations.orders.explaining import explained
 from tidelog.operators.situations.output import Output, fold_of, folds_of
 from tidelog.operators.situations.rows import Rows, with_numbers
 from tidelog.operators.situations.syntax import (

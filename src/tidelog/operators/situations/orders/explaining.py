@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.operators.situations.matching import Matcher
-from tidelog.operators.situations.planning import costs_of
+from tidelog.operators.situations.orders.planning import costs_of
 from tidelog.operators.situations.relations import ANY, told
 from tidelog.operators.situations.syntax import Mode, Situations
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.operators.situations.planning import Plan, Statistics, plan
+from tidelog.operators.situations.orders.planning import Plan, Statistics, plan
 from tidelog.operators.situations.relations import ANY
 
 Floats = npt.NDArray[np.float64]

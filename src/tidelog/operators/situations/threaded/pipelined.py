@@ -18,7 +18,7 @@ from tidelog.operators.situations.deriving import Pieces
 from tidelog.operators.situations.matching import Searched
 from tidelog.operators.situations.operator import SituationsOperator
 from tidelog.operators.situations.rows import Rows
-from tidelog.operators.situations.slack import Late, Slack
+from tidelog.operators.situations.threaded.slack import Late, Slack
 from tidelog.threads import Task, Threads
 
 

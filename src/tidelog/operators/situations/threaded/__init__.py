@@ -1,0 +1,1 @@
+"""Matches as threads find them."""
