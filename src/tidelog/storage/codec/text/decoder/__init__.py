@@ -131,10 +131,11 @@ def decode_coded_text(buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints,
     begins, sizes = (
         scratch.array(name, distinct, np.int64) for name in ("begins of distinct values", "sizes of distinct values")
     )
+    digests = scratch.array("digests of distinct values", distinct, np.uint64)
     known = scratch.array("numbers of one piece", int(pieces[:-1, kernels.ENTRIES].max(initial=0)), np.int32)
     rows = int((stops - starts).sum())
     memory, codes = allocate(rows * 4)
-    count = int(kernels.unite(pieces, numbers, values, table, begins, sizes, known, memory.view(np.int32)))
+    count = int(kernels.unite(pieces, numbers, values, table, begins, sizes, digests, known, memory.view(np.int32)))
     if count < 0:
         raise CorruptionError(
             f"text piece {-1 - count} contradicts itself: an index is out of range, or the lengths of its distinct "

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.jit import array_in, array_out, i32, i64, inline, inlined, kernel, u8, u64, void
 from tidelog.storage.codec.encodings import VECTOR
-from tidelog.storage.codec.memory.kernels import copy16, copy32
+from tidelog.storage.codec.memory.kernels import copy16, copy32, load
 from tidelog.storage.codec.text.layout import (
     CONSTANT,
     DICTIONARY,
@@ -26,6 +26,8 @@ from tidelog.storage.codec.text.layout import (
 )
 from tidelog.storage.codec.text.template.layout import GUARD, HEAD
 from tidelog.storage.codec.text.template.layout import LARGEST_TEXT as LARGEST_TEMPLATE_TEXT
+
+_MULTIPLIER = 0x9E3779B97F4A7C15
 
 KIND = 0
 ROWS = 1
@@ -285,45 +287,85 @@ def fill(pieces: Any, numbers: Any, entries: Any, values: Any, bitmap: Any, out:
         row += rows
 
 
+@inlined
+def _digest(values: Any, start: Any, size: Any) -> Any:
+    """A word that is the value if it has at most eight bytes, and tells longer ones apart, with rare exceptions."""
+    if size <= 8:
+        word = load(values, start)
+        return word & ~(~np.uint64(0) << np.uint64(8 * size)) if size < 8 else word
+    digest = np.uint64(size)
+    last = start + size - 8
+    for at in range(start, last, 8):
+        digest = (digest ^ load(values, at)) * np.uint64(_MULTIPLIER)
+        digest ^= digest >> np.uint64(29)
+    return (digest ^ load(values, last)) * np.uint64(_MULTIPLIER)
+
+
+@inlined
+def _is_same(
+    values: Any, start: Any, size: Any, digest: Any, number: Any, begins: Any, sizes: Any, digests: Any
+) -> Any:
+    """Whether a value is the one with a number."""
+    if digests[number] != digest or sizes[number] != size:
+        return False
+    other = begins[number]
+    for k in range(0, size - 8, 8):
+        if load(values, start + k) != load(values, other + k):
+            return False
+    return size <= 8 or load(values, start + size - 8) == load(values, other + size - 8)
+
+
 @inline
-def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, count: Any) -> Any:
-    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now."""
-    hash = np.uint64(14695981039346656037)  # FNV-1a
-    for k in range(start, start + size):
-        hash = (hash ^ np.uint64(values[k])) * np.uint64(1099511628211)
+def _find(
+    values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, digests: Any, count: Any, likely: Any
+) -> Any:
+    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now.
+
+    It is compared with the one that is ``likely`` first: values that came in some order often come so again.
+    """
+    digest = _digest(values, start, size)
+    if likely < count and _is_same(values, start, size, digest, likely, begins, sizes, digests):
+        return likely
     mask = np.uint64(len(table) - 1)
+    hash = (digest + np.uint64(size)) * np.uint64(_MULTIPLIER)
     slot = (hash ^ (hash >> np.uint64(32))) & mask
     while table[slot] >= 0:
-        known = table[slot]
-        if sizes[known] == size:
-            at = begins[known]
-            k = 0
-            while k < size and values[at + k] == values[start + k]:
-                k += 1
-            if k == size:
-                return known
+        if _is_same(values, start, size, digest, table[slot], begins, sizes, digests):
+            return table[slot]
         slot = (slot + np.uint64(1)) & mask
     table[slot] = count
     begins[count] = start
     sizes[count] = size
+    digests[count] = digest
     return count
 
 
 @kernel(
     i64(
-        array_in(i64, 2), array_in(i64), array_in(u8), array_out(i64), array_out(i64), array_out(i64), array_out(i32),
-        array_out(i32),
+        array_in(i64, 2), array_in(i64), array_in(u8), array_out(i64), array_out(i64), array_out(i64), array_out(u64),
+        array_out(i32), array_out(i32),
     )
 )  # fmt: skip
-def unite(pieces: Any, numbers: Any, values: Any, table: Any, begins: Any, sizes: Any, known: Any, codes: Any) -> int:
+def unite(
+    pieces: Any,
+    numbers: Any,
+    values: Any,
+    table: Any,
+    begins: Any,
+    sizes: Any,
+    digests: Any,
+    known: Any,
+    codes: Any,
+) -> int:
     """Give equal distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, one number, and each row its own.
 
     ``values`` are the distinct values of all pieces. ``table`` has a power of two of slots, more than there are
     distinct values, all -1. ``begins`` and ``sizes`` receive where the values that were numbered stand among
-    ``values``, ``known`` the numbers of those of one piece, and ``codes`` the number of each row's value. Returns how
-    many there are, or ``-1 - i`` if piece ``i`` contradicts itself.
+    ``values``, ``known`` the numbers of those of one piece, and ``codes`` the number of each row's value; ``digests``
+    has room for as many. Returns how many there are, or ``-1 - i`` if piece ``i`` contradicts itself.
     """
     count = 0
+    code: Any = -1
     row = 0
     last = len(pieces) - 1
     all_sizes = numbers[pieces[last, STREAM] :]
@@ -338,21 +380,25 @@ def unite(pieces: Any, numbers: Any, values: Any, table: Any, begins: Any, sizes
             for entry in range(entries):
                 if own[entry] < 0 or own[entry] > end - start:
                     return -1 - p
-                known[entry] = _find(values, start, own[entry], table, begins, sizes, count)
-                if known[entry] == count:
+                code = _find(values, start, own[entry], table, begins, sizes, digests, count, code + 1)
+                known[entry] = code
+                if code == count:
                     count += 1
                 start += own[entry]
             if start != end:
                 return -1 - p
             stream = numbers[pieces[p, STREAM] :]
+            is_wrong = False
             for i in range(rows):
-                if stream[i] < 0 or stream[i] >= entries:
-                    return -1 - p
-                codes[row + i] = known[stream[i]]
+                is_wrong |= (stream[i] < 0) | (stream[i] >= entries)
+            if is_wrong:
+                return -1 - p
+            for i in range(rows):
+                codes[row + i] = known[np.uint64(stream[i])]
         else:
             code = np.int64(0)
             if kind == CONSTANT:
-                code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, count)
+                code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, digests, count, code)
                 if code == count:
                     count += 1
             for i in range(rows):
