@@ -140,6 +140,10 @@ def test_what_is_left_out_changes_nothing(snapshot: Snapshot) -> None:
         pruned += readings[0].rows < 0.9 * ROWS
         with_rows += bool(found)
         parts |= {each.part for each in plan.steps}
+        times = plan.read_times()
+        if times is not None:
+            rows = scan(snapshot, times, stored_shape(snapshot).schema.names)
+            assert found == rows_of(query, list(replay(operator_of(query, stored_shape(snapshot)), [rows]))), query
     assert pruned > scaled(20)
     assert with_rows >= scaled(12)
     assert parts == set(Part)

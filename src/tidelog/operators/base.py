@@ -102,7 +102,7 @@ class Needs:
     ahead: int | None = 0
     """The same behind it."""
     last_before: bool = False
-    """Whether the last row before those, if there is one, has to be told as well, by :meth:`Operator.leap`."""
+    """Whether the last row before those, if there is one, is needed as well."""
 
 
 class Operator(ABC):
@@ -112,6 +112,8 @@ class Operator(ABC):
     """Whether rows come out in order even where they came in any order."""
     mixes: bool = False
     """Whether rows come out in another order than that of time even where they came in in it."""
+    keeps_rows: bool = False
+    """Whether a row comes out at once for each that comes in, so that nothing is known otherwise of how late it is."""
     most_rows: int | None = None
     """How many rows are best pushed at once at the most, where many more may come out; None for any number."""
 
@@ -127,16 +129,8 @@ class Operator(ABC):
     def use_threads(self, most: int) -> None:  # noqa: B027  # most have no work to divide
         """Let at most so many threads work for it at once; by default as many as the process shares."""
 
-    def leap(self, before: pa.RecordBatch | None, start: int) -> None:
-        """Go on at a time, behind rows of the only input that were left out, the last of which is ``before``.
-
-        It is None if there are none. What comes out depends on rows from ``start`` on alone, as far as these are near
-        enough (:attr:`Needs.behind`). Only for operators that need the last row before others.
-        """
-        raise NotImplementedError
-
     def split(self) -> tuple[Operator, Operator] | None:
-        """Two new operators that do the same behind one another, the first of which looks at each row by itself.
+        """Two new operators that do the same behind one another, the first of which makes a row of each by itself.
 
         None if there is nothing in it that can be done to rows by others before.
         """

@@ -32,6 +32,7 @@ class Composed(Operator):
         if operator.needs.order:
             sources = [_in_order(source) for source in sources]
         self.gives_order = operator.gives_order
+        self.keeps_rows = operator.keeps_rows and all(each is None or each.keeps_rows for each in sources)
         self.mixes = operator.mixes or (
             not (operator.needs.order or operator.gives_order)
             and any(each is not None and each.mixes for each in sources)
@@ -119,7 +120,7 @@ class Composed(Operator):
         (source,) = self._sources
         if source is None:
             return self._operator.split()
-        if source.needs.keys == () and not source.needs.order:
+        if source.keeps_rows:
             parts = self._operator.split()
             return None if parts is None else (Composed(parts[0], [source]), parts[1])
         parts = source.split()

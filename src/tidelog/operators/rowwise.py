@@ -72,6 +72,8 @@ class Filter(Rowwise):
 class Projection(Rowwise):
     """A row of new columns for each row: expressions in SQL, by the names of the columns."""
 
+    keeps_rows = True
+
     def __init__(self, shape: Shape, columns: Mapping[str, str], time: str | None = None) -> None:
         """``time`` is the one among the new columns that is their time; by default that of the same name as before.
 
@@ -120,6 +122,8 @@ class Projection(Rowwise):
 
 class Presented(Rowwise):
     """The same rows under other names, without columns that are not wanted, or nullable ones that were not."""
+
+    keeps_rows = True
 
     def __init__(self, shape: Shape, columns: Sequence[str], output: Shape) -> None:
         """``columns`` are those that come in, in the order of those that come out, of the same types."""

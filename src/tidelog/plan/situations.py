@@ -5,8 +5,9 @@ Entries tell, leaf by leaf, whether a condition may hold there and whether it ma
 * Without keys, rows between which no condition changes say the same: the first of them is read. The others are read
   only where an aggregate over them is asked for, or where an early match waits for a situation to last long enough.
 * All situations of a match lie within the window. So only times are looked at within which each of them may hold, and,
-  unless matches come early, end. Before each stretch of such times the operator leaps: what goes on there has begun
-  before it, and is in no match.
+  unless matches come early, end. The last row before each stretch of such times is read as well: what holds there has
+  begun before the stretch, and is in no match. What goes on at the end of a stretch may then seem to end with that row,
+  or to go on, and is in no match either: else what lies between would be no gap.
 * With keys, nobody knows which of them rows that are not read belong to. So rows are left out only where no condition
   holds, and only while no situation of any key goes on.
 """
@@ -23,10 +24,11 @@ import pyarrow as pa
 
 from tidelog.expr import Predicate
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.arrays import integers
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
-from tidelog.operators.base import FOREVER, Shape
+from tidelog.operators.base import Shape
 from tidelog.operators.situations.conditions import counting
 from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
 from tidelog.operators.situations.syntax import Derivation, Mode, Situations
@@ -52,6 +54,8 @@ Situated: TypeAlias = SituationsOperator | DeriveOperator
 
 _FEW: Final = 4096
 """Rows, at the most, that are about as soon read as left out."""
+_MOST_SINGLE: Final = 1 << 10
+"""Rows that are looked up one by one for others who read."""
 _LONGEST: Final = 1 << 62
 """Ticks of a window before whose begin there is no time left."""
 
@@ -64,8 +68,8 @@ class Part(enum.Enum):
     """Its first row: the others say the same."""
     UNTIL_OVER = enum.auto()
     """As long as situations go on, which no row of it prolongs."""
-    BEFORE = enum.auto()
-    """The last row before it, behind which the operator leaps."""
+    LAST = enum.auto()
+    """Its last row: what goes on there has begun too early to be in a match behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +112,26 @@ class SituationPlan:
         note(reading)
         return self._found(operator, reading)
 
+    def read_times(self) -> Intervals | None:
+        """The times that have all rows which matter, for those who read them as one sequence; None if not known.
+
+        With keys that depends on what is read; and rows that stand for many are looked up here, if they are few.
+        """
+        single = [each for each in self.steps if each.part in (Part.FIRST, Part.LAST)]
+        if len(single) > _MOST_SINGLE or any(each.part is Part.UNTIL_OVER for each in self.steps):
+            return None
+        time = self.snapshot.layout.schema.time
+        reading = Reading([time], None, self.times, None)
+        found = [int(integers(batch.column(time))[0]) for each in single for batch in self._rows(each, reading)]
+        return Intervals((*self.times.spans, *(Interval(at, at + 1) for at in found)))
+
     def _found(self, operator: Situated, reading: Reading) -> Iterator[pa.RecordBatch]:
         for step in self.steps:
-            if step.part is Part.BEFORE:
-                before = next(self._end(Intervals.of(None, step.span.start), reading, newest_first=True), None)
+            if step.part is Part.UNTIL_OVER:
                 assert step.span.start is not None
-                operator.leap(before, step.span.start)
-                continue
-            if step.part is Part.UNTIL_OVER and not operator.goes_on:
-                continue
+                yield from operator.advance(step.span.start)
+                if not operator.goes_on:
+                    continue
             for batch in self._rows(step, reading):
                 for first in range(0, batch.num_rows, operator.most_rows or batch.num_rows):
                     rows = batch.slice(first, operator.most_rows)
@@ -124,13 +139,12 @@ class SituationPlan:
                     yield from operator.advance(int(operator.inputs[0].times(rows)[-1]))
                 if step.part is Part.UNTIL_OVER and not operator.goes_on:
                     break
-            yield from operator.advance(FOREVER if step.span.end is None else step.span.end)
         yield from operator.finish()
 
     def _rows(self, step: Step, reading: Reading) -> Iterator[pa.RecordBatch]:
         times = Intervals((step.span,))
-        if step.part is Part.FIRST:
-            return self._end(times, reading, newest_first=False)
+        if step.part in (Part.FIRST, Part.LAST):
+            return self._end(times, reading, newest_first=step.part is Part.LAST)
         if step.part is Part.UNTIL_OVER:
             rows = scan_end(self.snapshot, times, reading.columns, None, self.numbers, reading.counters)
         else:
@@ -163,7 +177,9 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
         raise NotPruned("the window is as long as time")
     times = look.window(query) if isinstance(query, Situations) else EVER
     if times:
-        steps = look.keyed(times) if query.partition else look.constant(times, leaps=isinstance(query, Situations))
+        steps = (
+            look.keyed(times) if query.partition else look.constant(times, is_windowed=isinstance(query, Situations))
+        )
     else:
         steps = []
     rows = sum(part.rows for part in snapshot.parts)
@@ -243,7 +259,7 @@ class _Look:
                 steps.append(Step(Part.UNTIL_OVER, Interval(span.end, end)))
         return steps
 
-    def constant(self, times: Intervals, *, leaps: bool) -> list[Step]:
+    def constant(self, times: Intervals, *, is_windowed: bool) -> list[Step]:
         """What is read if there are no keys: all rows where conditions may change, the first where they do not."""
         held = [self._times(each.may_hold, times, 1) for each in self._known]
         failed = [self._times(each.may_fail, times, 1) for each in self._known]
@@ -255,8 +271,8 @@ class _Look:
         )
         steps: list[Step] = []
         for span in times.spans:
-            if leaps and span.start is not None:
-                steps.append(Step(Part.BEFORE, span))
+            if is_windowed and span.start is not None:
+                steps.append(Step(Part.LAST, Interval(None, span.start)))
             whole = self._with_short_gaps(mixed & span, span)
             own = [Step(Part.ALL, each) for each in whole.spans]
             for gap in without(Intervals((span,)), whole).spans:

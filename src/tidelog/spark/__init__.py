@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.spark.operators.running import run_operator
     from tidelog.spark.operators.windows import window_aggregate
     from tidelog.spark.sql.row_pattern import row_pattern
+    from tidelog.spark.sql.situations import situations
     from tidelog.spark.sql.statement import sql
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "row_pattern",
     "run_operator",
     "session",
+    "situations",
     "sql",
     "window_aggregate",
     "write",
@@ -55,6 +57,7 @@ _MODULES = {
     "rebuild": "tidelog.spark.jobs.rebuilding",
     "row_pattern": "tidelog.spark.sql.row_pattern",
     "run_operator": "tidelog.spark.operators.running",
+    "situations": "tidelog.spark.sql.situations",
     "sql": "tidelog.spark.sql.statement",
     "window_aggregate": "tidelog.spark.operators.windows",
     "write": "tidelog.spark.datasource.sink",

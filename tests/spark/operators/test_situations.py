@@ -108,7 +108,21 @@ def test_streams_without_keys(session: SparkSession, table: pa.Table, tmp_path: 
     query = QUERIES["early"][0]
     put(tmp_path / "in", [ordered.slice(0, 200), ordered.slice(200, 200)])
     frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    out = tl.run_operator(frame, partial(made, query), time="ts", lateness="3s")
+    out = tl.situations(
+        frame.drop("_seq"),
+        define={"H": "n > 1 AT LEAST 2 seconds", "L": "x < 2"},
+        pattern="H before | after | overlaps | during | finishes | overlapped by | contains L",
+        within="25 s",
+        returns={
+            "H_start_time": "H.start_time",
+            "H_end_time": "H.end_time",
+            "L_start_time": "L.start_time",
+            "L_end_time": "L.end_time",
+            "top": "max(L.n)",
+        },
+        mode="early",
+        lateness="3s",
+    )
     run_stream(out, tmp_path)
     put(tmp_path / "in", [ordered.slice(400)])
     last: Any = run_stream(out, tmp_path)

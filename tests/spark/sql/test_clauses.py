@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,13 @@ STATEMENTS = [
     "AS s, classifier() AS c PATTERN (A B*? C) WITHIN INTERVAL '5 seconds' DEFINE A AS n > 2, C AS n = A.n)",
     "SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, _seq MEASURES first(ts) AS f, count(*) AS rows "
     "PATTERN (A B C) SKIP TILL NEXT WITHIN '3 seconds' EMIT TIMEOUTS DEFINE B AS n > A.n, C AS n > B.n)",
+    "SELECT * FROM a SITUATIONS (PARTITION BY k DEFINE H AS n > 1, L AS x < 4 AT LEAST 2s PATTERN H overlaps | during "
+    "| contains L WITHIN 2 minutes RETURN sum(H.n) AS s, L.end_time - H.start_time AS d, L.duration AS e, "
+    "first(L.x) AS x)",
+    "SELECT h_is_open, count(*) AS matches, max(late) AS late FROM (SELECT ts, max(n) AS n, min(x) AS x FROM a "
+    "GROUP BY ts) SITUATIONS (DEFINE H AS n > 1, L AS x < 4 PATTERN H before | meets L WITHIN 9s RETURN max(L.x) AS "
+    "late MODE early) GROUP BY h_is_open",
+    "SELECT * FROM a DERIVE (DEFINE H AS n > 4, L AS x < 2 BETWEEN 1s AND 1 minute RETURN count(*) AS rows)",
     "SELECT * FROM exact MATCH_RECOGNIZE (ORDER BY ts MEASURES epoch_ns(B.ts) AS b PATTERN (A B) "
     "DEFINE A AS n % 7 = 1)",
     "SELECT *, count(*) OVER w AS rows, m OVER w, sum(n) OVER w AS s, first_value(x) OVER w AS f, c OVER seek, "
@@ -99,7 +107,15 @@ def rows(dice: np.random.Generator, count: int) -> pa.Table:
 
 
 def values(table: pa.Table) -> list[str]:
-    return sorted(repr(tuple(row.values())) for row in table.to_pylist())
+    return sorted(repr(tuple(map(plain, row.values()))) for row in table.to_pylist())
+
+
+def plain(value: Any) -> Any:
+    """Lengths of time as one kind of value."""
+    if not isinstance(value, pa.MonthDayNano):
+        return value
+    assert not value.months
+    return datetime.timedelta(days=value.days, microseconds=value.nanoseconds / 1000)
 
 
 def asked(session: SparkSession, path: Path, text: str, **given: Any) -> DataFrame:
@@ -140,6 +156,25 @@ def test_row_patterns_of_a_data_frame(session: SparkSession) -> None:
     assert expected.num_rows > 5
     with pytest.raises(SqlError, match="Z"):
         tl.row_pattern(frame, "ORDER BY ts PATTERN (A) DEFINE A AS Z.x > 1")
+
+
+def test_situations_of_a_data_frame(session: SparkSession) -> None:
+    given = rows(np.random.default_rng(35), 200).drop_columns("small")
+    seconds = pa.array(np.arange(200) * 1_000_000, pa.timestamp("us", "UTC"))  # which put rows in an order
+    given = given.set_column(0, "ts", seconds)
+    frame = session.createDataFrame(given)
+    parts: dict[str, Any] = {"define": {"H": "n > 1", "L": "x < 4"}, "pattern": "H overlaps | during L", "within": "2m"}
+    expected = tidelog.situations(given, **parts, partition_by="k", returns={"rows": "count(H.*)"}).arrow()
+    found = tl.situations(frame, **parts, partition_by="k", returns={"rows": "count(H.*)"})
+    assert values(found.toArrow()) == values(expected) != []
+    text = "FROM t DEFINE H AS n > 1 AT MOST 9s, L AS x < 4 PATTERN H starts; overlaps; before L WITHIN 40s"
+    by_text = tl.situations(frame, text, tasks=3)
+    assert values(by_text.toArrow()) == values(tidelog.situations(given, text).arrow()) != []
+    with pytest.raises(SqlError, match="did you mean 'n'") as raised:
+        tl.situations(frame, "FROM t DEFINE H AS nn > 1")
+    assert raised.value.position == 19
+    with pytest.raises(tidelog.InputError, match="neither a query nor define"):
+        tl.situations(frame)
 
 
 def test_errors_are_those_of_the_clause(session: SparkSession, path: Path) -> None:

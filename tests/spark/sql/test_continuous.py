@@ -35,6 +35,10 @@ QUERIES = [
     "JOIN titles USING (k) GROUP BY title, window(ts, '1 minute')",
     "SELECT k, m, rows, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES match_number() AS m, "
     "count(*) AS rows PATTERN (A B+ C) WITHIN INTERVAL '20 seconds' DEFINE B AS n < A.n, C AS n > last(B.n))",
+    "SELECT k, s, match_time FROM a SITUATIONS (PARTITION BY k DEFINE H AS n > 1, L AS n < 4 AT LEAST 2s "
+    "PATTERN H overlaps | during | meets L WITHIN 1 minute RETURN sum(H.n) AS s) WHERE s > 1",
+    "SELECT situation, rows, start_time, end_time FROM (SELECT * FROM a WHERE n <> 0) DERIVE (DEFINE H AS n > 1, L AS "
+    "n < 3 RETURN count(*) AS rows)",
     "SELECT k, rows, timed_out, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES count(*) AS "
     "rows PATTERN (A B C) SKIP TILL NEXT WITHIN '5 seconds' EMIT TIMEOUTS DEFINE B AS n < A.n, C AS n > B.n)",
 ]

@@ -1,4 +1,4 @@
-"""Row patterns over stored streams on Spark: few rows are read, and all matches found."""
+"""Row patterns and situations over stored streams on Spark: few rows are read, and all matches found."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ PRUNED = [
     text("B.v > PREV(B.v, 2)", rows="AFTER MATCH SKIP TO NEXT ROW"),
     text("NEXT(B.v, 2) < 90 AND PREV(A.v, 3) > 5", rows="AFTER MATCH SKIP TO LAST B"),
     text("true", "PARTITION BY site"),
+    "SELECT * FROM s SITUATIONS (DEFINE A AS kind = 100, B AS kind >= 101 PATTERN A before | meets B WITHIN 30s "
+    "RETURN A.start_time AS a, sum(B.v) AS v)",
+    "SELECT * FROM s DERIVE (DEFINE A AS kind >= 100 AND v > 2 RETURN sum(v) AS v)",
 ]
 WHOLE = [text("true", rows="ALL ROWS PER MATCH WITH UNMATCHED ROWS"), text("B.v > 20", more="EMIT TIMEOUTS")]
 

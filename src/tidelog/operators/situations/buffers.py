@@ -93,10 +93,6 @@ class Buffers:
         if self._top > max(_LEAST, _MOST_ROOM * self.rows, _LEAST_RING * len(self.firsts)):
             self._compact()
 
-    def clear(self) -> None:
-        """Forget all situations."""
-        self.firsts = self.lasts.copy()
-
     def add(self, rings: Ints, starts: Ints, ends: Ints, limits: Ints) -> Ints:
         """Put situations behind those of their rings: their slots. They count once ``lasts`` says so.
 

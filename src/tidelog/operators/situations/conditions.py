@@ -23,6 +23,8 @@ Query = TypeVar("Query", Situations, Derivation)
 class Conditions(Rowwise):
     """Rows with the truth of each condition as a column, and without columns that only conditions needed."""
 
+    keeps_rows = True
+
     def __init__(self, shape: Shape, definitions: Sequence[Definition], needed: Iterable[str]) -> None:
         """``needed`` are columns that are kept besides time and numbers, as far as there are such."""
         self._conditions = [predicate(each.condition, shape.schema) for each in definitions]

@@ -132,15 +132,6 @@ class Derived:
         columns = dict.fromkeys(name for fold in folds for name in fold.columns)
         self._columns = list(columns) or [shape.time]
 
-    def leap(self, before: pa.RecordBatch | None, since: int) -> None:
-        """Know of one key only that the condition holds for a row, from a time on; or that it does not."""
-        going = self.going
-        going.grow(1)
-        going.is_on[0] = before is not None and self.truth(before)[-1]
-        going.since[0], going.is_seen[0] = since, 0
-        for fold, own in zip(self.folds, going.states, strict=True):
-            own[0] = fold.start()[0]
-
     def truth(self, batch: pa.RecordBatch) -> Mask:
         """For which rows the condition holds."""
         return self._condition.mask(batch)

@@ -186,14 +186,6 @@ class SituationsOperator(_Situated):
         some = [each for each in found if len(each.matches)]
         return self._output.rendered(some) if some else self.output.empty()
 
-    def leap(self, before: pa.RecordBatch | None, start: int) -> None:
-        """Forget all situations; those that hold for the last row before have begun too early to be in a match."""
-        for each in self._derived:
-            each.leap(before, max(start - self._query.within - 1, INT64_MIN))
-        self.matcher.buffers.clear()
-        self._version += 1
-        self._content = {}
-
     def split(self) -> tuple[Operator, Operator]:
         """Conditions first."""
         first = self._conditions(self._query)

@@ -21,7 +21,7 @@ from tidelog.operators.base import FOREVER, Batches, Needs, Operator
 from tidelog.spark.jobs.tasks import import_all
 from tidelog.spark.operators.columns import declared, outward
 from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, tagged, untagged
-from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges, ticks
+from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges
 from tidelog.spark.runtime.workers import settle
 
 if TYPE_CHECKING:
@@ -128,33 +128,11 @@ def _task(
     import_all(imports)
     output = make().output
     for number, rows in by_range(batches) if ranges is not None else [(0, iter(batches))]:
-        operator = make()
-        if ranges is not None and operator.needs.last_before:
-            rows = _leapt(operator, ranges, number, rows)
-        found = replayed(operator, rows)
+        found = replayed(make(), rows)
         if ranges is not None:
             found = (_inside(each, *ranges.bounds(number), output.times(each)) for each in found)
         yield from outward(found, output.schema)
     settle()
-
-
-def _leapt(
-    operator: Operator, ranges: Ranges, number: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The rows that a range needs, behind the last one before them, which the operator is told."""
-    begin, _ = ranges.bounds(number)
-    before, is_told, start = None, number == 0, begin - ranges.behind
-    for batch in batches:
-        if is_told:
-            yield batch
-            continue
-        count = int(np.searchsorted(ticks(batch, operator.inputs[0]), start))
-        if count:
-            ((_, before),) = untagged(batch.slice(count - 1, 1), operator.inputs)
-        if count < batch.num_rows:
-            operator.leap(before, start)
-            is_told = True
-            yield batch.slice(count)
 
 
 def _inside(batch: pa.RecordBatch, low: int, high: int, times: np.ndarray) -> pa.RecordBatch:

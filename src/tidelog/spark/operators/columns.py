@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.operators.base import Shape
 from tidelog.spark.datasource.types import TIME_MARK, ToSpark, arrow_schema, spark_type
+from tidelog.spark.runtime.errors import UnrepresentableError
 
+_LENGTH: Final = pa.duration("us")
+_INTERVAL: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+_DAY: Final = np.int64(86_400_000_000)
 WATERMARK: Final = "spark.watermarkDelayMs"
 """The key in the metadata of a column under which Spark notes the delay of its watermark."""
 
@@ -20,6 +25,8 @@ def declared_type(type_: pa.DataType) -> spark.DataType:
     """The type of Spark's that has the values of one of Arrow's; nanoseconds are counted in a bigint."""
     from pyspark.sql.pandas.types import from_arrow_type
 
+    if pa.types.is_interval(type_):
+        return spark.DayTimeIntervalType()
     try:
         return spark_type(type_, "long")
     except KeyError:
@@ -34,7 +41,29 @@ def declared(schema: pa.Schema) -> spark.StructType:
 
 def given(schema: pa.Schema) -> ToSpark:
     """What turns rows of some columns into rows of :func:`declared`."""
-    return ToSpark(schema, declared(schema), "long")
+    return ToSpark(_with_lengths(schema), declared(schema), "long")
+
+
+def _with_lengths(schema: pa.Schema) -> pa.Schema:
+    """Columns with lengths of time as Spark counts them."""
+    return pa.schema([each.with_type(_LENGTH) if _is_length(each.type) else each for each in schema])
+
+
+def _is_length(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_interval(type_) or pa.types.is_duration(type_))
+
+
+def _lengths(array: pa.Array) -> pa.Array:
+    """Lengths of time in microseconds; what is shorter is cut off."""
+    if not pa.types.is_interval(array.type):
+        return array.cast(_LENGTH, safe=False)
+    parts = np.frombuffer(array.buffers()[1], _INTERVAL)[array.offset : array.offset + len(array)]
+    is_null = np.asarray(array.is_null())
+    if (parts["months"][~is_null] != 0).any():
+        raise UnrepresentableError(
+            "found a length of time in months, which Spark's type interval day to second cannot hold; leave it out"
+        )
+    return pa.array(parts["days"] * _DAY + parts["nanoseconds"] // 1000, mask=is_null).view(_LENGTH)
 
 
 def converted(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
@@ -90,7 +119,8 @@ def delay_of(brought: spark.StructType, time: str) -> int | None:
 
 def outward(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows that come out of an operator, as Spark takes them."""
-    convert = given(schema).convert
+    convert, plain = given(schema).convert, _with_lengths(schema)
     for batch in batches:
         if batch.num_rows:
-            yield from convert(batch)
+            columns = [_lengths(each) if _is_length(each.type) else each for each in batch.columns]
+            yield from convert(pa.RecordBatch.from_arrays(columns, schema=plain))

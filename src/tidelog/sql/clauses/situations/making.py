@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 
+from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Operator
 from tidelog.operators.replaying import replay
 from tidelog.operators.situations.operator import SituationsOperator
@@ -43,13 +45,16 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
         yield from replay(own, [side.rows(names)])
         reasons[known:] = _orders(own)  # as they were chosen in the end, which EXPLAIN ANALYZE tells
 
+    def times() -> Intervals | None:
+        return None if plan is None else plan.read_times()
+
     return Operation(
         word,
         operator.output.schema,
         run,
         "rows in the order of time, all of them" if plan is None else plan.explained,
         reasons,
-        work=Work(found.make, lambda: [side.selected(names)]),
+        work=Work(found.make, lambda: [replace(side.selected(names), times=times())]),
         stretches=_stretches(found),
     )
 
