@@ -1,4 +1,4 @@
-"""Row patterns: what the search for them costs, in one sequence and many, skipping rows, and with an index.
+"""Row patterns: what the search for them costs, in one sequence and many, skipping rows, with an index, on Spark.
 
 ``python benchmarks/patterns.py --help`` tells the options.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from formats.base import THREADS
 from harness import Bench, Bound, main
-from questions.patterns import clauses, partitions, sequences, stored, strategies
+from questions.patterns import clauses, on_spark, partitions, sequences, stored, strategies
 
 MILLION = 1_000_000
 FULL, QUICK = 20 * MILLION, MILLION // 2
@@ -25,6 +25,8 @@ PARTITIONS = Bound(1 / 2, 1.0, FULL)
 """The rate of a statement with partitions, against Polars' stable sort and the search in one sequence."""
 SELECTIVE = Bound(15, 50, FULL)
 """The rate of a selective pattern on a stored stream, against that over all rows."""
+ON_SPARK = Bound(1 / 1.5, 1.0, FULL)
+"""The rate of a pattern with partitions on Spark, against the same shuffle and sort."""
 
 
 def ask(bench: Bench) -> None:
@@ -45,6 +47,8 @@ def ask(bench: Bench) -> None:
                 strategies.ask(bench, min(bench.size(SKIPPING, SKIPPING // 10), SKIPPING), strategy, power)
     if bench.wants(stored.TITLE):
         stored.ask(bench, events, SELECTIVE)
+    if bench.wants(on_spark.TITLE):
+        on_spark.ask(bench, events, ON_SPARK)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,15 @@ import json, sys
 from pathlib import Path
 from harness import Bench, Workspace
 from questions.spark.year import session
-import pipeline, spark
+from questions.patterns import on_spark
+import patterns, pipeline, spark
 
 with Workspace(Path(sys.argv[1])) as workspace, session(Path(sys.argv[2])) as started:
     bench = Bench(workspace, quick=True, events=5_000, repetitions=1)
     spark.ask_in(bench, started)
     bench.only = ["range aggregates", "compaction", "pipeline", "many"]
     pipeline.ask_in(bench, started)
+    on_spark.ask_in(bench, started, 5_000, patterns.ON_SPARK)
     assert not any(workspace.root.iterdir())
 print(json.dumps([question.as_json() for question in bench.questions]))
 """
@@ -52,6 +54,7 @@ def test_everybody_reads_and_writes_the_same(tmp_path: Path) -> None:
         "many streams: read one": keyed,
         "many streams: open, aggregate one": keyed,
         "many streams: open, list": keyed,
+        "Spark, a thousand keys": {"shuffle, sort, no search"},
     }
     verdicts = {judgement["verdict"] for question in found.values() for judgement in question["judgements"]}
     assert verdicts == {"not judged", "-"}
