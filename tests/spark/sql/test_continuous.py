@@ -105,6 +105,10 @@ def test_what_is_no_continuous_query_is_an_error(session: SparkSession, tmp_path
     with pytest.raises(SqlError, match="found ORDER BY; a continuous query is") as raised:
         tl.sql(session, "SELECT window_end FROM t GROUP BY window(ts, '1 hour') ORDER BY 1", tables={"t": frame})
     assert raised.value.position is not None
+    window = "(ORDER BY ts ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING PATTERN (A))"
+    with pytest.raises(SqlError, match="found a row pattern in a window, instead of MATCH_RECOGNIZE") as raised:
+        tl.sql(session, f"SELECT ts, count(*) OVER w AS n FROM t WINDOW w AS {window}", tables={"t": frame})
+    assert raised.value.position == 51
     with pytest.raises(tidelog.SchemaError, match="no timestamp among its columns"):
         tl.sql(session, "SELECT count(*) FROM t GROUP BY window(n, 5)", tables={"t": frame.select("k", "n")})
     text = "SELECT window_end FROM t GROUP BY window(ts, '1 hour')"

@@ -93,6 +93,8 @@ STATEMENTS: list[tuple[str, str, str]] = [
     (f"SELECT nth_value(v, id) OVER w FROM t {W}", "nth_value without the number", "nth_value"),
     (f"SELECT nth_value(v, 0) OVER w FROM t {W}", "nth_value without the number", "nth_value"),
     (f"SELECT sum(w) OVER w FROM t {W}", "no column 'w'", "w) OVER"),
+    (f"SELECT t, m OVER w FROM t {W}", "found a whole row", "t, m"),
+    (f"SELECT m OVER w FROM t JOIN t AS o USING (id) {W}", "two columns 'v' in the input of WINDOW", "(ORDER"),
     (f"SELECT COLUMNS('v'), m OVER w FROM t {W}", "COLUMNS with a condition", "COLUMNS"),
     (f"SELECT o.*, m OVER w FROM t JOIN (SELECT id AS other FROM t) o ON t.id = other {W}", "o.* of a join", "o.*"),
     (f"SELECT id FROM t WINDOW w AS (ORDER BY id {ROWS} PATTERN (A) DEFINE)", "expected a variable", ")"),

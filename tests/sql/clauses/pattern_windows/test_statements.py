@@ -71,6 +71,9 @@ def test_names_of_columns() -> None:
     text = f"SELECT m OVER w, count( * )  OVER w, sum(v) OVER w + 1 AS more, sum(v) OVER ({W[6:-1]}) FROM t WINDOW {W}"
     columns = tidelog.sql(text, tables={"t": TABLE}).columns
     assert columns == ["m", "count( * ) OVER w", "more", "sum(...) OVER (...)"]
+    text = f"SELECT 'ü', abs(m OVER w), sum(v) OVER w + rows OVER w, max(m OVER w) OVER (ORDER BY id) FROM t WINDOW {W}"
+    columns = tidelog.sql(text, tables={"t": TABLE}).columns[1:]
+    assert columns == ["abs(m OVER w)", "(sum(v) OVER w + rows OVER w)", "max(m OVER w) OVER (ORDER BY id)"]
 
 
 def test_two_windows_and_an_ordinary_one() -> None:

@@ -35,7 +35,7 @@ def make_pattern_window(node: Node, scope: Scope, context: Context) -> Operation
     hidden = [*source.computed, *(each.name for each in query.measures)]
     if source.is_stream and SEQUENCE_COLUMN in query.schema.names:
         hidden.append(SEQUENCE_COLUMN)
-    _hide(hidden, node, scope, context)
+    _hide(hidden, node, scope, source)
     rows = source.rows(query)
     start = "the first match in the frame of each row" if frame.is_seeking else "a match that begins with each row"
     reasons = [*source.reasons, f"searched for {start}, by one thread", *compiled.explain]
@@ -82,16 +82,20 @@ def _frame(node: Node, source: Source, context: Context, *, varies: bool) -> Fra
     return Frame(value.as_py(), is_seeking=is_seeking)
 
 
-def _hide(columns: Iterable[str], node: Node, scope: Scope, context: Context) -> None:
+def _hide(columns: Iterable[str], node: Node, scope: Scope, source: Source) -> None:
     """Leave columns out of what ``*`` stands for: nobody has given them their names."""
-    selected = {name: value for name, value in scope.select.items() if name != "modifiers"}  # ORDER BY ALL is a *
-    for each in own_nodes({**selected, "modifiers": []}):
-        if each.get("class") != "STAR":
-            continue
-        if each["expr"] is not None:
-            raise context.refuse(
-                "found COLUMNS with a condition beside a window with a row pattern; name the columns instead", each
+    alias = node["alias"]
+    known = {name.lower() for name in source.schema.names}
+    for each in own_nodes({**scope.select, "modifiers": []}):  # in which ORDER BY ALL is a *
+        what = None
+        if each.get("class") == "COLUMN_REF" and [name.lower() for name in each["column_names"]] == [alias.lower()]:
+            what = "a whole row" if alias.lower() not in known else None
+        elif each.get("class") == "STAR":
+            what = "COLUMNS with a condition" if each["expr"] is not None else None
+            each["qualified_exclude_list"] += [
+                {"catalog": "", "schema": "", "table": alias, "column": name} for name in columns
+            ]
+        if what is not None:
+            raise source.context.refuse(
+                f"found {what} beside a window with a row pattern; name the columns instead", each
             )
-        each["qualified_exclude_list"] += [
-            {"catalog": "", "schema": "", "table": node["alias"], "column": name} for name in columns
-        ]

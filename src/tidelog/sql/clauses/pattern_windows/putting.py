@@ -16,10 +16,11 @@ from tidelog.model.errors import did_you_mean
 from tidelog.sql.clauses.cutting import CLAUSE, ClauseText, Cutting
 from tidelog.sql.clauses.grouping import own_nodes
 from tidelog.sql.clauses.pattern_windows.finding import MARK, PatternWindows, Window
+from tidelog.sql.clauses.printing import printable
 from tidelog.sql.clauses.row_pattern.clause import CALL, WINDOW, read_keys, read_window
 from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import Token, tokens
-from tidelog.sql.text.tree import Node, become, characters, nodes
+from tidelog.sql.text.tree import Node, become, characters, extent, nodes
 
 _OF_FRAMES: Final = {
     "WINDOW_AGGREGATE": "aggregate",
@@ -71,6 +72,8 @@ class _Putting:
         if select["from_table"]["type"] == "EMPTY":
             raise self.error("found a window with a row pattern over no table; expected FROM", uses[0][0])
         table, alias, others = self._table(select)
+        unnamed = [each for each in select["select_list"] if not each["alias"] and self._is_around_a_use(each)]
+        shown: dict[str, str] = {}
         for each in own_nodes(select):
             if each.get("class") == "STAR" and each["relation_name"].lower() in others:
                 raise self.error(
@@ -85,7 +88,11 @@ class _Putting:
                 table["chosen"] = {name: select[name] for name in ("where_clause", "sample")}
                 select["where_clause"], select["sample"] = None, None
                 for each in own:
-                    self._use(each, table, window, select)
+                    shown |= self._use(each, table, window, select)
+        for each in unnamed:
+            each["alias"] = self.cutting.parser.print_expression(printable(each, named=True))
+            for column, text in shown.items():
+                each["alias"] = each["alias"].replace(f'"{column}"', text)
         select["from_table"] = table
         if select["qualify"] is not None and not any(
             each.get("class") == "WINDOW" for each in nodes(select["qualify"])
@@ -170,20 +177,25 @@ class _Putting:
                 )
             found[member] = found[member] or keys[member]
 
+    def _is_around_a_use(self, node: Node) -> bool:
+        """Whether something inside of an expression is computed over a window with a pattern."""
+        inside = (each for each in nodes(node) if each is not node)
+        return self.window_of(node) is None and any(self.window_of(each) is not None for each in inside)
+
     # -- what is computed -----------------------------------------------------------------------------------------
 
-    def _use(self, node: Node, clause: Node, window: Window, select: Node) -> None:
-        """Put a column of a clause in the place of what is computed over its window."""
+    def _use(self, node: Node, clause: Node, window: Window, select: Node) -> dict[str, str]:
+        """Put a column of a clause in the place of what is computed over its window; gives what that is for people."""
+        over = f" OVER {window.name or '(...)'}"
         if node["class"] == "COLUMN_REF":
-            column, shown = self._measure(node, clause)
+            column, name = self._measure(node, clause)
+            shown = name + over
         elif node["type"] not in _OF_FRAMES:
             node.update(start="UNBOUNDED_PRECEDING", end="CURRENT_ROW_RANGE", start_expr=None)
-            return
+            return {}
         else:
-            shown = f"{node['function_name']}(...) OVER {window.name or '(...)'}"
-            if window.name:
-                start = characters(self.cutting.text, node["query_location"])
-                shown = " ".join(self.cutting.text[start : start + node["query_location_length"]].split())
+            whole = " ".join(extent(node, self.cutting.text).split())
+            name = shown = whole if window.name else f"{node['function_name']}(...){over}"
             column = f"{clause['prefix']} f{len(clause['measures'])}"
             value = _Function(self, node, clause["alias"]).measure()
             is_aggregate = node["type"] == "WINDOW_AGGREGATE"
@@ -198,9 +210,10 @@ class _Putting:
                 }
             )
         if any(each is node for each in select["select_list"]):
-            node["alias"] = node["alias"] or shown
+            node["alias"] = node["alias"] or name
         location = {name: node[name] for name in ("query_location", "query_location_length")}
         become(node, {"class": "COLUMN_REF", "type": "COLUMN_REF", **location, "column_names": [column]})
+        return {column: shown}
 
     def _measure(self, node: Node, clause: Node) -> tuple[str, str]:
         """The column of a measure, and its name."""

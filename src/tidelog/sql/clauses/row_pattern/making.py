@@ -147,8 +147,8 @@ class Source:
         double = next((name for name in schema.names if lower.count(name.lower()) > 1), None)
         if double is not None:
             raise self.context.refuse(
-                f"found two columns {double!r} in the input of {WORD}; expected a query in parentheses that gives one "
-                "of them another name, by AS",
+                f"found two columns {double!r} in the input of {self.node['word']}; expected a query in parentheses "
+                "that gives one of them another name, by AS",
                 self.node,
             )
 
