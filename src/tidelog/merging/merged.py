@@ -22,9 +22,9 @@ from tidelog.operators.merge.batches.engine import Policy
 from tidelog.operators.merge.choice import Choice, choose
 from tidelog.operators.merge.columns import COLUMNS, KIND_COLUMN
 from tidelog.operators.merge.errors import MergeError
-from tidelog.operators.merge.operator import Check, InputState, MergeOperator, Output
+from tidelog.operators.merge.operator import Check, MergeOperator, Output
 from tidelog.operators.merge.policies import policy_of
-from tidelog.operators.merge.ports import Input
+from tidelog.operators.merge.ports import Input, InputState
 from tidelog.operators.properties import Order, Properties, weakest
 
 _log: Final = logging.getLogger("tidelog")

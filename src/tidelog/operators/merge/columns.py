@@ -14,7 +14,7 @@ stable behind everything is not given out: it is the end of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.model.arrays import integers
+from tidelog.model.arrays import integer_column, integers
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.merge.batches.engine import Rows
@@ -111,6 +111,14 @@ def element_columns(rows: Rows, time: pa.DataType) -> list[pa.Array]:
         _times(rows[END], is_stable | (rows[END] == NEVER), time),
         _times(rows[OLD], (kinds != ADJUST) | (rows[OLD] == NEVER), time),
     ]
+
+
+def chosen_rows(batch: pa.RecordBatch, rows: Ints, names: Sequence[str]) -> list[pa.Array]:
+    """Columns of ascending rows of a batch."""
+    if int(rows[-1] - rows[0]) + 1 == len(rows):
+        return [batch.column(name).slice(int(rows[0]), len(rows)) for name in names]
+    chosen = integer_column(rows)
+    return [pc.take(batch.column(name), chosen, boundscheck=False) for name in names]
 
 
 def _ends(column: pa.Array) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import InputError, NotFoundError, did_you_mean
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
-from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator
+from tidelog.operators.base import FOREVER, Batches, Needs, Operator
 from tidelog.operators.merge.agreement import agreed, is_nested, key_columns, plain_shape
 from tidelog.operators.merge.algorithms import LAZY, algorithm_of
 from tidelog.operators.merge.audit import Audit
@@ -34,12 +34,11 @@ from tidelog.operators.merge.codes import (
     STABLE,
     START,
 )
-from tidelog.operators.merge.columns import element_columns, element_shape
+from tidelog.operators.merge.columns import chosen_rows, element_columns, element_shape
 from tidelog.operators.merge.errors import RepeatedKeyError
 from tidelog.operators.merge.payloads.hashing import numbers_of
 from tidelog.operators.merge.payloads.store import Payloads
-from tidelog.operators.merge.ports import Input, Port, port_of
-from tidelog.operators.merge.reference.driver import Counters, Phase
+from tidelog.operators.merge.ports import Input, InputState, Port, port_of
 from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
 
@@ -48,22 +47,6 @@ Check: TypeAlias = Literal["inputs", "full"]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _log: Final = logging.getLogger("tidelog")
-
-
-@dataclass(frozen=True)
-class InputState:
-    """What is known of an input of a merge."""
-
-    name: str
-    phase: Phase
-    stable: int | None
-    """How far it has come; None for nowhere yet."""
-    rows: int
-    """How many rows have come."""
-    late: int
-    """Plain events that were dropped because they were farther behind than the delay allows."""
-    counters: Counters
-    """What does not fit: where these rise, the input is no copy of the others."""
 
 
 class MergeOperator(Operator):
@@ -306,15 +289,18 @@ class MergeOperator(Operator):
 
     def _taken(self, out: Rows, is_direct: Bools, batch: pa.RecordBatch | None) -> list[pa.Array]:
         """The payloads of elements: of rows that came just now, of the store, or none."""
+        is_stored = ~is_direct & (out[KIND] != STABLE)
+        if batch is not None and not is_stored.any() and not is_direct.all():
+            rows = pa.array(np.maximum(out[CAUSE], 0), mask=~is_direct)
+            return [pc.take(batch.column(name), rows, boundscheck=False) for name in self._payload.names]
         parts, places, first = [], np.empty(out.shape[1], np.int64), 0
         if batch is not None and is_direct.any():
-            direct = _chosen(batch, out[CAUSE, is_direct], self._payload.names)
+            direct = chosen_rows(batch, out[CAUSE, is_direct], self._payload.names)
             if is_direct.all():
                 return direct
             parts.append(direct)
             first = int(is_direct.sum())
             places[is_direct] = np.arange(first)
-        is_stored = ~is_direct & (out[KIND] != STABLE)
         if is_stored.any():
             wanted, where = np.unique(out[PAYLOAD, is_stored], return_inverse=True)
             parts.append(self._payloads.take(wanted).columns)
@@ -403,11 +389,3 @@ class MergeOperator(Operator):
             self._audit.restore(json.loads(bytes(state.chunks[f"audit {self._audits}"])))
         self._engine.restore(state.part("engine"))
         self._payloads.restore(state.part("payloads"))
-
-
-def _chosen(batch: pa.RecordBatch, rows: Ints, names: Sequence[str]) -> list[pa.Array]:
-    """Columns of ascending rows of a batch."""
-    if int(rows[-1] - rows[0]) + 1 == len(rows):
-        return [batch.column(name).slice(int(rows[0]), len(rows)) for name in names]
-    chosen = integer_column(rows)
-    return [pc.take(batch.column(name), chosen, boundscheck=False) for name in names]

@@ -19,6 +19,7 @@ from tidelog.operators.merge.batches.engine import Rows
 from tidelog.operators.merge.codes import ADJUST, BEFORE, END, INSERT, KIND, OLD, STABLE, START
 from tidelog.operators.merge.columns import element_rows, event_rows, is_elements
 from tidelog.operators.merge.errors import BehindStableError, OrderError, RevisionError
+from tidelog.operators.merge.reference.driver import Counters, Phase
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,22 @@ class Input:
     def is_elements(self) -> bool:
         """Whether rows are elements; else they are plain events."""
         return is_elements(self.shape.schema)
+
+
+@dataclass(frozen=True)
+class InputState:
+    """What is known of an input of a merge."""
+
+    name: str
+    phase: Phase
+    stable: int | None
+    """How far it has come; None for nowhere yet."""
+    rows: int
+    """How many rows have come."""
+    late: int
+    """Plain events that were dropped because they were farther behind than the delay allows."""
+    counters: Counters
+    """What does not fit: where these rise, the input is no copy of the others."""
 
 
 class Port(ABC):

@@ -9,7 +9,7 @@ from tidelog.engine.online.merging.flow import MergeFlow
 from tidelog.engine.online.subscription import Keeping, Subscription
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.operators.base import Batches
-from tidelog.operators.merge.operator import InputState
+from tidelog.operators.merge.ports import InputState
 
 if TYPE_CHECKING:
     from tidelog.engine.online.merging.beginning import Sources

@@ -304,12 +304,12 @@ class BatchMerge(ABC):
         return _none() if not given else given[0] if len(given) == 1 else np.concatenate(given, axis=1)
 
     def payloads(self) -> npt.NDArray[np.int64]:
-        """The payloads that are remembered, ascending."""
+        """The payloads that are remembered, perhaps several times."""
         known = [
             self._nodes[1, : self._merge[TOP]],
             *(rows[PAYLOAD] for each in self._waiting.values() for rows in each),
         ]
-        found: npt.NDArray[np.int64] = np.unique(np.concatenate(known))
+        found = np.concatenate(known)
         return found[found >= 0]
 
     def snapshot(self) -> State:

@@ -126,7 +126,10 @@ def _fixed(column: pa.Array) -> Words:
 def _runs(offsets: Ints, content: pa.Buffer | None) -> Words:
     words = np.empty((2, len(offsets) - 1), np.uint64)
     raw = np.empty(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)
-    kernels.hash_bytes(raw, offsets if len(raw) else np.zeros(len(offsets), np.int64), words)
+    if raw.ctypes.data % 8:
+        raw = raw.copy()
+    aligned = raw[: len(raw) // 8 * 8].view(np.uint64)
+    kernels.hash_bytes(raw, aligned, offsets if len(raw) else np.zeros(len(offsets), np.int64), words)
     return words
 
 

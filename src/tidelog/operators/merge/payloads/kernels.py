@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, i64, inline, inlined, kernel, u8, u64, void
+from tidelog.jit import array_in, array_out, i64, inlined, kernel, u8, u64, void
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
+_ONE = np.uint64(1)
+_THREE = np.uint64(3)
+_SEVEN = np.uint64(7)
 _EIGHT = np.uint64(8)
+_SIXTY_THREE = np.uint64(63)
 _29 = np.uint64(29)
 _32 = np.uint64(32)
 
@@ -33,21 +37,6 @@ def _second(state: Any, word: Any) -> Any:
     return state ^ (state >> _29)
 
 
-@inline
-def _word(content: Any, at: Any) -> Any:
-    """Eight bytes, the least first."""
-    return (
-        np.uint64(content[at])
-        | np.uint64(content[at + 1]) << np.uint64(8)
-        | np.uint64(content[at + 2]) << np.uint64(16)
-        | np.uint64(content[at + 3]) << np.uint64(24)
-        | np.uint64(content[at + 4]) << np.uint64(32)
-        | np.uint64(content[at + 5]) << np.uint64(40)
-        | np.uint64(content[at + 6]) << np.uint64(48)
-        | np.uint64(content[at + 7]) << np.uint64(56)
-    )
-
-
 @kernel(void(array_in(u64, 2), _HASHES))
 def mix_words(words: Any, hashes: Any) -> None:
     """Mix two words for each row in; those of nulls are the caller's."""
@@ -56,25 +45,34 @@ def mix_words(words: Any, hashes: Any) -> None:
         hashes[1, row] = _second(hashes[1, row], words[1, row])
 
 
-@kernel(void(array_in(u8), array_in(i64), _HASHES))
-def hash_bytes(content: Any, offsets: Any, words: Any) -> None:
-    """Two words for each of some runs of bytes."""
+@kernel(void(array_in(u8), array_in(u64), array_in(i64), _HASHES))
+def hash_bytes(content: Any, aligned: Any, offsets: Any, words: Any) -> None:
+    """Two words for each of some runs of bytes; ``aligned`` are the same bytes, eight at a time, as far as they go.
+
+    Places are unsigned, since Numba looks for negative ones otherwise, byte by byte.
+    """
+    count = np.uint64(len(aligned))
     for row in range(words.shape[1]):
-        at, stop = offsets[row], offsets[row + 1]
-        one = np.uint64(stop - at) * _P3
-        other = np.uint64(stop - at) + _P3
-        while at + 8 <= stop:
-            word = _word(content, at)
+        at, stop = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
+        one = (stop - at) * _P3
+        other = (stop - at) + _P3
+        shift = (at & _SEVEN) * _EIGHT
+        place = at >> _THREE
+        while at + _EIGHT <= stop and place + _ONE < count:
+            word = (aligned[place] >> shift) | ((aligned[place + _ONE] << _ONE) << (_SIXTY_THREE - shift))
             one = _first(one, word)
             other = _second(other, word)
-            at += 8
-        if at < stop:
+            at += _EIGHT
+            place += _ONE
+        while at < stop:  # what is left, and the last bytes of all
+            last = min(at + _EIGHT, stop)
             word = np.uint64(0)
-            while stop > at:
-                stop -= 1
-                word = (word << _EIGHT) | np.uint64(content[stop])
+            while last > at:
+                last -= _ONE
+                word = (word << _EIGHT) | np.uint64(content[last])
             one = _first(one, word)
             other = _second(other, word)
+            at += _EIGHT
         words[0, row] = one
         words[1, row] = other
 

@@ -125,7 +125,9 @@ class Payloads:
         """Forget all payloads but some."""
         places = np.empty(len(used), np.int64)
         kernels.find_payloads(used, self._numbers, self._slots, places)
-        places = np.sort(places[places >= 0])
+        is_used = np.zeros(self._count, np.bool_)
+        is_used[places[places >= 0]] = True
+        places = np.flatnonzero(is_used)
         self._kept = len(places)
         if 2 * len(places) > self._count:
             return
