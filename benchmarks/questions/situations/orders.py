@@ -22,9 +22,11 @@ NAMES: Final = "ABC"
 ADAPTIVE: Final = "occurrences that change"
 SWITCHED: Final = "hard-coded switch"
 _WITHIN: Final = 5_000
-_ADAPTING_WITHIN: Final = 2_000
+_ADAPTING_WITHIN: Final = 10_000
 _RARE: Final = ("", "A", "B")
 """What comes one in fifty times as often, phase by phase."""
+_SHARES: Final = (1, 10, 10)
+"""How long phases last. The first has fifty times the matches of the others, whatever the order."""
 
 
 def title(name: str) -> str:
@@ -62,9 +64,9 @@ def ask(bench: Bench, events: int, name: str, bound: Bound) -> None:
 def phases(events: int) -> pa.Table:
     """Three situations that come equally often, then A and then B rarely."""
     parts = []
-    for rare in _RARE:
+    for rare, share in zip(_RARE, _SHARES, strict=True):
         spans = dict.fromkeys(rare, ((4165, 4225), rows.DURATION))
-        parts.append(rows.attributes(events // len(_RARE), NAMES, spans))
+        parts.append(rows.attributes(share * events // sum(_SHARES), NAMES, spans))
     columns = [np.concatenate([np.asarray(part.column(name)) for part in parts]) for name in ("a", "b", "c")]
     return pa.table([np.arange(len(columns[0])), *columns], names=["t", "a", "b", "c"])
 
@@ -72,7 +74,9 @@ def phases(events: int) -> pa.Table:
 def ask_adaptive(bench: Bench, events: int, bound: Bound) -> None:
     """Race orders that follow against fixed ones, and against those that are right in each phase."""
     table = phases(events)
-    batches = queries.batches(table, max(1_000, min(queries.BATCH, events // 60)))
+    size = max(100, min(queries.BATCH, events // 210))
+    batches = queries.batches(table, size)
+    ends = [round(end * len(batches)) for end in np.cumsum([0, *_SHARES]) / sum(_SHARES)]
     query = queries.of_attributes(queries.THREE["Q3"], _ADAPTING_WITHIN, Mode.COMPLETED)
     fixed = {"C-B-A": (2, 1, 0), "C-A-B": (2, 0, 1)}
     seconds: dict[str, list[float]] = {}
@@ -84,7 +88,7 @@ def ask_adaptive(bench: Bench, events: int, bound: Bound) -> None:
             if plans is not None:
                 operator.matcher.ordering.fix(_orders(plans[phase]))
             began = time.process_time()
-            found += _matches(operator, batches[phase * len(batches) // 3 : (phase + 1) * len(batches) // 3])
+            found += _matches(operator, batches[ends[phase] : ends[phase + 1]])
             spent.append(time.process_time() - began)
         seconds[name] = spent
         return found

@@ -607,3 +607,47 @@ def find_matches(
             firsts[ring + own], lasts[ring + own] = slots[_LOW, own], slots[_HIGH, own]
         partition += 1
     progress[0], progress[1] = partition, matches
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+
+
+@kernel(void(array_in(u8, 2), array_in(f64), array_in(f64, 2), i64, array_out(i64, 2), array_out(f64)))
+def best_orders(related: Any, sizes: Any, shares: Any, searches: Any, orders: Any, costs: Any) -> None:
+    """From each situation on the order that costs the least, by way of the sets of situations that are joined.
+
+    ``related`` tells between which there are constraints, ``searches`` what each of these costs in a buffer.
+    """
+    count = len(sizes)
+    total = 1 << count
+    best, results = np.empty(total, np.float64), np.empty(total, np.float64)
+    last = np.empty(total, np.int64)
+    for first in range(count):
+        best[:] = np.inf
+        best[1 << first], results[1 << first] = 0.0, 1.0
+        for joined in range(total):
+            if best[joined] == np.inf:
+                continue
+            for following in range(count):
+                if joined >> following & 1:
+                    continue
+                partners, share = 0, 1.0
+                for one in range(count):
+                    if joined >> one & 1 and related[one, following]:
+                        partners += 1
+                        share *= shares[one, following]
+                if partners == 0:
+                    continue
+                after = results[joined] * sizes[following] * share
+                cost = (
+                    best[joined] + results[joined] * searches * partners * np.log2(max(sizes[following], 2.0)) + after
+                )
+                both = joined | 1 << following
+                if cost < best[both]:
+                    best[both], results[both], last[both] = cost, after, following
+        costs[first] = best[total - 1]
+        joined = total - 1
+        for place in range(count - 1, 0, -1):
+            orders[first, place] = last[joined]
+            joined ^= 1 << last[joined]
+        orders[first, 0] = first

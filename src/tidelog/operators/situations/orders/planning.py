@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tidelog.operators.situations import kernels
 from tidelog.operators.situations.relations import ANY, SELECTIVITIES, each_of
 
 _SIZE: Final = 16.0
@@ -47,9 +48,14 @@ class Plan:
 
 
 def plan(relations: Sequence[Sequence[int]], statistics: Statistics) -> Plan:
-    """The orders that cost the least; of equal ones that which takes situations in the order of their definitions."""
-    found = [_order(first, relations, statistics) for first in range(len(relations))]
-    return Plan(np.array([order for order, _ in found], np.int64), tuple(cost for _, cost in found), statistics)
+    """The orders that cost the least; every situation is bound to others by constraints."""
+    count = len(relations)
+    related = (np.array(relations) != ANY).astype(np.uint8)
+    np.fill_diagonal(related, 0)
+    orders, costs = np.empty((count, count), np.int64), np.empty(count)
+    shares = np.ascontiguousarray(statistics.shares)
+    kernels.best_orders(related, statistics.sizes, shares, _SEARCHES, orders, costs)
+    return Plan(orders, tuple(costs.tolist()), statistics)
 
 
 def costs_of(order: Sequence[int], relations: Sequence[Sequence[int]], statistics: Statistics) -> list[float]:
@@ -73,21 +79,3 @@ def _step(
             share *= float(statistics.shares[one, following])
     after = results * size * share
     return results * searches * log2(max(size, 2.0)) + after, after
-
-
-def _order(first: int, relations: Sequence[Sequence[int]], statistics: Statistics) -> tuple[list[int], float]:
-    count = len(relations)
-    best: dict[int, tuple[float, float, list[int]]] = {1 << first: (0.0, 1.0, [first])}
-    for _ in range(count - 1):
-        following: dict[int, tuple[float, float, list[int]]] = {}
-        for joined, (cost, results, order) in best.items():
-            for each in range(count):
-                if joined >> each & 1 or all(relations[one][each] == ANY for one in order):
-                    continue
-                more, after = _step(order, each, results, relations, statistics)
-                known = following.get(joined | 1 << each)
-                if known is None or cost + more < known[0]:
-                    following[joined | 1 << each] = cost + more, after, [*order, each]
-        best = following
-    ((cost, _, order),) = best.values()
-    return order, cost
