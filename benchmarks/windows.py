@@ -29,8 +29,9 @@ def ask(bench: Bench) -> None:
         bench.on_progress(f"{title}: writing {events:,}")
         ticks = Ticks(place, kind, events)
         try:
-            slides.ask(bench, title, ticks, size)
-            if kind == "ticks":
+            is_narrow = kind == "ticks"
+            slides.ask(bench, title, ticks, size, slides.SLIDES if is_narrow else slides.FEW_SLIDES)
+            if is_narrow:
                 operating.ask_sliding(bench, ticks)
                 operating.ask_replay(bench, ticks)
                 operating.ask_online(bench, ticks)

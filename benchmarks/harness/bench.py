@@ -6,6 +6,7 @@ import argparse
 import fnmatch
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class Bench:
     plots: Path | None = None
     """Where plots are put, if the user wants them."""
     on_progress: Callable[[str], None] = lambda _: None
+    on_answer: Callable[[str], None] = lambda _: None
 
     def size(self, full: int, quick: int) -> int:
         """How many events to use: what the user asked for, else the full or the quick size."""
@@ -78,6 +80,7 @@ class Bench:
         concerned = {peer for comparison in question.comparisons for peer in comparison.peers}
         question.missing = {name: why for name, why in self.missing.items() if name in concerned}
         self.questions.append(question)
+        self.on_answer(question.name)
 
     def failures(self) -> list[str]:
         """Why ``--strict`` would fail, one sentence each."""
@@ -115,7 +118,8 @@ def main(
         options.repetitions = quick_repetitions if options.quick else LEAST_REPETITIONS
     console = console or Console()
     signal.signal(signal.SIGTERM, _exit_orderly)
-    with Workspace(options.dir) as workspace, Status("starting", console=Console(stderr=True)) as status:
+    aside = Console(stderr=True)
+    with Workspace(options.dir) as workspace, Status("starting", console=aside) as status:
         bench = Bench(
             workspace,
             quick=options.quick,
@@ -125,6 +129,11 @@ def main(
             plots=options.plots,
             on_progress=lambda text: status.update(escape(text)),
         )
+        if not aside.is_terminal:  # where a status shows nothing
+            began = time.monotonic()
+            bench.on_answer = lambda name: print(
+                f"{time.monotonic() - began:7.1f} s  {name}", file=sys.stderr, flush=True
+            )
         load_kernels()  # the memory that a warm-up takes is measured
         ask(bench)
         status.stop()

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _NAMES = (*BUILT_IN, *ALIASES)
 
-_PLAIN_CALL: Final = re.compile(r" *([a-z_][a-z0-9_]*)\( *(\*|[a-z_][a-z0-9_]*) *\) *", re.ASCII | re.IGNORECASE)
+_PLAIN_CALL: Final = re.compile(
+    r" *([a-z_][a-z0-9_]*)\( *(?:(\*|[a-z_][a-z0-9_]*)|\"([a-z_][a-z0-9_]*)\") *\) *", re.ASCII | re.IGNORECASE
+)
 _LANGUAGE: Final = """
 all alter and any as between case cast columns connect_by_root create cross current_catalog current_date
 current_role current_schema current_time current_timestamp current_user distinct drop else except exists
@@ -109,14 +111,14 @@ def _plain_call(text: str, schema: Schema | pa.Schema) -> AggregateCall | None:
     match = _PLAIN_CALL.fullmatch(text)
     if match is None:
         return None
-    name, inner = match[1].lower(), match[2]
+    name, inner, is_quoted = match[1].lower(), match[2] or match[3], match[2] is None
     function = ALIASES.get(name, name)
     if function not in BUILT_IN:
         return None
     binder = Binder(text, schema)
     argument: Node | None = None
     if inner != "*":
-        if inner.lower() in _WORDS or not binder.has_column(inner):
+        if (inner.lower() in _WORDS and not is_quoted) or not binder.has_column(inner):
             return None
         try:
             argument = binder.column(inner, None)
