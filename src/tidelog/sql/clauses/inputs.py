@@ -68,6 +68,15 @@ class Input:
         source = f"({self._text}) WHERE {_quoted(self.time)} IS NOT NULL"
         return Selected([self._item(each) for each in columns], source)
 
+    @property
+    def is_read_by_duckdb(self) -> bool:
+        """Whether its rows are those of a statement, and not of a stream in its order."""
+        return self.relation is None and self._stored is None
+
+    def filtered(self, condition: str) -> Input:
+        """The same without rows for which a condition does not hold; only of one that DuckDB reads."""
+        return replace(self, _text=f"SELECT * FROM ({self._text}) WHERE {condition}")
+
     def _columns(self, names: Mapping[str, str]) -> Mapping[str, str]:
         return names if self.time in names else {self.time: self.time, **names}
 

@@ -198,6 +198,34 @@ def test_only_what_may_matter_is_read_of_a_stream(tmp_path: Path) -> None:
     assert "matches become known when" in plan
 
 
+@pytest.mark.parametrize(
+    ("where", "is_pushed"),
+    [
+        ("room = 'bath'", True),
+        ("m.room > 'c' AND m.warm > 1", True),
+        ("room IN ('hall') OR room IS NULL", True),
+        ("warm > 23 AND until IS NOT NULL", False),
+        ("upper(room) = 'HALL'", False),
+        ("room || warm = 'x'", False),
+    ],
+)
+def test_partitions_that_nobody_asks_for_are_not_searched(tmp_path: Path, where: str, is_pushed: bool) -> None:
+    """The result is that of a filter behind everything; of tables, of queries and of streams."""
+    everything = tidelog.sql(f"SELECT * FROM t {CLAUSE}", tables={"t": ROWS}).arrow()
+    expected = tidelog.sql(f"SELECT * FROM e AS m WHERE {where}", tables={"e": everything}).fetchall()
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("s", SCHEMA, "ts").append(ROWS)
+        store.create_stream("busy", SCHEMA, "ts").append(ROWS)
+        never = [(0, "attic", 30.0, True), (8, "attic", 30.0, True)]  # so that no time is without situations
+        store.stream("busy").append(table(never))
+        for source in ("t", "s", "busy", "(SELECT *, 1 AS one FROM s)", "(SELECT * FROM s WHERE warm > 0)"):
+            result = store.sql(f"SELECT * FROM {source} {CLAUSE} AS m WHERE {where}", tables={"t": ROWS})
+            assert result.fetchall() == expected, source
+            plan = result.explain()
+            reads_in_order = "stretches of time" in plan or source.endswith("warm > 0)")
+            assert ("only partitions with" in plan) == (is_pushed and not reads_in_order), source
+
+
 def test_explain_analyze_tells_the_orders_that_were_chosen_in_the_end() -> None:
     """Where one is rare, searches begin to go by way of it."""
     dice = np.random.default_rng(1)

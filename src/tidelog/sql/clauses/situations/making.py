@@ -16,10 +16,11 @@ from tidelog.operators.situations.syntax import Bound, Instant, Situations
 from tidelog.plan.situations import SituationPlan, plan_situations
 from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
-from tidelog.sql.clauses.inputs import Input, read_input
+from tidelog.sql.clauses.inputs import Input, push_conditions, read_input
 from tidelog.sql.clauses.operation import Operation, Stretch, Work
+from tidelog.sql.clauses.row_pattern.pushing import partition_condition
 from tidelog.sql.clauses.situations.resolving import Resolved, resolve
-from tidelog.sql.text.tree import Node
+from tidelog.sql.text.tree import Node, nodes
 
 
 def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
@@ -34,6 +35,8 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
     operator = found.make()
     reasons: list[str] = []
     plan = _pruned(side, found, word, reasons)
+    if plan is None:
+        side = _of_fewer_partitions(side, clause, scope, context, reasons)
     known = len(reasons)
     reasons += _orders(operator)
 
@@ -77,6 +80,23 @@ def _pruned(side: Input, found: Resolved, word: str, reasons: list[str]) -> Situ
         return None
     relation.way = f"{plan.explained}, for {word}"
     return plan
+
+
+def _of_fewer_partitions(side: Input, clause: Node, scope: Scope, context: Context, reasons: list[str]) -> Input:
+    """The same without rows of partitions that nobody asks for, as far as that is known."""
+    condition = partition_condition(clause, scope)
+    if condition is None or (side.relation is None and not side.is_read_by_duckdb):
+        return side
+    for each in nodes(condition):
+        if each.get("class") == "COLUMN_REF":
+            each["column_names"] = [side.column(each["column_names"][-1])]
+    text = context.parser.print_expression({**condition, "alias": ""})
+    reasons.append(f"only partitions with {text}")
+    if side.relation is None:
+        return side.filtered(text)
+    select = {**scope.select, "where_clause": condition}
+    push_conditions(select, clause["input"], side.relation, context, lambda _: True)
+    return side
 
 
 def _stretches(found: Resolved) -> list[Stretch]:
