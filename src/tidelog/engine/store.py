@@ -430,7 +430,7 @@ class Store(Closing):
         into: str,
         inputs: Sequence[Any] | Mapping[str, Any],
         *,
-        key: str | Sequence[str] | None = None,
+        key: bool | str | Sequence[str] | None = None,
         delay: Any = None,
         algorithm: str = "auto",
         policy: str = "lazy",
@@ -447,7 +447,7 @@ class Store(Closing):
         with the same columns; ``schema`` and ``time`` tell these where there are only iterables. What is returned can
         attach further ones and detach them while it runs. The output is as fast as the fastest of them.
 
-        ``key`` has the columns that tell events of one time apart, none for all of them: events that agree in them
+        ``key`` has the columns that tell events of one time apart, True for all of them: events that agree in them
         are one. Without it equal events count as often as the input has them that has most. Rows of an input may
         be up to ``delay`` behind its newest one (by default the lateness of the stream; a mapping has one for each
         input): what is farther behind is late, and dropped. Without any, nothing that came is ever forgotten.

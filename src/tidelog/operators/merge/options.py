@@ -40,8 +40,10 @@ class MergeOptions:
             raise InputError(f"found {output!r} for output; expected 'events', 'elements' or None")
         if isinstance(key, str):
             key = [key]
+        elif isinstance(key, bool):
+            key = [] if key else None
         if key is not None and not (isinstance(key, Sequence) and all(isinstance(each, str) for each in key)):
-            raise InputError(f"found {key!r} for key; expected names of columns, or none for all of them")
+            raise InputError(f"found {key!r} for key; expected names of columns, or True for all of them")
         return cls(algorithm, None if key is None else tuple(key), policy, output)
 
     @classmethod

@@ -52,7 +52,7 @@ def logical_merge(
     *,
     names: Sequence[str] | None = None,
     time: str | Sequence[str] | None = None,
-    key: str | Sequence[str] | None = None,
+    key: bool | str | Sequence[str] | None = None,
     delay: Any = None,
     order: str = SEQUENCE_COLUMN,
     algorithm: str = "auto",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,13 @@ from tidelog.engine.online.merging.sources import (
 )
 from tidelog.engine.online.subscription import Keeping, Subscription, kept_state
 from tidelog.engine.stream import Stream, writer_of
+from tidelog.merging import RepeatsWarning
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.model.times.clock import Clock
 from tidelog.operators.base import Shape
 from tidelog.operators.merge.operator import MergeOperator
-from tidelog.operators.merge.options import MergeOptions
+from tidelog.operators.merge.options import AUTO, MergeOptions
 from tidelog.operators.merge.ports import Input as Spec
 from tidelog.sql.continuous import Continuous
 from tidelog.storage.media.medium import Medium
@@ -168,6 +170,13 @@ def begin_merge(
                 made[each] = sources.made(each, source, start)
         delays = {each: sources.delay_of(source, _own(delay, each)) for each, source in inputs.items()}
         if kept is None:
+            if options.algorithm == AUTO and options.key is None:
+                warnings.warn(
+                    f"the merge into {into!r} has no key: events that an input sends twice are two events; give key=, "
+                    "True for all columns, to have them once",
+                    RepeatsWarning,
+                    stacklevel=4,
+                )
             specs = [Spec(each, sources.shape, delays[each]) for each in made]
             operator = options.make(specs)
         else:
