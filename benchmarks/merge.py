@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from harness import Bench, Bound, main
-from questions.merge import availability, conditions, ordered, revised
+from questions.merge import availability, conditions, ordered, plans, revised
 
 MILLION = 1_000_000
 ORDERED, REVISED, SCALAR = MILLION, MILLION // 5, MILLION // 50
@@ -23,6 +23,10 @@ GROWTH = Bound(1.4, 1.2, REVISED)
 """What R3 remembers with ten inputs, against two."""
 CLEANSED = Bound(5, 7, REVISED)
 """What Cleanse and R1 remember with ten inputs, against R3."""
+
+
+SWITCHED = Bound(4.0, 5.0, plans.ROWS)
+"""How fast two plans with feedback are done, against the same without it."""
 
 
 def ask(bench: Bench) -> None:
@@ -56,6 +60,8 @@ def ask(bench: Bench) -> None:
         availability.ask_bursts(bench, seconds)
     if bench.wants(availability.CONGESTION):
         availability.ask_congestion(bench, seconds)
+    if bench.wants(plans.TITLE):
+        plans.ask(bench, bench.size(plans.ROWS, plans.ROWS // 50), SWITCHED)
 
 
 if __name__ == "__main__":

@@ -173,11 +173,45 @@ def situations(
     return situations_on_tables(table, question, timezone, sql_memory)
 
 
-def merge(inputs: Mapping[str, Any] | Sequence[Any], **options: Any) -> Merged:
-    """One stream of inputs that are copies of it; :func:`tidelog.merging.merge` says what there is to choose."""
+def merge(
+    inputs: Mapping[str, Any] | Sequence[Any],
+    *,
+    time: str | None = None,
+    key: str | Sequence[str] | bool | None = None,
+    algorithm: str = "auto",
+    policy: str = "lazy",
+    check: Literal["inputs", "full"] = "inputs",
+    delay: Any = None,
+    order: Literal["none", "rising", "strict"] = "none",
+    same_ties: bool = False,
+    inserts_only: bool = False,
+    output: Literal["events", "elements"] | None = None,
+    concurrent: bool = False,
+    feedback: bool = True,
+) -> Merged:
+    """One stream of inputs that are copies of it: each tells the same events, in its own order and at its own pace.
+
+    Inputs are Arrow data or iterables of batches, of plain events with a column ``time`` or of elements. ``key`` are
+    the columns that tell events of one time apart, True for all. :func:`tidelog.merging.merge` says what the others
+    are, docs/merging.md when to use which.
+    """
     from tidelog.merging import merge
 
-    return merge(inputs, **options)
+    return merge(
+        inputs,
+        time=time,
+        key=key,
+        algorithm=algorithm,
+        policy=policy,
+        check=check,
+        delay=delay,
+        order=order,
+        same_ties=same_ties,
+        inserts_only=inserts_only,
+        output=output,
+        concurrent=concurrent,
+        feedback=feedback,
+    )
 
 
 def reconstitute(elements: Any, *, frozen: bool = False) -> pa.Table:

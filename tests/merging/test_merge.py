@@ -64,7 +64,8 @@ def test_copies_in_other_orders_become_one(concurrent: bool) -> None:
         merged = tidelog.merge(inputs, time="ts", key=True, delay=8, concurrent=concurrent)
         assert counted(merged.read_all()) == counted(whole)
         stats = merged.stats()
-        assert (stats.rows, stats.inserts, stats.algorithm) == (3 * 80, 80, "R2d")
+        assert (stats.inserts, stats.algorithm) == (80, "R2d")
+        assert 80 <= stats.rows <= 3 * 80  # none is read to the end once one is complete
         assert stats.reached == FOREVER
 
 

@@ -71,10 +71,12 @@ class Merged:
         choice: Choice | None,
         policy: str,
         reading: Reading,
+        *,
+        feedback: bool,
     ) -> None:
         """Made by :func:`merge`."""
         self._operator, self._promises, self._properties = operator, promises, dict(properties)
-        self._choice, self._policy, self._reading = choice, policy, reading
+        self._choice, self._policy, self._reading, self._feedback = choice, policy, reading, feedback
         self._sources: dict[str, Source] = {}
         self._horizons: dict[str, int] = {}
         """What inputs were last told to be of no use any more."""
@@ -210,6 +212,9 @@ class Merged:
 
     def _step(self) -> bool:
         """Take what comes next; False if nothing will any more."""
+        if self._operator.reached == FOREVER and self._operator.check == "inputs":
+            self._reading.close()  # one input is complete: there is nothing that others could add
+            return False
         event = self._reading.next()
         if event is None:
             self._end()
@@ -224,7 +229,8 @@ class Merged:
             self._give(self._operator.stable(name, FOREVER))
         else:
             self._operator.detach(name)
-        self._feed_back()
+        if self._feedback:
+            self._feed_back()
         return True
 
     def _feed_back(self) -> None:
@@ -291,6 +297,7 @@ def merge(
     inserts_only: bool = False,
     output: Output | None = None,
     concurrent: bool = False,
+    feedback: bool = True,
 ) -> Merged:
     """One stream of inputs that are copies of it: each tells the same events, in its own order and at its own pace.
 
@@ -305,6 +312,8 @@ def merge(
 
     ``policy`` says what is told before it is certain (docs/merging.md). ``check="full"`` also compares what inputs have
     told for good. With ``concurrent`` each input is read by a thread of its own, so that none waits for another.
+    ``feedback`` tells inputs that are behind, and have a method ``skip``, what is of no use any more. Once an input is
+    complete, others are not read any more, unless they are compared.
 
     An input that raises leaves, with a warning in the log; the last one's error is raised. Raises
     :class:`~tidelog.operators.merge.errors.MergeError` for inputs that break their promises.
@@ -347,7 +356,9 @@ def merge(
     operator = MergeOperator(
         specs, algorithm, key=common.key if common.key and choice else columns, policy=told, output=output, check=check
     )
-    merged = Merged(operator, promises, properties, choice, policy, AtOnce() if concurrent else InTurns())
+    merged = Merged(
+        operator, promises, properties, choice, policy, AtOnce() if concurrent else InTurns(), feedback=feedback
+    )
     for name, source in sources.items():
         merged._begin(name, source)
     return merged
