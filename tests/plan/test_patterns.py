@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from tidelog.model.times.intervals import Intervals
 from tidelog.operators.rowpattern.compiling import compile_query
-from tidelog.operators.rowpattern.evaluate import evaluate
+from tidelog.operators.rowpattern.evaluate import Piece, evaluate, evaluate_pieces
 from tidelog.operators.rowpattern.syntax import (
     Aggregate,
     Alternation,
@@ -112,8 +113,8 @@ def planned(snapshot: Snapshot, of: RowPattern) -> PatternPlan:
     return plan_pattern(compile_query(of), snapshot, None)
 
 
-def replayed(snapshot: Snapshot, of: RowPattern) -> list[str]:
-    rows = pa.Table.from_batches(scan(snapshot, EVER, SCHEMA.names), SCHEMA)
+def replayed(snapshot: Snapshot, of: RowPattern, times: Intervals = EVER) -> list[str]:
+    rows = pa.Table.from_batches(scan(snapshot, times, SCHEMA.names), SCHEMA)
     if of.partition:
         rows = rows.take(pa.compute.sort_indices(rows, sort_keys=[(name, "ascending") for name in of.partition]))
     return rows_of(of, list(evaluate(of, rows.combine_chunks().to_batches())))
@@ -177,8 +178,29 @@ def test_pieces_give_what_everything_does(snapshot: Snapshot, name: str) -> None
     readings: list[Reading] = []
     found = rows_of(of, list(plan.batches(readings.append)))
     assert found == replayed(snapshot, of)
+    assert found == replayed(snapshot, of, plan.read_times()), "rows of these times, one behind the other"
     assert sum(each.rows for each in readings) < 0.8 * ROWS
     assert bool(found) == (name != "never"), "a test of no matches tells nothing"
+
+
+def test_pieces_have_nothing_to_do_with_each_other() -> None:
+    """Rows on both sides of a gap are no neighbours, though they come one behind the other."""
+    marked = {1: (True, False), 3: (True, True), 5: (True, False), 6: (False, True), 7: (False, True)}
+    schema = pa.schema([("ts", pa.int64()), ("a", pa.bool_()), ("b", pa.bool_())])
+
+    def piece(*positions: int) -> Piece:
+        columns = zip(*((each, *marked.get(each, (False, False))) for each in positions), strict=True)
+        return Piece(None, [pa.record_batch([list(each) for each in columns], schema=schema)], None)
+
+    first = Measure("first", Expression('"#0"', (Navigation('"ts"', is_last=False),), (pa.int64(),)), pa.int64())
+    last = Measure("last", Expression('"#0"', (Navigation('"ts"'),), (pa.int64(),)), pa.int64())
+    defines = {name: Expression('"#0"', (own(name.lower(), name),), (pa.bool_(),)) for name in "AB"}
+    skip = Skip.TO_NEXT_ROW
+    of = RowPattern(
+        schema, Concatenation((A, D, B)), defines, (first, last), (), (OrderKey("ts"),), skip=skip, within=6
+    )
+    found = evaluate_pieces(compile_query(of), [piece(1, 2, 3), piece(5, 6, 7)])
+    assert [tuple(row.values()) for batch in found for row in batch.to_pylist()] == [(1, 3), (5, 7)]
 
 
 REFUSED: dict[str, tuple[Callable[[], RowPattern], str]] = {

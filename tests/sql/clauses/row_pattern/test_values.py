@@ -250,3 +250,98 @@ def test_partitions_count_their_matches() -> None:
         ("c", 2, 7),
         ("c", 3, 8),
     ]
+
+
+def test_small_transfers_before_a_large_one() -> None:
+    """Like Oracle's example of fraud: three small transfers within 30 days, a large one within 10 days of the last."""
+    table = pa.table(
+        {
+            "who": ["jo"] * 6 + ["al"] * 5,
+            "day": [1, 5, 9, 30, 38, 70, 1, 2, 40, 41, 42],
+            "amount": [500, 900, 100, 1500, 2_000_000, 5_000_000, 10, 20, 30, 40, 3_000_000],
+        }
+    )
+    found = asked(
+        """SELECT * FROM t MATCH_RECOGNIZE (
+            PARTITION BY who ORDER BY day
+            MEASURES FIRST(S.day) AS first_small, LAST(S.day) AS last_small, L.amount AS amount, count(S.*) AS smalls
+            PATTERN (S{3,} L)
+            DEFINE S AS amount < 2000 AND LAST(S.day) - FIRST(S.day) < 30,
+                L AS amount >= 1000000 AND day - LAST(S.day) < 10
+        )""",
+        table,
+    )
+    assert found == [("jo", 1, 30, 2_000_000, 4)]  # al has two small ones within 30 days, and three within 40
+
+
+def test_calls_that_drop() -> None:
+    """Like Oracle's example of calls: a call, and calls of the same two soon behind it, count as one."""
+    table = pa.table(
+        {
+            "caller": ["x"] * 5 + ["y"] * 2,
+            "start": [0, 70, 150, 400, 500, 0, 100],
+            "stop": [60, 140, 200, 450, 520, 50, 130],
+        }
+    )
+    found = asked(
+        """SELECT * FROM t MATCH_RECOGNIZE (
+            PARTITION BY caller ORDER BY start
+            MEASURES A.start AS since, LAST(B.stop) AS until, count(B.*) AS restarts,
+                A.stop - A.start + sum(B.stop - B.start) AS spoken
+            PATTERN (A B+) DEFINE B AS start - PREV(stop) <= 50
+        ) ORDER BY caller, since""",
+        table,
+    )
+    assert found == [("x", 0, 200, 2, 180), ("x", 400, 520, 1, 70), ("y", 0, 130, 1, 80)]
+
+
+def test_falls_of_a_size() -> None:
+    """Like Oracle's example of dips: a day on which the price is 8 per cent below that of the first day, and more."""
+    found = asked(
+        """SELECT * FROM t MATCH_RECOGNIZE (
+            ORDER BY day MEASURES A.day AS first_day, B.day AS deep_day, FINAL LAST(C.day) AS back, A.price AS was
+            AFTER MATCH SKIP TO B
+            PATTERN (A B C*) DEFINE B AS (A.price - B.price) / A.price > 0.08, C AS C.price < A.price
+        )""",
+        prices([100, 99, 90, 95, 98, 99, 100, 91, 80, 100]),
+    )
+    assert found == [(2, 3, 5, 99), (7, 8, 9, 100), (8, 9, None, 91)]
+
+
+def test_what_is_left_out_of_all_rows() -> None:
+    """Like the examples of exclusion of Trino's and Snowflake's pages: the row at the bottom does not come out."""
+    found = asked(
+        """SELECT day, price, label, number FROM t MATCH_RECOGNIZE (
+            ORDER BY day MEASURES CLASSIFIER() AS label, MATCH_NUMBER() AS number
+            ALL ROWS PER MATCH
+            PATTERN (TOP DOWN*? {- BOTTOM -} UP+)
+            DEFINE DOWN AS price < PREV(price), BOTTOM AS price < PREV(price) AND price < NEXT(price),
+                UP AS price > PREV(price)
+        )""",
+        prices([90, 80, 70, 85, 60, 65]),
+    )
+    assert found == [(1, 90, "TOP", 1), (2, 80, "DOWN", 1), (4, 85, "UP", 1)]
+
+
+def test_order_of_parts_does_not_matter() -> None:
+    """Like the example of PERMUTE of Trino's page: of several orders the one that is written first."""
+    table = pa.table({"n": range(1, 10), "s": list("abcbcacba")})
+    found = asked(
+        """SELECT * FROM t MATCH_RECOGNIZE (
+            ORDER BY n MEASURES string_agg(CLASSIFIER(), '') AS found, FIRST(n) AS at
+            PATTERN (PERMUTE(A, B, C)) DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c'
+        )""",
+        table,
+    )
+    assert found == [("ABC", 1), ("BCA", 4), ("CBA", 7)]
+
+
+def test_rows_to_skip_to_are_told_if_they_are_none() -> None:
+    """When it runs: what the variable is bound to is not known before."""
+    text = """SELECT * FROM t MATCH_RECOGNIZE (
+        ORDER BY day MEASURES day AS day AFTER MATCH SKIP TO {} PATTERN ({}) DEFINE B AS price > 100)"""
+    with pytest.raises(tidelog.TidelogError, match="B bound to the first row of a match"):
+        asked(text.format("B", "B A"), prices([200, 1]))
+    with pytest.raises(tidelog.TidelogError, match="in which no row is bound to B"):
+        asked(text.format("FIRST B", "A B?"), prices([1, 2]))
+    assert asked(text.format("FIRST B", "A B?"), prices([])) == []

@@ -585,7 +585,7 @@ def search(
                         break
                     if rows + depth > len(found_rows):
                         registers[ANSWER] = rows + depth
-                        status = i64(MORE_ROWS)
+                        status = i64(MORE_ROWS if rows + depth - first_rows <= max(most_steps, depth) else TOO_MANY)
                         break
                     for place in range(depth):
                         found_rows[rows + place] = path_rows[place]
