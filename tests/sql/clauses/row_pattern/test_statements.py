@@ -249,3 +249,36 @@ def test_conditions_on_rows_of_joins_are_not_about_partitions() -> None:
     sides = pa.table({"name": ["x", "y"]})
     text = f"SELECT name, m.symbol FROM s LEFT JOIN t {V} AS m ON name = m.symbol WHERE m.symbol IS NULL"
     assert tidelog.sql(text, tables={"t": ticks("x"), "s": sides}).fetchall() == [("y", None)]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata"])
+def test_times_are_computed_in_the_zone_of_the_statement(zone: str) -> None:
+    """What rows say of their times is what a query in that zone says of them, in conditions, measures and windows."""
+    start = datetime.datetime(2026, 3, 28, 20, tzinfo=datetime.UTC)
+    times = [start + datetime.timedelta(minutes=47 * at) for at in range(30)]
+    table = pa.table({"n": pa.array(range(30)), "z": pa.array(times, pa.timestamp("us", "UTC"))})
+    inner = "(SELECT n, z, hour(z) AS h, z::DATE AS d, strftime(z, '%H:%M') AS s, date_trunc('hour', z) AS t FROM t)"
+    clause = """SELECT * FROM {} MATCH_RECOGNIZE (
+        ORDER BY n MEASURES FIRST({h}) AS a, LAST({s}) AS b, max({d}) AS c, {ah} AS d, {p} AS e, coalesce({bh}, -1) AS f,
+            {t} AS g, list({h}) AS h
+        PATTERN (A B*) DEFINE B AS {d} = {pd} AND {h} <> 7) ORDER BY ALL"""
+    own = {"h": "hour(z)", "s": "strftime(z, '%H:%M')", "d": "z::DATE", "t": "date_trunc('hour', A.z)"}
+    own |= {"ah": "extract(hour FROM A.z)", "bh": "hour(B.z)", "p": "hour(PREV(LAST(z), 2))", "pd": "PREV(z)::DATE"}
+    plain = {
+        "h": "h",
+        "s": "s",
+        "d": "d",
+        "t": "A.t",
+        "ah": "A.h",
+        "bh": "B.h",
+        "p": "PREV(LAST(h), 2)",
+        "pd": "PREV(d)",
+    }
+    found = tidelog.sql(clause.format("t", **own), tables={"t": table}, timezone=zone).fetchall()
+    assert found == tidelog.sql(clause.format(inner, **plain), tables={"t": table}, timezone=zone).fetchall()
+    assert found != tidelog.sql(clause.format("t", **own), tables={"t": table}).fetchall()
+    window = """SELECT n, last_value({h}) OVER w, count(*) FILTER (WHERE {h} > 9) OVER w, m OVER w FROM {} WINDOW w AS (
+        ORDER BY n MEASURES LAST({s}) AS m ROWS BETWEEN CURRENT ROW AND {h} FOLLOWING PATTERN (A+) DEFINE A AS {h} < 20)
+        ORDER BY n"""
+    found = tidelog.sql(window.format("t", **own), tables={"t": table}, timezone=zone).fetchall()
+    assert found == tidelog.sql(window.format(inner, **plain), tables={"t": table}, timezone=zone).fetchall()

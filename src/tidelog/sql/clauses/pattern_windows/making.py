@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,13 +20,16 @@ from tidelog.sql.clauses.row_pattern.making import Source
 from tidelog.sql.clauses.row_pattern.resolving import resolve
 from tidelog.sql.text.tree import Node, nodes
 
+_END: Final = "#end"
+"""The column that tells the end of frames."""
+
 
 def make_pattern_window(node: Node, scope: Scope, context: Context) -> Operation:
     """The relation of a window."""
     _refuse_aggregates(node, scope, context)
     end = node["frame"]["end"]
     varies = isinstance(end, dict) and any(each.get("class") in ("COLUMN_REF", "SUBQUERY") for each in nodes(end))
-    source = Source(node, scope, context, more=[end] if varies else [])
+    source = Source(node, scope, context, more={_END: end} if varies else {}).with_zoned_columns()
     frame = _frame(node, source, context, varies=varies)
     query = resolve(node, source.schema, source.keys, context, frame)
     try:
@@ -69,11 +73,10 @@ def _frame(node: Node, source: Source, context: Context, *, varies: bool) -> Fra
         return Frame(end, is_seeking=is_seeking)
     place = beginning(end)
     if varies:
-        column = source.column(end)
-        kind = source.schema.field(column).type
+        kind = source.schema.field(_END).type
         if not pa.types.is_integer(kind):
             raise context.refuse(f"found {kind} as the end of a frame; expected a whole number of rows", place)
-        return Frame(column=column, is_seeking=is_seeking)
+        return Frame(column=_END, is_seeking=is_seeking)
     text = context.parser.print_expression({**end, "alias": ""})
     binding = Binding(source.schema, context.refuse, context.connect, context.functions.is_own)
     value = binding.constant(text, place)

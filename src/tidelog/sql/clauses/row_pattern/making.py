@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,15 +18,17 @@ from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
 from tidelog.operators.rowpattern.ranges.ranges import one_search_because
 from tidelog.operators.rowpattern.sorting import BYTES_PER_ROW, can_sort, sorted_batches
-from tidelog.operators.rowpattern.syntax import RowPattern
+from tidelog.operators.rowpattern.syntax import RowPattern, Rows
 from tidelog.plan.patterns import PatternPlan, plan_pattern
 from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.operation import Operation, Selected, Work
 from tidelog.sql.clauses.row_pattern.binding import plain
+from tidelog.sql.clauses.row_pattern.checks import names_of
 from tidelog.sql.clauses.row_pattern.clause import WORD
 from tidelog.sql.clauses.row_pattern.pushing import partition_condition
 from tidelog.sql.clauses.row_pattern.resolving import Keys, resolve
+from tidelog.sql.clauses.row_pattern.zoned import zoned_columns
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node
 
@@ -38,6 +40,8 @@ _PLACE: Final = "#row"
 def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
     """The relation of a clause."""
     source = Source(node, scope, context)
+    if node["rows"] == Rows.ONE.name:  # which gives no other column of the input
+        source = source.with_zoned_columns()
     query = resolve(node, source.schema, source.keys, context)
     try:
         compiled = compile_query(query)
@@ -94,8 +98,8 @@ class Source:
     context: Context
     way: str = ""
     reasons: list[str] = field(default_factory=list)
-    more: Sequence[Node] = ()
-    """Expressions that come as columns too."""
+    more: Mapping[str, Node] = field(default_factory=dict)
+    """Expressions that come as columns too, by names that no column has."""
     plan: PatternPlan | None = None
     """What is known of where matches may be."""
 
@@ -124,13 +128,20 @@ class Source:
         self.keys = Keys(partition, order)
         named = [*zip(partition, self.node["partition"], strict=True)]
         named += zip(order, (each["expression"] for each in self.node["order"]), strict=True)
-        named += ((self.column(each), each) for each in self.more)
+        named += self.more.items()
         self.computed = {name: each for name, each in named if name not in self.schema.names}
         """Columns that the input does not have, and their expressions."""
         self._items = [{**copy.deepcopy(each), "alias": name} for name, each in self.computed.items()]
         if self._items:
             self.schema = self._schema(self._items)
             self._check_names(self.schema)
+
+    def with_zoned_columns(self) -> Source:
+        """The same with what the clause computes of times with a zone as columns, which it names from now on."""
+        names = names_of(self.node, self.schema, self.context.refuse)
+        labels = frozenset({*names.variables, *names.subsets})
+        more = zoned_columns(self.node, self.schema, labels, self.context)
+        return Source(self.node, self.scope, self.context, more={**self.more, **more}) if more else self
 
     def column(self, node: Node) -> str:
         """The column that an expression is; a new one, under the name of its text, if it is none of the input's."""
