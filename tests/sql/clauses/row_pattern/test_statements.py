@@ -259,8 +259,8 @@ def test_times_are_computed_in_the_zone_of_the_statement(zone: str) -> None:
     table = pa.table({"n": pa.array(range(30)), "z": pa.array(times, pa.timestamp("us", "UTC"))})
     inner = "(SELECT n, z, hour(z) AS h, z::DATE AS d, strftime(z, '%H:%M') AS s, date_trunc('hour', z) AS t FROM t)"
     clause = """SELECT * FROM {} MATCH_RECOGNIZE (
-        ORDER BY n MEASURES FIRST({h}) AS a, LAST({s}) AS b, max({d}) AS c, {ah} AS d, {p} AS e, coalesce({bh}, -1) AS f,
-            {t} AS g, list({h}) AS h
+        ORDER BY n MEASURES FIRST({h}) AS a, LAST({s}) AS b, max({d}) AS c, {ah} AS d, {p} AS e,
+            coalesce({bh}, -1) AS f, {t} AS g, list({h}) AS h
         PATTERN (A B*) DEFINE B AS {d} = {pd} AND {h} <> 7) ORDER BY ALL"""
     own = {"h": "hour(z)", "s": "strftime(z, '%H:%M')", "d": "z::DATE", "t": "date_trunc('hour', A.z)"}
     own |= {"ah": "extract(hour FROM A.z)", "bh": "hour(B.z)", "p": "hour(PREV(LAST(z), 2))", "pd": "PREV(z)::DATE"}

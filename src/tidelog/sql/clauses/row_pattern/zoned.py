@@ -81,9 +81,8 @@ def _put(node: Node, zoned: set[str], variables: frozenset[str], found: dict[str
             each["column_names"] = each["column_names"][-1:]
     name = next((name for name, known in found.items() if same(known, own)), f"#zoned {len(found)}")
     found.setdefault(name, own)
-    place = {each: node[each] for each in ("query_location", "query_location_length") if each in node}
-    column = {"class": "COLUMN_REF", "type": "COLUMN_REF", **place, "column_names": [*columns[0][:-1], name]}
-    become(node, column)
+    place: Node = {each: node[each] for each in ("query_location", "query_location_length") if each in node}
+    become(node, {"class": "COLUMN_REF", "type": "COLUMN_REF", **place, "column_names": [*columns[0][:-1], name]})
     return True
 
 
