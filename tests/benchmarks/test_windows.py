@@ -31,7 +31,7 @@ windows = _benchmark()
 
 def test_questions_are_asked_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "KINDS", {"16 B events": "ticks"})
-    monkeypatch.setattr(slides, "SAMPLED", 200)
+    monkeypatch.setattr(slides, "SAMPLED_QUICK", 200)
     only = ("sliding by 1 s", "sliding by 1 h", "replay of windows, a minute", "online, batches of 1,000: a filter")
     with Workspace(tmp_path) as workspace:
         bench = Bench(workspace, quick=True, events=2_000_000, only=only, repetitions=1)

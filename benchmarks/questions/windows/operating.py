@@ -34,7 +34,7 @@ AGAINST_NUMPY = Bound(0.5, 0.8, 17_280_000)
 AGAINST_OFFLINE = Bound(0.5, 0.8, 1 << 22)
 
 ONE = "one worker"
-AGAINST_ONE = Bound(1.3, 1.6, 1 << 20)
+AGAINST_ONE = Bound(1.3, 1.6, 1 << 14)
 """Two workers against one, for operators that take a millisecond or more for a batch."""
 
 BATCH = 1000
@@ -43,7 +43,7 @@ MERGED = 1 << 16
 
 def ask_sliding(bench: Bench, ticks: Ticks) -> None:
     """Windows of ever more events that slide by one."""
-    batches = _in_memory(ticks, 1 << 22)
+    batches = _in_memory(ticks, bench.size(1 << 22, 1 << 17))
     rows = sum(batch.num_rows for batch in batches)
     exponents = [exponent for exponent in (12, 14, 16, 18, 20) if 1 << exponent <= rows // 2]
     for function in ("sum", "min"):
@@ -147,14 +147,14 @@ def ask_workers(bench: Bench, ticks: Ticks) -> None:
     far = "(v0 - v0_right) * (v0 - v0_right) + (v0 + v0_right) * (v0 + v0_right) < 0.000001"
     made: dict[str, tuple[int, Bound | None, Callable[[], Operator]]] = {
         "distance join": (14, AGAINST_ONE, lambda: WindowJoin(shape, shape, (row, row), None, far)),
-        "user-defined aggregate": (20, AGAINST_ONE, lambda: TimeWindows(shape, second, {"a": "second_largest(v0)"})),
+        "user-defined aggregate": (17, AGAINST_ONE, lambda: TimeWindows(shape, second, {"a": "second_largest(v0)"})),
         "windows": (20, None, lambda: _aggregating(shape, FixedFrames(60 * MILLIS, 10 * MILLIS))),
     }
     for title, (exponent, bound, make) in made.items():
         name = f"two workers: {title}"
         if not bench.wants(name):
             continue
-        rows = min(1 << exponent, ticks.events)
+        rows = min(1 << (exponent - 3 * bench.quick), ticks.events)
         own = _first(batches, rows)
         cases = [
             Case(each, lambda _, make=make, own=own, workers=workers: _worked(make(), own, workers))

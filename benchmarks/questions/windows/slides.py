@@ -19,7 +19,7 @@ from tidelog.plan.choosing import NAIVE, OPTIMISED, REPLAY
 
 DUCKDB = "DuckDB"
 CHOSEN = "chosen"
-SAMPLED = 10_000
+SAMPLED, SAMPLED_QUICK = 10_000, 1_000
 TWO_DAYS, SEVEN_DAYS = 17_280_000, 60_480_000
 HOUR = 3600 * MILLIS
 
@@ -59,7 +59,8 @@ def _ask(bench: Bench, kind: str, ticks: Ticks, windows: Windows, duckdb: _DuckD
     slide = windows.frames.slide
     plans = {each.name: each.plan for each in windows.candidates() if each.plan is not None}
     leaf = ticks.leaf_rows * 10
-    is_sampled = slide < leaf and windows.count > SAMPLED
+    some = SAMPLED_QUICK if bench.quick else SAMPLED
+    is_sampled = slide < leaf and windows.count > some
     title = name_of(kind, slide)
     bench.on_progress(f"{title}: comparing")
     check_same(title, windows.chosen(), windows.replayed())
@@ -69,7 +70,7 @@ def _ask(bench: Bench, kind: str, ticks: Ticks, windows: Windows, duckdb: _DuckD
     ]
     for name, plan in plans.items():
         if is_sampled:
-            cases.append(Case(name, partial(_sampled, windows, plan)))
+            cases.append(Case(name, partial(_sampled, windows, plan, some)))
         else:
             check_same(title, _planned(windows, name), windows.replayed())
             cases.append(Case(name, lambda _, name=name: counted(_planned(windows, name))))
@@ -78,14 +79,14 @@ def _ask(bench: Bench, kind: str, ticks: Ticks, windows: Windows, duckdb: _DuckD
         cases.append(Case(DUCKDB, lambda _: duckdb.ask(), check=partial(duckdb.check, expected)))
     # Reading dozens of millions of events brings memory back by itself.
     outcomes = bench.race(name_of(kind, slide), cases, rehearsed=slide >= HOUR)
-    scales = {name: windows.count / SAMPLED if is_sampled and name in plans else 1.0 for name in outcomes}
+    scales = {name: windows.count / some if is_sampled and name in plans else 1.0 for name in outcomes}
     figures = {
         name: Figures.of(outcome, lambda sample, scale=scales[name]: 1 / (sample.wall * scale))
         for name, outcome in outcomes.items()
     }
     note = f"{windows.count:,} windows"
     if is_sampled:
-        note += f"; the plans from the index timed on {SAMPLED:,} of them, and scaled"
+        note += f"; the plans from the index timed on {some:,} of them, and scaled"
     _answer(bench, kind, slide, ticks, figures, note, leaf)
 
 
@@ -110,8 +111,8 @@ def _answer(
     bench.answer(Question(name, unit, events, figures[OPTIMISED], peers, comparisons, note=note))
 
 
-def _sampled(windows: Windows, plan: Any, _: Path) -> int:
-    return windows.sampled(plan, SAMPLED)
+def _sampled(windows: Windows, plan: Any, most: int, _: Path) -> int:
+    return windows.sampled(plan, most)
 
 
 def _planned(windows: Windows, name: str) -> Iterator[pa.RecordBatch]:
