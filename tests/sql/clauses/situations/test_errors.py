@@ -20,6 +20,8 @@ TABLE = pa.table(
         "mode": pa.array([True]),
         "pattern": pa.array([True]),
         "r": pa.array([{"a": 1}]),
+        "match_time": pa.array([1]),
+        "situation": pa.array(["x"]),
     }
 )
 OK = "DEFINE A AS b, B AS x > 1"
@@ -46,6 +48,7 @@ CASES = [
     # -- keys and the time
     (f"PARTITION BY upper(g) {OK} {TAIL}", "found what is no column behind PARTITION BY", "upper"),
     (f"PARTITION BY gg {OK} {TAIL}", "no column 'gg'", "gg"),
+    (f"PARTITION BY match_time {OK} {TAIL}", "the time of the match comes out under that name", "match_time"),
     (f"PARTITION BY r {OK} {TAIL}", "struct", "r ORDER"),
     (f"ORDER BY x {OK} {TAIL}", "as time; expected times or integers", "x DEFINE"),
     (f"ORDER BY -n {OK} {TAIL}", "found what is no column behind ORDER BY", "-n"),
@@ -147,6 +150,7 @@ DERIVED = [
     (f"{OK} RETURN avg(x) + 1 AS v", "found what is no aggregate", "avg"),
     (f"{OK} RETURN avg(x) AS situation", "a column of every situation", "avg"),
     (f"{OK} RETURN avg(xx) AS v", "no column 'xx'", "xx"),
+    (f"PARTITION BY g, situation {OK}", "a column of every situation comes out under that name", "situation"),
     ("DEFINE A AS b, A AS b", "two definitions of A", "A AS b~2"),
 ]
 

@@ -197,13 +197,22 @@ class _Resolving:
 
     def _check_output(self, names: Names, definitions: tuple[Definition, ...]) -> None:
         """Raise for columns that would come out under one name."""
-        taken = {name.lower(): "a column of the partition" for name in names.partition}
+        taken: dict[str, str] = {}
         if self.clause["word"] == SITUATIONS:
             taken["match_time"] = "the time of the match"
             if self.clause["mode"] == Mode.EARLY.name:
                 taken |= {f"{each.name}_is_open".lower(): f"whether {each.name} goes on" for each in definitions}
         else:
             taken |= dict.fromkeys(("situation", "start_time", "end_time"), "a column of every situation")
+        for node in self.clause["partition"]:
+            name = node["column_names"][-1]
+            if name.lower() in taken:
+                raise self.context.refuse(
+                    f"found column {name} to partition by, and {taken[name.lower()]} comes out under that name; give "
+                    "it another one in a query in parentheses that is the input",
+                    node,
+                )
+        taken |= {name.lower(): "a column of the partition" for name in names.partition}
         for each in self.clause["returned"]:
             name = each["name"].lower()
             if name in taken:
