@@ -5,8 +5,9 @@
 A second process writes synthetic sensor events into a stream and says after every flush how many are durable. It is
 killed in the middle (SIGKILL, no chance to clean up). Then this process opens the store, checks every structure,
 compares every event with the generator, writes the rest and some late events, and asks for aggregates of random ranges.
-Last, a pipeline on Spark brings files from two directories into a stream; it is killed and resumed while the library
-answers questions on the growing stream. A table sums everything up, and a page of its own has plots (``--page``).
+Last, a pipeline on Spark merges the files of two receivers, which differ, and one of which dies, into one stream; it is
+killed and resumed while the library answers questions on the growing stream. A table sums everything up, and a page of
+its own has plots (``--page``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Files of events that arrive in two directories while a pipeline reads them; some events are late, some come twice."""
+"""Files of two receivers of the same events, which arrive while a pipeline reads them.
+
+Each has some events late and some twice, others than the other has; one of them dies, with what it had not sent yet.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ LATE = 0.03
 TWICE = 0.02
 """The part of a file's events that comes with the next file of its directory once more."""
 DIRECTORIES = ("north", "south")
+MORTAL = "south"
+LIFE = 0.6
+"""The part of the events after which that receiver is dead."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,13 @@ class Events:
         """Directory, number and events of each file, in the order in which they arrive."""
         dice = np.random.default_rng(7)
         held: dict[str, npt.NDArray[np.int64]] = {name: np.empty(0, np.int64) for name in DIRECTORIES}
-        steps = range(0, self.count, 2 * self.file_events)
+        steps = range(0, self.count, self.file_events)
         for number, start in enumerate(steps):
-            span = np.arange(start, min(start + 2 * self.file_events, self.count))
+            own = np.arange(start, min(start + self.file_events, self.count))
             is_last = number + 1 == len(steps)
-            for index, name in enumerate(DIRECTORIES):
-                own = span[span % 2 == index]
+            for name in DIRECTORIES:
+                if name == MORTAL and start >= LIFE * self.count:
+                    continue
                 chance = dice.random(len(own))
                 is_late, is_twice = chance < LATE, (chance >= LATE) & (chance < LATE + TWICE)
                 now, later = own[~is_late], own[is_late | is_twice]

@@ -25,7 +25,7 @@ from rich.progress import Progress, TaskID
 import tidelog
 
 STREAM = "levels"
-SECONDS_PER_FILE = 0.35
+SECONDS_PER_FILE = 0.25
 POINTS = 120
 """Points of a plot."""
 AGGREGATES = ["count(*)", "min(level)", "max(level)", "avg(level)"]
@@ -78,9 +78,9 @@ def show_pipeline(directory: Path, page: Path, events: int, progress: Progress) 
     progress.update(task, description="comparing every event, drawing")
     levels = _verify(directory, made)
     said = {
-        "files in two directories": f"{dropper.rows:,} rows, unordered, some late, {dropper.rows - events:,} twice",
+        "files of two receivers, one of which dies": f"{dropper.rows:,} rows, unordered, some late, some twice",
         "pipeline: killed with SIGKILL, and resumed": f"after {killed_at:,} events",
-        "events in its stream at the end": f"{events:,}, each once, in order; aggregates equal a recount",
+        "events in the merged stream at the end": f"{events:,}, each once, in order; aggregates equal a recount",
         "from the first file to the last event": f"{spent:.1f} s, with both starts of Spark",
         "aggregates of a range meanwhile, from the index": _timing(asked.index_seconds, asked.index_blocks),
         "the same from a scan": _timing(asked.scan_seconds, asked.scan_blocks),
