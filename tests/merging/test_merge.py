@@ -170,7 +170,7 @@ def test_inputs_that_are_no_copies_are_found_out() -> None:
     assert tidelog.merge([ONE, other], time="ts", key="sensor", order="rising").read_all().equals(ONE)
     twice = rows((1, "a", 0.5), (1, "a", 0.75))
     for order in ("rising", "none"):
-        with pytest.raises(RepeatedKeyError, match="row 1 is another event of a key"):
+        with pytest.raises(RepeatedKeyError, match="another event of a key"):
             tidelog.merge([twice], time="ts", key="sensor", order=order).read_all()
     with pytest.raises(OrderError, match="input 'input 0'"):
         tidelog.merge([ONE.take([1, 0])], time="ts", key=True, order="rising").read_all()

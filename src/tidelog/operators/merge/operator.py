@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
@@ -40,7 +40,7 @@ from tidelog.operators.merge.payloads.hashing import numbers_of
 from tidelog.operators.merge.payloads.store import Payloads
 from tidelog.operators.merge.ports import Input, InputState, Port, port_of
 from tidelog.operators.properties import Order, Properties
-from tidelog.operators.state import State, together
+from tidelog.operators.state import State, packed, together, unpacked
 
 Output: TypeAlias = Literal["events", "elements"]
 Check: TypeAlias = Literal["inputs", "full"]
@@ -111,7 +111,7 @@ class MergeOperator(Operator):
             raise InputError(f"found check={check!r}; expected 'inputs' or 'full'")
         self.check: Check = check
         self._audit = Audit(keyed=self.algorithm.is_keyed) if check == "full" else None
-        self._audits = 0
+        self._snapshots = 0
         self._left_over: Batches = []
         """What came out by rows before one that was refused."""
         for each in inputs:
@@ -155,7 +155,7 @@ class MergeOperator(Operator):
         if port is None:
             return []
         _log.warning("input %r of a merge was made to join: events before its join time may be missing", name)
-        return self._given(self._engine.force_join(name), None, None)
+        return self._emitted(lambda: self._engine.force_join(name))
 
     def stable(self, name: str, time: int) -> Batches:
         """An input has no more inserts that start, and no adjusts with an end, before a time."""
@@ -165,7 +165,7 @@ class MergeOperator(Operator):
         rows = stable_rows(min(time, NEVER))
         if self._audit is not None:
             self._audit.take(name, rows, rows[PAYLOAD])
-        return self._given(self._engine.push(name, rows), None, None)
+        return self._emitted(lambda: self._engine.push(name, rows))
 
     def port(self, name: str) -> int:
         """The port of an input."""
@@ -226,23 +226,25 @@ class MergeOperator(Operator):
             whole = rows[PAYLOAD].copy()
             whole[: batch.num_rows] = self._payloads.whole_numbers(batch)
             self._audit.take(own.name, rows, whole)
-        found, self._left_over = self._left_over, []
-        try:
-            found += self._given(engine.push(own.name, rows), batch, rows)
-        except Conflict as conflict:
-            self._left_over = found + self._given(engine.take(), batch, rows)
-            raise self._repeated(conflict, rows) from None
+        found = self._emitted(lambda: engine.push(own.name, rows), batch, rows)
         if self._payloads.are_many:
             self._payloads.keep(engine.payloads())
         return found
 
-    def _repeated(self, conflict: Conflict, rows: Rows) -> RepeatedKeyError:
-        return RepeatedKeyError(
-            f"row {conflict.row} is another event of a key ({', '.join(self.key)}) that starts at "
-            f"{rows[START, conflict.row]}; expected one for each key and start: give more columns as a key, or none",
-            input=conflict.name,
-            row=conflict.row,
-        )
+    def _emitted(
+        self, call: Callable[[], Rows], batch: pa.RecordBatch | None = None, rows: Rows | None = None
+    ) -> Batches:
+        """What comes out by a call; of one that is refused half-way, what came out before is given with the next."""
+        found, self._left_over = self._left_over, []
+        try:
+            return found + self._given(call(), batch, rows)
+        except Conflict as conflict:
+            self._left_over = found + self._given(self._engine.take(), batch, rows)
+            raise RepeatedKeyError(
+                f"there is another event of a key ({', '.join(self.key)}) that starts at {conflict.start}; expected "
+                "one for each key and start: give more columns as a key, or none",
+                input=conflict.name,
+            ) from None
 
     def _number(self, batch: pa.RecordBatch, rows: Rows, keeps: bool) -> None:
         count = batch.num_rows
@@ -366,13 +368,12 @@ class MergeOperator(Operator):
         """What the merge knows, the payloads of that, and the inputs."""
         ports = [port.snapshot() | {"like": self._like(port)} for port in self._ports]
         parts = {"engine": self._engine.snapshot(), "payloads": self._payloads.snapshot()}
-        state = together(parts, {"ports": ports, "audits": self._audits})
-        if self._audit is None:
-            return state
-        self._audits += 1
-        content = pa.py_buffer(json.dumps(self._audit.snapshot()).encode())
-        core = state.core | {"audits": self._audits}
-        return State(core, {**state.chunks, f"audit {self._audits}": content})
+        self._snapshots += 1
+        state = together(parts, {"ports": ports, "snapshots": self._snapshots, "left over": len(self._left_over)})
+        own = {f"left over {self._snapshots}/{place}": packed(each) for place, each in enumerate(self._left_over)}
+        if self._audit is not None:
+            own[f"audit {self._snapshots}"] = pa.py_buffer(json.dumps(self._audit.snapshot()).encode())
+        return State(state.core, {**state.chunks, **own})
 
     def _like(self, port: Port) -> int:
         return next(place for place, each in enumerate(self._ports) if each.spec.shape == port.spec.shape)
@@ -384,8 +385,10 @@ class MergeOperator(Operator):
                 like = self._ports[core["like"]].name
                 self.attach(core["name"], like=like, join=core["join"], delay=core["delay"])
             self._ports[place].restore(core)
-        self._audits = state.core["audits"]
+        number = self._snapshots = state.core["snapshots"]
+        left = [state.chunks[f"left over {number}/{place}"] for place in range(state.core["left over"])]
+        self._left_over = [unpacked(each, self.output.schema) for each in left]
         if self._audit is not None:
-            self._audit.restore(json.loads(bytes(state.chunks[f"audit {self._audits}"])))
+            self._audit.restore(json.loads(bytes(state.chunks[f"audit {number}"])))
         self._engine.restore(state.part("engine"))
         self._payloads.restore(state.part("payloads"))

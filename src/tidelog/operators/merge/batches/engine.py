@@ -62,9 +62,9 @@ class Policy:
 class Conflict(Exception):  # it says where, and becomes an error that says what
     """A row is another event of a key and start that its input has already; those before it have been taken."""
 
-    def __init__(self, name: str, row: int) -> None:
-        super().__init__(name, row)
-        self.name, self.row = name, row
+    def __init__(self, name: str, start: int) -> None:
+        super().__init__(name, start)
+        self.name, self.start = name, start
 
 
 class BatchMerge(ABC):
@@ -239,7 +239,7 @@ class BatchMerge(ABC):
             if why == codes.MOVED:
                 self._promote()
             elif why == codes.CONFLICT:
-                raise Conflict(self._name(column), row)
+                raise Conflict(self._name(column), int(rows[codes.START, row]))
 
     def _name(self, column: int) -> str:
         return next(name for name, own in self._columns.items() if own == column)
