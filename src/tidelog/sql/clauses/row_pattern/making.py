@@ -251,7 +251,9 @@ class Source:
 
         def read() -> Iterator[pa.RecordBatch]:
             few = self._few(query, lambda: asked(f"SELECT {names} FROM ({self._text})")) if is_sorted_here else None
-            return asked(text) if few is None else sorted_batches(query, few)
+            rows = asked(text) if few is None else sorted_batches(query, few)
+            del few  # what is gathered takes its place
+            yield from rows
 
         return read
 
@@ -262,11 +264,15 @@ class Source:
             held = sum(given.column(name).nbytes for name in query.schema.names if given.column(name).num_chunks > 1)
             is_small = held + given.num_rows * BYTES_PER_ROW <= self.context.memory
             return given.select(query.schema.names) if is_small else None
+        if self.stored is not None:
+            likely = self.stored.likely_rows * (BYTES_PER_ROW + 16 * len(query.schema))
+            if likely > 2 * self.context.memory:
+                return None
         batches, held = [], 0
         with closing(read()) as rows:
             for batch in rows:
                 batches.append(batch)
-                held += batch.nbytes + batch.num_rows * BYTES_PER_ROW
+                held += 2 * batch.nbytes + batch.num_rows * BYTES_PER_ROW  # they are copied once
                 if held > self.context.memory:
                     return None
         return pa.Table.from_batches(batches, query.schema)
