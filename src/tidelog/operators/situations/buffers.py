@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -126,12 +126,8 @@ class Buffers:
         self._top += needed
 
     def _enlarge(self, size: int) -> None:
-        more = size - len(self.starts)
-        self.starts, self.ends = (np.append(each, np.zeros(more, np.int64)) for each in (self.starts, self.ends))
-        self.states = [
-            [np.concatenate([own, np.repeat(fold.start(), more, axis=0)]) for own, fold in zip(*each, strict=True)]
-            for each in zip(self.states, self._folds, strict=True)
-        ]
+        self.starts, self.ends = (_enlarged(each, size) for each in (self.starts, self.ends))
+        self.states = [[_enlarged(own, size) for own in each] for each in self.states]
 
     def _slots(self, rings: Ints) -> tuple[Ints, Ints]:
         """How many situations some rings have, and the slots of these, one ring behind the other."""
@@ -167,7 +163,7 @@ class Buffers:
         for each, folds in zip(states, self._folds, strict=True):
             found = []
             for own, fold in zip(each, folds, strict=True):
-                arena = np.repeat(fold.start(), max(self._top, 1), axis=0)
+                arena = _enlarged(fold.start(), max(self._top, 1))
                 arena[targets] = own
                 found.append(arena)
             self.states.append(found)
@@ -206,3 +202,10 @@ class Buffers:
             for definition, folds in enumerate(self._folds)
         ]
         self._fill(counts, starts, ends, states)
+
+
+def _enlarged(values: Any, size: int) -> Any:
+    """The same values, and room for others; memory that nobody has written to is not touched."""
+    found = np.zeros((size, *values.shape[1:]), values.dtype)
+    found[: len(values)] = values[:size]
+    return found

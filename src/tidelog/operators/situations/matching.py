@@ -100,9 +100,12 @@ class Matcher:
         buffers are filled, in order; then each searches its part, from the situations on that have ended before it.
         """
         parts = self._parts(rows)
-        truths = self._truths(rows) if len(parts) > 1 and not rows.is_single else None
-        pieces = threads.together([partial(self.pieces, each, truths) for each in parts])
-        changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
+        if rows.is_single or len(parts) < 2:
+            pieces = threads.together([partial(self.pieces, each) for each in parts])
+            changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
+        else:  # parts know nothing of each other
+            truths = self._truths(rows)
+            changes = threads.together([partial(self._derived, each, truths) for each in parts])
         rings = self._add(parts, changes, int(rows.times.min()))
         views = self._views(rows, changes, rings)
         divided = [Part(*each) for each in zip(parts, changes, views, strict=True)]
@@ -138,6 +141,9 @@ class Matcher:
     def _truths(self, rows: Rows) -> list[Mask]:
         """For which rows conditions hold; parts of different keys have rows all over the batch."""
         return threads.together([partial(each.truth, rows.batch) for each in self.derived])
+
+    def _derived(self, rows: Rows, truths: Sequence[Mask]) -> Changes:
+        return self._settled(rows, self.pieces(rows, truths))
 
     def pieces(self, rows: Rows, truths: Sequence[Mask] | None = None) -> list[Pieces]:
         """The pieces of runs of each definition in some rows; several threads may look for them at once."""
