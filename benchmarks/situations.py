@@ -27,7 +27,7 @@ MORE_STREAMS = Bound(1 / 3, 1 / 2, FEW)
 """The rate with ten situations, against that with four."""
 LATENCY = Bound(0.05, 0.02, LONG)
 """The greatest difference of shares of the detection latency from those of the table."""
-SUGGESTED = Bound(1 / 1.15, 1.0, FEW)
+SUGGESTED = {"Q1": Bound(1 / 1.15, 1.0, LONG), "Q2": Bound(1 / 1.15, 1.0, LONG), "Q3": Bound(1 / 1.15, 1.0, FEW)}
 """The rate of the order that is suggested, against the best one."""
 ADAPTIVE = Bound(1 / 1.1, 1.0, STREAM)
 """The rate of orders that follow what is measured, against those that are known to be right."""
@@ -59,7 +59,7 @@ def ask(bench: Bench) -> None:
             latency.ask(bench, bench.size(STREAM, LONG), ratio, LATENCY)
     for name in queries.THREE:
         if bench.wants(orders.title(name)):
-            orders.ask(bench, bench.size(FEW, QUICK), name, SUGGESTED)
+            orders.ask(bench, bench.size(SUGGESTED[name].judged_at, QUICK), name, SUGGESTED[name])
     if bench.wants(orders.ADAPTIVE):
         orders.ask_adaptive(bench, bench.size(STREAM, QUICK), ADAPTIVE)
     for within in parallel.WINDOWS:
