@@ -36,7 +36,7 @@ def ask(bench: Bench, events: int, ratio: str, bound: Bound) -> None:
         f"{name} {share:.3f} ({known})" for name, share, known in zip(RELATIONS, shares, expected, strict=True)
     )
     figures = Figures((worst,))
-    comparison = Comparison("the published table", (), bound)
+    comparison = Comparison("the simulated table", (), bound)
     bench.answer(
         Question(title(ratio), "difference", events, figures, {}, [comparison], higher_is_better=False, note=note)
     )
