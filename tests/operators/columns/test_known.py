@@ -42,7 +42,7 @@ def _floats(dice: np.random.Generator, count: int) -> list[Any]:
         (pa.float32(), _floats),
         (pa.dictionary(pa.int32(), pa.string()), _texts),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_keys_of_many_rows(type_: pa.DataType, make: Any) -> None:
     """Batches large enough for kernels, and others between them, give keys the numbers that Python gives them."""

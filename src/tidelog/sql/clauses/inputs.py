@@ -109,8 +109,17 @@ class Input:
         return next((each for each in self.schema.names if each.lower() == name.lower()), None)
 
 
-def read_input(table: Node, ctes: Sequence[Node], context: Context, time: Node | None = None) -> Input:
-    """The relation of a node, and its time: that of the stream, a column that is told, or the only timestamp."""
+def read_input(
+    table: Node,
+    ctes: Sequence[Node],
+    context: Context,
+    time: Node | None = None,
+    naming: str = "DESCRIPTOR(column)",
+) -> Input:
+    """The relation of a node, and its time: that of the stream, a column that is told, or the only timestamp.
+
+    ``naming`` is how the clause tells the column, for those who have not done so.
+    """
     alias = str(table.get("alias") or table.get("table_name") or "")
     relation = context.relations.get(table["table_name"]) if table["type"] == "BASE_TABLE" else None
     if relation is not None and relation.is_one and not table["sample"] and not table["column_name_alias"]:
@@ -135,7 +144,7 @@ def read_input(table: Node, ctes: Sequence[Node], context: Context, time: Node |
         times = [each.name for each in schema if pa.types.is_timestamp(each.type)]
         if len(times) != 1:
             told = "no column of times" if not times else f"{len(times)} columns of times, {', '.join(times)},"
-            raise context.refuse(f"found {told} in {alias or 'a query'}; name its time by DESCRIPTOR(column)", table)
+            raise context.refuse(f"found {told} in {alias or 'a query'}; name its time by {naming}", table)
         (found,) = times
     kind = schema.field(found).type
     if pa.types.is_date(kind):

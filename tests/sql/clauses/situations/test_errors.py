@@ -95,6 +95,11 @@ CASES = [
     (f"{OK} PATTERN A befor B WITHIN 1h", "did you mean 'before'", "befor"),
     (f"{OK} PATTERN A met B WITHIN 1h", "found met; expected met by", "met"),
     (f"{OK} PATTERN A before | B WITHIN 1h", "found B as a relation", "B WITHIN"),
+    (
+        f"{OK} PATTERN A before B | A meets B WITHIN 1h",
+        "found | behind a constraint; alternatives stand between",
+        "| A",
+    ),
     (f"{OK} PATTERN A before B, B after A WITHIN 1h", "found ,; expected the parts", ", B after"),
     (f"{OK} PATTERN A before B AND WITHIN 1h", "found 1h as a relation", "1h"),
     (f"{OK} PATTERN A before B OR B before A WITHIN 1h", "found OR; expected the parts", "OR B"),
@@ -207,7 +212,7 @@ def test_alternatives_by_semicolons_end_a_statement() -> None:
 
 def test_times_that_are_not_the_only_ones_are_to_be_named() -> None:
     table = TABLE.append_column("other", TABLE["ts"])
-    with pytest.raises(SqlError, match="2 columns of times"):
+    with pytest.raises(SqlError, match="2 columns of times, ts, other, in t; name its time by ORDER BY column"):
         tidelog.sql(f"SELECT * FROM t SITUATIONS ({OK} {TAIL})", tables={"t": table})
 
 

@@ -80,10 +80,8 @@ def read_clause(word: str, reader: ClauseText) -> Node:
 
 
 def _misplaced(reader: ClauseText) -> Exception:
-    token = reader.peek()
-    text = "the end" if token is None else token.text
     return reader.error(
-        f"found {text}; expected the parts of {reader.word} in their order: {_PARTS[reader.word]}, of which only "
+        f"found {reader.peek_text()}; expected the parts of {reader.word} in their order: {_PARTS[reader.word]}, of which only "
         f"{'DEFINE, PATTERN and WITHIN have' if reader.word == SITUATIONS else 'DEFINE has'} to be there"
     )
 

@@ -29,7 +29,7 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
     time = clause["time"]
     if time is not None and time.get("class") != "COLUMN_REF":
         raise context.refuse(f"found what is no column behind ORDER BY of {word}; expected that of the time", time)
-    side = read_input(clause["input"], scope.ctes, context, time)
+    side = read_input(clause["input"], scope.ctes, context, time, "ORDER BY column")
     found = resolve(clause, side.schema, side.time, context)
     names = {name: name for name in found.columns}
     operator = found.make()

@@ -28,7 +28,10 @@ def _constraint(reader: ClauseText) -> Node:
     relations = [_relation(reader)]
     while reader.accept("|"):
         relations.append(_relation(reader))
-    return {"first": first, "relations": relations, "second": _name(reader), "query_location": place}
+    second = _name(reader)
+    if reader.peek_text() == "|":
+        raise reader.error("found | behind a constraint; alternatives stand between two names: a starts | during b")
+    return {"first": first, "relations": relations, "second": second, "query_location": place}
 
 
 def _name(reader: ClauseText) -> Node:
@@ -41,7 +44,7 @@ def _relation(reader: ClauseText) -> str:
         if reader.accept(*name.upper().split()):
             return name
     token = reader.peek()
-    text = "the end" if token is None else token.text
+    text = reader.peek_text()
     if token is not None and token.says("MET", "OVERLAPPED", "STARTED", "FINISHED"):
         raise reader.error(f"found {text}; expected {text.lower()} by")
     meant = did_you_mean(text.lower(), list(NAMES))
