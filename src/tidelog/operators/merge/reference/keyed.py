@@ -78,7 +78,8 @@ class R3(Merge):
             return
         self.policy.led(own)
         first_kept = time
-        for key in sorted(self.nodes):  # payloads are of one type, and have an order
+        looked_at = self.nodes if self.policy.looks_ahead else [key for key in self.nodes if key[0] < time]
+        for key in sorted(looked_at):  # payloads are of one type, and have an order
             node = self.nodes[key]
             if node.start >= time:
                 self.policy.ahead(self, node, own)

@@ -22,6 +22,9 @@ class Policy:
     holds_stables = False
     """Whether the output's stable stays before the first event that is not given."""
 
+    looks_ahead = False
+    """Whether a stable matters to events that start behind it."""
+
     def inserted(self, merge: R3, node: Node, own: Input) -> None:
         """An input has inserted an event, or has done so again."""
         if node.out is None:
@@ -99,6 +102,8 @@ class OpenEnded(HalfFrozen):
 class FollowLeader(Policy):
     """Mirrors one input: the one that moved the output on last."""
 
+    looks_ahead = True
+
     def __init__(self) -> None:
         self.leader: Input | None = None
 
@@ -134,6 +139,8 @@ class FollowLeader(Policy):
 class LeaderByStart(FollowLeader):
     """Mirrors the input with the newest start so far."""
 
+    looks_ahead = False
+
     def __init__(self) -> None:
         super().__init__()
         self._newest: int | None = None
@@ -145,9 +152,6 @@ class LeaderByStart(FollowLeader):
         super().inserted(merge, node, own)
 
     def led(self, own: Input) -> None:
-        """Stables do not matter."""
-
-    def ahead(self, merge: R3, node: Node, own: Input) -> None:
         """Stables do not matter."""
 
     def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:

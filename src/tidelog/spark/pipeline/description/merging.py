@@ -36,6 +36,8 @@ class Merge(Step):
     order: str = SEQUENCE_COLUMN
     algorithm: str = "auto"
     policy: str = "lazy"
+    tasks: int = 0
+    """Shares of the payloads that are merged by themselves; 0 for the usual number."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inputs", tuple(self.inputs))
@@ -88,6 +90,8 @@ class Merge(Step):
         policy = self.policy.partition(" ")[0]
         if policy not in POLICIES:
             faults.append(Fault("policy", f"there is no policy {policy!r}; {did_you_mean(policy, POLICIES)}"))
+        if self.tasks < 0:
+            faults.append(Fault("tasks", f"found {self.tasks}; expected at least 1, or 0 for the usual number"))
         if EVERYTHING in self.key and len(self.key) > 1:
             faults.append(Fault("key", "found '*' beside names; expected '*' alone, or names of columns"))
         return faults
@@ -131,6 +135,7 @@ class Merge(Step):
             order=self.order,
             algorithm=self.algorithm,
             policy=self.policy,
+            tasks=self.tasks or None,
             metrics=f"tidelog.{self.name}",
         )
 
@@ -138,4 +143,5 @@ class Merge(Step):
         """How events are told apart."""
         if not any(each.is_streaming for each in inputs.values()):
             return None
-        return f"merge by {', '.join(self.key)} with {self.algorithm}, {self.policy}"
+        shares = f", in {self.tasks} shares" if self.tasks else ""
+        return f"merge by {', '.join(self.key)} with {self.algorithm}, {self.policy}{shares}"
