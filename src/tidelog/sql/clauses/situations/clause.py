@@ -81,8 +81,8 @@ def read_clause(word: str, reader: ClauseText) -> Node:
 
 def _misplaced(reader: ClauseText) -> Exception:
     return reader.error(
-        f"found {reader.peek_text()}; expected the parts of {reader.word} in their order: {_PARTS[reader.word]}, of which only "
-        f"{'DEFINE, PATTERN and WITHIN have' if reader.word == SITUATIONS else 'DEFINE has'} to be there"
+        f"found {reader.peek_text()}; expected the parts of {reader.word} in their order: {_PARTS[reader.word]}, of "
+        f"which only {'DEFINE, PATTERN and WITHIN have' if reader.word == SITUATIONS else 'DEFINE has'} to be there"
     )
 
 
