@@ -97,6 +97,39 @@ def test_late_rows_are_left_out_counted_and_handed_out(session: SparkSession, tm
     assert values(handed) == values(table.filter(pc.invert(kept)).to_pylist())
 
 
+def test_windows_are_those_of_spark(session: SparkSession, tmp_path: Path) -> None:
+    """Spark's own windows and sessions of the same stream, once rows of another day have ended all of them."""
+    table = arriving(np.random.default_rng(46), 600, jitter=4)
+    type_ = table["ts"].type
+    # Windows that end by 1970 are over for Spark before they have begun.
+    times = pc.add(table["ts"].cast(pa.int64()), 1000 * SECOND).cast(type_)
+    table = table.set_column(0, "ts", times)
+    far = table.slice(0, 1).set_column(0, "ts", pa.array([1 << 50]).cast(type_))
+    put(tmp_path / "in", [table.slice(0, 300), table.slice(300), far])
+    frame = stream(session, tmp_path / "in")
+    for number, (theirs, ours) in enumerate(
+        (
+            ("window(ts, '20 seconds', '10 seconds')", {"size": "20s", "slide": "10s"}),
+            ("session_window(ts, '2 seconds')", {"gap": "2s"}),
+        )
+    ):
+        found = tl.window_aggregate(frame, CALLS, by="k", lateness="5s", tasks=2, **ours)
+        frame.withWatermark("ts", "5 seconds").createOrReplaceTempView("arriving_rows")
+        grouped = session.sql(
+            f"SELECT k, {theirs} AS w, count(*) AS rows, sum(n) AS total, min(x) AS low FROM arriving_rows "
+            "GROUP BY 1, 2"
+        )
+        own = grouped.selectExpr("k", "w.start AS window_start", "w.end AS window_end", "rows", "total", "low")
+        both = []
+        for name, each in (("ours", found), ("own", own)):
+            run(each, tmp_path / f"{name}{number}")
+            rows = session.read.parquet(str(tmp_path / f"{name}{number}" / "out")).where("year(window_start) < 2000")
+            columns = ["k", "window_start", "window_end", "rows", "CAST(total AS BIGINT) AS total", "low"]
+            both.append(values(rows.selectExpr(*columns).toArrow().to_pylist()))
+        assert both[0] == both[1]
+        assert len(both[0]) > 30
+
+
 def test_state_is_written_once(session: SparkSession, tmp_path: Path) -> None:
     """Of each micro-batch at most four times its bytes are written, however much is waiting."""
     table = arriving(np.random.default_rng(41), 40_000, jitter=3)
