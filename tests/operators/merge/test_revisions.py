@@ -62,10 +62,13 @@ class Run:
         self.inputs[name] = Table(strict=join is None)
         self._joins[name] = join
 
-    def push(self, name: str, part: Sequence[Element]) -> None:
+    def push(self, name: str, part: Sequence[Element], horizon: int = BEFORE) -> int:
+        """Elements that are of no use, by what the input was told at some time, are left out; how many."""
         for each in part:
             self.inputs[name].apply(each)
-        self.take(self.merge.push(self.merge.port(name), batch_of(part)))
+        kept = [each for each in part if max(each.end, each.old) >= horizon]
+        self.take(self.merge.push(self.merge.port(name), batch_of(kept)))
+        return len(part) - len(kept)
 
     def take(self, given: Batches) -> None:
         for each in elements_of(given):
@@ -91,7 +94,9 @@ class Run:
         self._disk.restored(state, self.merge.restore)
 
 
-def campaign(seed: int, algorithm: str, policy: Policy, groups: int) -> None:
+def campaign(seed: int, algorithm: str, policy: Policy, groups: int, *, feedback: bool = False) -> int:
+    """A run; how many elements inputs left out that were told that these are of no use."""
+    left_out, horizons = 0, dict[str, int]()
     dice = random.Random(seed)
     own = aggregated.intervals(dice, dice.choice((20, 60)), groups)
     truth = Table()
@@ -105,7 +110,9 @@ def campaign(seed: int, algorithm: str, policy: Policy, groups: int) -> None:
         name = dice.choices(live, [1 / lag[each] for each in live])[0]
         size = dice.choice((1, 4, 15, 60))
         part, waiting[name] = waiting[name][:size], waiting[name][size:]
-        run.push(name, part)
+        left_out += run.push(name, part, horizons.get(name, BEFORE) if feedback else BEFORE)
+        if dice.random() < 0.5:
+            horizons |= {each.name: run.merge.horizon(each.name) for each in run.merge.states}
         if run.merge.reached is not None:
             truth.stable = run.output.stable
             told = check_counted([truth], run.output)
@@ -125,6 +132,7 @@ def campaign(seed: int, algorithm: str, policy: Policy, groups: int) -> None:
     assert run.output.stable == NEVER
     assert run.output.events == truth.events
     assert run.merge._engine.size == 0
+    return left_out
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -137,6 +145,18 @@ def test_steps_of_one_group(name: str) -> None:
 def test_steps_of_groups_that_payloads_do_not_tell_apart(exact: bool) -> None:
     for seed in range(RUNS):
         campaign(seed, "R4", Policy(codes.EXACT) if exact else Policy(), 3)
+
+
+@pytest.mark.parametrize("name", ["lazy", "aggressive", "half-frozen", "leader", "R4"])
+def test_elements_that_are_of_no_use_may_be_left_out(name: str) -> None:
+    """P10, whenever inputs are told, and whether or not they were replaced by a snapshot meanwhile."""
+    left_out = 0
+    for seed in range(RUNS):
+        if name == "R4":
+            left_out += campaign(seed, "R4", Policy(), 3, feedback=True)
+        else:
+            left_out += campaign(seed, "R3", POLICIES[name], 1, feedback=True)
+    assert left_out > 100
 
 
 @pytest.mark.soak
