@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from harness import Bench, Bound, main
-from questions.merge import availability, conditions, ordered, plans, revised
+from questions.merge import availability, conditions, hashing, ordered, plans, revised
 
 MILLION = 1_000_000
 ORDERED, REVISED, SCALAR = MILLION, MILLION // 5, MILLION // 50
@@ -39,6 +39,8 @@ def ask(bench: Bench) -> None:
     for stables in (0.001, 0.01):
         if bench.wants(revised.speed_title(stables)):
             revised.ask_speed(bench, events, stables, BY_ELEMENT if stables < 0.01 else None)
+    if bench.wants(hashing.TITLE):
+        hashing.ask(bench, min(events, REVISED // 2))
     for form in FASTER:
         few = bench.size(REVISED // 2, REVISED // 40) if form == "arrays" else bench.size(SCALAR, SCALAR // 10)
         for inputs in revised.INPUTS[::2] if bench.quick else revised.INPUTS:

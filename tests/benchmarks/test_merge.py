@@ -41,6 +41,7 @@ def test_all_questions_are_answered(tmp_path: Path) -> None:
     found = {question.name for question in bench.questions}
     assert {"R0 of 3 inputs", "R3 with 0.1% stables", "10 inputs, arrays", "10 inputs, elements"} <= found
     assert {"memory with 10 inputs", "latency", "adjusts by disorder", "lag of 8 batches"} <= found
+    assert "payloads hashed" in found
     assert {"R4, 1.00% stables", "bursts smoothed", "congestion masked"} <= found
     assert all(question.ours is not None for question in bench.questions)
     plots = {path.name: path.read_bytes()[:4] for path in (tmp_path / "plots").iterdir()}
