@@ -193,7 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=24 * BATCH, help="how many events (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="keep the files there")
-    parser.add_argument("--pipeline-events", type=int, default=300_000, help="how many in files (default %(default)s)")
+    parser.add_argument("--pipeline-events", type=int, default=200_000, help="how many in files (default %(default)s)")
     parser.add_argument("--page", type=Path, default=Path("build/demo.html"), help="the page (default %(default)s)")
     parser.add_argument("--write-to", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
