@@ -63,14 +63,14 @@ class Bench:
         keep_last: bool = False,
         rehearsed: bool = True,
     ) -> dict[str, Outcome]:
-        """Race some cases in this workspace (see :func:`harness.racing.race`); quick runs are not rehearsed."""
+        """Race some cases in this workspace (see :func:`harness.racing.race`)."""
         return race(
             cases,
             self.workspace,
             self.repetitions,
             writes=writes,
             keep_last=keep_last,
-            rehearsed=rehearsed and not self.quick,
+            rehearsed=rehearsed,
             shortest=SHORTEST_SECONDS / 10 if self.quick else SHORTEST_SECONDS,
             on_progress=lambda what: self.on_progress(f"{title}: {what}"),
         )

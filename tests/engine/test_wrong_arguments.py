@@ -95,6 +95,35 @@ STORE: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
             "workers": 2,
         },
     ),
+    "situations": (
+        ("s",),
+        {
+            "define": {"a": "x > 1", "b": "x > 2"},
+            "pattern": "a before b",
+            "within": "1h",
+            "returns": {"n": "count(a.*)"},
+            "partition_by": "s",
+            "mode": "early",
+            "dialect": "allen",
+            "as_of": None,
+            "timezone": "UTC",
+        },
+    ),
+    "merge_into": (
+        ("t", ["s"]),
+        {
+            "key": ["x"],
+            "delay": 5,
+            "algorithm": "auto",
+            "policy": "lazy",
+            "output": None,
+            "name": "p",
+            "start": None,
+            "schema": None,
+            "time": None,
+            "follow": False,
+        },
+    ),
     "drop_subscription": (("p",), {}),
     "remove_orphans": (("1d",), {}),
     "maintain": ((10**6,), {}),
@@ -146,6 +175,7 @@ def test_changes(name: str) -> None:
     closed(store)
 
 
+@pytest.mark.filterwarnings("ignore:the merge into 't' has no key")
 @pytest.mark.parametrize("name", STORE)
 def test_calls_of_a_store(name: str) -> None:
     found = {}

@@ -50,9 +50,12 @@ def asked(text: str | None = None, table: str = TABLE, **parts: Any) -> Asked:
                 "found neither a query nor define; give a text FROM ... DEFINE ... PATTERN ... WITHIN ..., or "
                 "define={name: condition}, pattern=... and within=..."
             )
+        checked_text("the name of a table", table)
         statement = f"SELECT * FROM {quoted(table)} {clause_of(**given)}"
         return Asked(statement, table, statement)
-    others = [name for name in given if name not in ("mode", "dialect", "partition_by") or given[name] not in _DEFAULTS]
+    others = [
+        name for name, value in given.items() if not (isinstance(value, str | tuple) and value == _DEFAULTS.get(name))
+    ]
     if others:
         raise InputError(f"found a query and {others[0]}; say it in the query, or give all parts as arguments")
     checked_text("a query about situations", text)
@@ -66,4 +69,4 @@ def asked(text: str | None = None, table: str = TABLE, **parts: Any) -> Asked:
     return Asked(with_bars(text), table_of(text), text)
 
 
-_DEFAULTS = ("completed", "allen", ())
+_DEFAULTS = {"mode": "completed", "dialect": "allen", "partition_by": ()}

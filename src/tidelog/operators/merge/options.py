@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from tidelog.model.arguments import found, one_of, text
 from tidelog.model.errors import InputError
 from tidelog.operators.merge.choice import choose
 from tidelog.operators.merge.operator import MergeOperator, Output
@@ -34,16 +35,15 @@ class MergeOptions:
     def of(cls, algorithm: Any = AUTO, key: Any = None, policy: Any = "lazy", output: Any = None) -> MergeOptions:
         """Checked for what they are, but not for whether they go together."""
         for name, value in (("algorithm", algorithm), ("policy", policy)):
-            if not isinstance(value, str):
-                raise InputError(f"found {value!r} for {name}; expected a text, its name")
-        if output not in (None, "events", "elements"):
-            raise InputError(f"found {output!r} for output; expected 'events', 'elements' or None")
+            text(name, value, "a text, its name")
+        if output is not None:
+            one_of("output", output, ("events", "elements"))
         if isinstance(key, str):
             key = [key]
         elif isinstance(key, bool):
             key = [] if key else None
         if key is not None and not (isinstance(key, Sequence) and all(isinstance(each, str) for each in key)):
-            raise InputError(f"found {key!r} for key; expected names of columns, or True for all of them")
+            raise found("key", key, "names of columns, or True for all of them")
         return cls(algorithm, None if key is None else tuple(key), policy, output)
 
     @classmethod

@@ -149,7 +149,7 @@ def test_statements_of_duckdb_that_begin_with_from_are_theirs() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "found neither a query nor define"),
-    ({"define": {}}, "found no define"),
+    ({"define": {}}, "found no situations to define"),
     ({"define": 3}, "for define; expected a dict"),
     ({"define": {"A": 3}}, "for A of define; expected a text"),
     ({"define": {"A": "rain"}, "within": "1h"}, "found within without a pattern"),

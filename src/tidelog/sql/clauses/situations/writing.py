@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from tidelog.model.arguments import found, one_of, text
+from tidelog.model.arguments import found, one_of, several, text
 from tidelog.model.errors import InputError
 from tidelog.model.times.durations import read_duration
 from tidelog.sql.clauses.situations.clause import DERIVE, DIALECTS, SITUATIONS
@@ -27,12 +27,14 @@ def clause_of(
 ) -> str:
     """The clause, with its word and parentheses; ``DERIVE`` if there is no pattern. Raises :class:`InputError`."""
     parts = []
-    keys = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    if keys:
-        parts.append(f"PARTITION BY {', '.join(quoted(text('partition_by', each)) for each in keys)}")
+    if keys := _texts("partition_by", partition_by, "the name of a column, or a list of names"):
+        parts.append(f"PARTITION BY {', '.join(map(quoted, keys))}")
     if time is not None:
         parts.append(f"ORDER BY {quoted(text('time', time))}")
-    parts.append(f"DEFINE {_listed('define', define, '{name} AS {value}')}")
+    definitions = _lines("define", define, "{name} AS {value}")
+    if not definitions:
+        raise InputError("found no situations to define; expected a dict of names and conditions")
+    parts.append(f"DEFINE {_listed(definitions)}")
     one_of("mode", mode, MODES)
     one_of("dialect", dialect, _DIALECTS)
     if pattern is None:
@@ -40,13 +42,13 @@ def clause_of(
             if is_given:
                 raise InputError(f"found {name} without a pattern; give one, or leave both for situations alone")
     else:
-        constraints = [pattern] if isinstance(pattern, str) else list(pattern)
-        parts.append("PATTERN " + "\n    AND ".join(text("a constraint of the pattern", each) for each in constraints))
+        constraints = _texts("pattern", pattern, "a text, or a list with a text for each constraint")
+        parts.append("PATTERN " + "\n    AND ".join(constraints))
         if within is None:
             raise InputError("found a pattern without within; give how long a match may last, such as '5 minutes'")
         parts.append(f"WITHIN {_length(within)}")
-    if returns:
-        parts.append(f"RETURN {_listed('returns', returns, '{value} AS {name}')}")
+    if returns is not None and (returned := _lines("returns", returns, "{value} AS {name}")):
+        parts.append(f"RETURN {_listed(returned)}")
     if pattern is not None:
         parts += [f"MODE {mode.upper()}", f"RELATIONS {dialect.upper()}"]
     inside = "\n    ".join(parts)
@@ -58,21 +60,24 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _listed(what: str, value: Any, form: str) -> str:
-    """Names and texts, one of each on a line."""
+def _texts(what: str, value: Any, expected: str) -> list[str]:
+    """One text, or several."""
+    return (
+        [value] if isinstance(value, str) else [text(what, each, expected) for each in several(what, value, expected)]
+    )
+
+
+def _lines(what: str, value: Any, form: str) -> list[str]:
+    """Names and texts in some form, or texts as they are."""
     if isinstance(value, Mapping):
-        lines = [
+        return [
             form.format(name=quoted(text(f"a name of {what}", name)), value=text(f"{name} of {what}", each))
             for name, each in value.items()
         ]
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        lines = [text(f"an item of {what}", each) for each in value]
-    elif isinstance(value, str):
-        lines = [value]
-    else:
-        raise found(what, value, "a dict of names and texts, or texts as in the language")
-    if not lines:
-        raise InputError(f"found no {what}; expected a dict of names and texts")
+    return _texts(what, value, "a dict of names and texts, or texts as in the language")
+
+
+def _listed(lines: list[str]) -> str:
     return ",\n        ".join(lines)
 
 
