@@ -298,9 +298,45 @@ def functions() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str
         "Binding.from_dict": (aggregates.Binding.from_dict, (aggregates.bind("second_largest", "x").to_dict(),), {}),
         "SeqSet": (SeqSet, ([(0, 5)],), {}),
         "SeqSet.below": (SeqSet.below, (5,), {}),
+        "situations": (
+            tidelog.situations,
+            (rows(), None),
+            {
+                "define": {"a": "x > 1", "b": "x > 2"},
+                "pattern": "a before b",
+                "within": 5,
+                "returns": {"n": "count(a.*)"},
+                "partition_by": ["s"],
+                "time": "ts",
+                "mode": "completed",
+                "dialect": "thesis",
+                "timezone": "UTC",
+                "sql_memory": None,
+            },
+        ),
+        "merge": (
+            tidelog.merge,
+            ([rows(), rows()],),
+            {
+                "time": "ts",
+                "key": True,
+                "algorithm": "auto",
+                "policy": "lazy",
+                "check": "inputs",
+                "delay": 5,
+                "order": "none",
+                "same_ties": False,
+                "inserts_only": True,
+                "output": "events",
+                "concurrent": False,
+                "feedback": True,
+            },
+        ),
+        "reconstitute": (tidelog.reconstitute, ([],), {"frozen": False}),
     }
 
 
+@pytest.mark.filterwarnings("ignore:no key is declared for a merge")
 @pytest.mark.parametrize("name", functions())
 def test_functions(name: str) -> None:
     call, right, settings = functions()[name]

@@ -199,7 +199,7 @@ def test_what_cannot_be_merged_is_refused() -> None:
         tidelog.merge([5], time="ts")
     with pytest.raises(InputError, match="give a schema"):
         tidelog.merge([[]], time="ts")
-    with pytest.raises(InputError, match="found the order 'up'"):
+    with pytest.raises(InputError, match="found order 'up'"):
         tidelog.merge([ONE], time="ts", order="up")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="there is no policy 'lasy'; did you mean 'lazy'"):
         tidelog.merge([ONE], time="ts", policy="lasy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.merging.reading import AtOnce, InTurns, Reading
-from tidelog.merging.sources import Ordering, Promises, Source, key_of
+from tidelog.merging.sources import ORDERS, Ordering, Promises, Source, key_of
+from tidelog.model.arguments import flag, one_of, several, text
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MIN
@@ -23,6 +24,7 @@ from tidelog.operators.merge.choice import Choice, choose
 from tidelog.operators.merge.columns import COLUMNS, KIND_COLUMN
 from tidelog.operators.merge.errors import MergeError
 from tidelog.operators.merge.operator import Check, MergeOperator, Output
+from tidelog.operators.merge.options import MergeOptions
 from tidelog.operators.merge.policies import policy_of
 from tidelog.operators.merge.ports import Input, InputState
 from tidelog.operators.properties import Order, Properties, weakest
@@ -318,7 +320,24 @@ def merge(
     An input that raises leaves, with a warning in the log; the last one's error is raised. Raises
     :class:`~tidelog.operators.merge.errors.MergeError` for inputs that break their promises.
     """
-    named = inputs.items() if isinstance(inputs, Mapping) else ((None, each) for each in inputs)
+    asked = MergeOptions.of(algorithm, key, policy, output)
+    if time is not None:
+        text("time", time, "the name of a column")
+    one_of("check", check, ("inputs", "full"))
+    one_of("order", order, tuple(ORDERS))
+    for what, value in {
+        "same_ties": same_ties,
+        "inserts_only": inserts_only,
+        "concurrent": concurrent,
+        "feedback": feedback,
+    }.items():
+        flag(what, value)
+    expected = "a list of inputs, or a dict of them by name"
+    named: Iterable[tuple[str | None, Any]] = (
+        [(text("the name of an input", name), data) for name, data in inputs.items()]
+        if isinstance(inputs, Mapping)
+        else [(None, each) for each in several("inputs", inputs, expected)]
+    )
     sources: dict[str, Source] = {}
     for name, data in named:
         source = data if isinstance(data, Source) else Source(data)
@@ -336,7 +355,7 @@ def merge(
     shapes = {name: promises.shape(schema or known, name) for name, schema in schemas.items()}
     clock = next(iter(shapes.values())).clock
     payload = [each for each in known.names if each not in (*COLUMNS, SEQUENCE_COLUMN, time)]
-    columns = key_of(key, payload)
+    columns = key_of(asked.key, payload)
     promises = Promises(time, columns, delay, order, same_ties, inserts_only)
     properties = {name: promises.properties(source, shapes[name], columns) for name, source in sources.items()}
     common, told = weakest(list(properties.values())), policy_of(policy, clock)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from tidelog.model.arguments import one_of
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.base import Shape
 from tidelog.operators.merge.columns import FROM, is_elements
@@ -16,7 +17,7 @@ from tidelog.operators.properties import Order, Properties
 
 Ordering: TypeAlias = Literal["none", "rising", "strict"]
 
-_ORDERS = {"none": Order.NONE, "rising": Order.RISING, "strict": Order.STRICT}
+ORDERS: Final = {"none": Order.NONE, "rising": Order.RISING, "strict": Order.STRICT}
 
 
 @dataclass
@@ -99,24 +100,19 @@ class Promises:
             own = source.properties
             return own if key is None else Properties(own.order, own.inserts_only, own.same_ties, key)
         order = source.order or self.order
-        if order not in _ORDERS:
-            raise InputError(f"found the order {order!r}; expected 'none', 'rising' or 'strict'")
+        one_of("order", order, tuple(ORDERS))
         of_elements = self.inserts_only if source.inserts_only is None else source.inserts_only
         return Properties(
-            _ORDERS[order],
+            ORDERS[order],
             of_elements if is_elements(shape.schema) else True,
             self.same_ties if source.same_ties is None else source.same_ties,
             key,
         )
 
 
-def key_of(key: str | Sequence[str] | bool | None, payload: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns of a key: some, all of the payload for True or no names, None for none."""
-    if key is None or key is False:
-        return None
-    if key is True or not key:
-        return tuple(payload)
-    return (key,) if isinstance(key, str) else tuple(key)
+def key_of(key: tuple[str, ...] | None, payload: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns of a key: some, all of the payload for no names, None for none."""
+    return tuple(payload) if key == () else key
 
 
 def _batches(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
@@ -125,9 +121,9 @@ def _batches(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     if isinstance(data, pa.RecordBatchReader):
         return data.schema, iter(data)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
+        reader = _reader(data)
         return reader.schema, iter(reader)
-    if not isinstance(data, Iterable) or isinstance(data, str | bytes):
+    if not isinstance(data, Iterable) or isinstance(data, str | bytes) or getattr(data, "ndim", 1) == 0:
         raise InputError(f"found {type(data).__name__} as an input; expected Arrow data, or an iterable of batches")
     told = getattr(data, "schema", None)
     return told if isinstance(told, pa.Schema) else None, _each(data)
@@ -138,6 +134,13 @@ def _each(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         if isinstance(each, pa.RecordBatch):
             yield each
         elif hasattr(each, "__arrow_c_stream__"):
-            yield from pa.RecordBatchReader.from_stream(each)
+            yield from _reader(each)
         else:
             raise SchemaError(f"found {type(each).__name__} among the batches of an input; expected a RecordBatch")
+
+
+def _reader(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid:  # a column, say
+        raise InputError(f"found {type(data).__name__}, which has no rows of columns; expected a table") from None

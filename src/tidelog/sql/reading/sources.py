@@ -87,7 +87,7 @@ def _table(name: str, value: Any) -> Any:
         return _made(name, pa.Table.from_pylist, value)
     if hasattr(value, "__arrow_c_stream__"):
         return _made(name, pa.table, value)
-    if type(value).__module__.startswith("pandas"):
+    if type(value).__module__.startswith("pandas") and hasattr(value, "columns"):
         return _made(name, pa.Table.from_pandas, value)
     raise found(f"table {name!r}", value, "an Arrow, pandas or Polars table, or anything with __arrow_c_stream__")
 
