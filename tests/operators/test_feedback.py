@@ -22,7 +22,7 @@ from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.merge.ports import Input
 from tidelog.operators.ordering import Reorder, Union
 from tidelog.operators.rowwise import Filter, Projection
-from tidelog.operators.window.assigning import WindowRows
+from tidelog.operators.window.assigning import SessionRows, WindowRows
 from tidelog.operators.window.counted import CountWindows
 from tidelog.operators.window.frames import FixedFrames
 from tidelog.operators.window.sessions import SessionWindows
@@ -57,9 +57,13 @@ SKIPPING: dict[str, Callable[[], Operator]] = {
     "window join": lambda: WindowJoin(OF, OF, (TimeWindow(6, 2), TimeWindow(3, 1)), {"k": "k"}),
     "merge": lambda: MergeOperator([Input("a", OF, delay=0), Input("b", OF, delay=0)], "R2dup"),
 }
+SESSIONS = SessionWindows(OF, 3, SUM).output
 READING_ALL: dict[str, Callable[[], Operator]] = {
     "sessions": lambda: SessionWindows(OF, 2, {"count": "count(*)"}, ["k"]),
+    "rows of sessions": lambda: SessionRows(OF, 2, ["k"]),
+    "filtered sessions": lambda: chain(Filter(OF, "n > -3"), SessionWindows(OF, 3, SUM), Filter(SESSIONS, "count > 1")),
     "counted windows": lambda: CountWindows(OF, 3, 2, {"total": "sum(n)"}),
+    "counted windows of keys": lambda: CountWindows(OF, 3, 1, {"total": "sum(n)"}, ["k"]),
     "windows from the first row on": lambda: TimeWindows(OF, FromFirst(10, 5), SUM),
     "windows without rows": lambda: TimeWindows(OF, FixedFrames(10, 5), SUM, empty=True),
     "join with the last rows": lambda: WindowJoin(OF, OF, (RowWindow(5), RowWindow(5)), {"k": "k"}),
@@ -117,3 +121,15 @@ def test_sources_are_told(name: str) -> None:
         assert [row for row in found if row[at] >= 50] == [row for row in whole if row[at] >= 50]
         assert sum(source.rows for source in sources) < 80 * len(sources) // 1.3
         assert flow.skipped == 0
+
+
+@pytest.mark.parametrize("name", [each for each in READING_ALL if "sessions" in each or "counted" in each])
+def test_what_is_not_wanted_does_not_come_out(name: str) -> None:
+    """Though all rows are needed for what does."""
+    operator, other = READING_ALL[name](), READING_ALL[name]()
+    (batch,) = given(name, operator, np.random.default_rng(5))
+    assert operator.skip(30) == (INT64_MIN,)
+    found, whole = (rows_of(each.output, each.push(0, batch) + each.finish()) for each in (operator, other))
+    at = operator.output.schema.get_field_index(operator.output.time)
+    assert found == [row for row in whole if row[at] >= 30]
+    assert 0 < len(found) < len(whole)

@@ -114,6 +114,8 @@ class Operator(ABC):
     """Whether rows come out in another order than that of time even where they came in in it."""
     keeps_rows: bool = False
     """Whether a row comes out at once for each that comes in, so that nothing is known otherwise of how late it is."""
+    skipped: int = 0
+    """How many rows were pushed that, as :meth:`skip` has told, nobody needs, and that were not looked at."""
     most_rows: int | None = None
     """How many rows are best pushed at once at the most, where many more may come out; None for any number."""
 

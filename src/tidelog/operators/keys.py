@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -212,3 +213,12 @@ def _comparable_type(type_: pa.DataType) -> pa.DataType:
 
 def _hashable(value: Any) -> Any:
     return _NAN if isinstance(value, float) and math.isnan(value) else value
+
+
+def latest(codes: Ints, count: int) -> npt.NDArray[np.bool_]:
+    """Which rows, of some in order, are among the last so many of their key."""
+    order = np.argsort(codes, kind="stable")
+    own = codes[order]
+    found = np.empty(len(codes), np.bool_)
+    found[order] = np.searchsorted(own, own, side="right") - np.arange(len(own)) <= count
+    return found

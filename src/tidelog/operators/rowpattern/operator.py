@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidelog.model.arrays import integer_column, integers
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
-from tidelog.operators.keys import Keys
+from tidelog.operators.keys import Keys, latest
 from tidelog.operators.rowpattern.compiling import compile_query
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine.search import Partitions
@@ -97,6 +97,8 @@ class RowPatternOperator(Operator):
         self._kept = _Kept.nothing(query.input)
         self._rows = 0
         """How many rows have been put in order."""
+        self._horizon = self._limit = INT64_MIN
+        """Before which nothing need come out, and before which rows are only looked at from others."""
         self._end = INT64_MAX // _PER_TICK.get(shape.clock.unit or "", 1)
         expressions = [*pattern.defines.values(), *(each.value for each in pattern.measures)]
         self._may_forget = not (any(map(counts_matches, expressions)) or query.search.program.has_start)
@@ -152,6 +154,10 @@ class RowPatternOperator(Operator):
         self._rows += new.num_rows
         if order is not None:
             new, codes, arrivals = new.take(integer_column(order)), codes[order], arrivals[order]
+        useful = self._useful(new, codes)
+        if useful is not None:
+            self.skipped += new.num_rows - len(useful)
+            new, codes, arrivals = new.take(integer_column(useful)), codes[useful], arrivals[useful]
         kept.grow(len(self._keys))
         old = np.repeat(np.arange(len(kept.counts)), kept.counts)
         rows = pa.concat_batches([kept.rows, new]) if len(old) else new
@@ -163,6 +169,19 @@ class RowPatternOperator(Operator):
             rows, whole = rows.take(integer_column(places)), whole[places]
             kept.arrivals, kept.covered = kept.arrivals[places], kept.covered[places]
         return rows, whole
+
+    def _useful(self, rows: pa.RecordBatch, codes: Ints) -> Ints | None:
+        """The new rows that may begin a match that is wanted, and those before them that are looked at; None for all.
+
+        They are in the order of their keys, so that what is left before the limit are always the last rows of a key.
+        """
+        is_old = integers(rows.column(self._shape.time)) < self._limit
+        old = np.flatnonzero(is_old)
+        last = latest(codes[old], self._query.conditions.behind)
+        if last.all():
+            return None
+        is_old[old[last]] = False
+        return np.flatnonzero(~is_old)
 
     def _order(self, rows: pa.RecordBatch, codes: Ints) -> Ints | None:
         """The order of new rows by key and all keys of the order, which time leads; None if they are in it."""
@@ -192,6 +211,7 @@ class RowPatternOperator(Operator):
 
     def _rendered(self, matches: Matches) -> Batches:
         """Rows for matches, in the order in which these became certain."""
+        matches = matches.chosen(matches.decided >= self._horizon)
         batch, owners = self._query.output.rendered(matches)
         if not batch.num_rows:
             return []
@@ -229,14 +249,21 @@ class RowPatternOperator(Operator):
     def skip(self, horizon: int) -> tuple[int, ...]:
         """Rows that begin no match that is decided later are of no use, where every row may begin one by itself.
 
-        Else where a match begins depends on those before it: then rows are only not wanted when they have come out.
+        Of those that conditions look back at no time tells the source: they are chosen here. Else where a match begins
+        depends on rows before it, or when it is decided on rows that may come at any time: then only what is found is
+        left out.
         """
+        self._horizon = max(self._horizon, horizon)
         pattern, conditions = self._query.pattern, self._query.conditions
         is_free = pattern.is_all_matches or pattern.skip is Skip.TO_NEXT_ROW
-        looks_around = conditions.behind or conditions.ahead or pattern.rows is RowsOut.WITH_UNMATCHED
-        if pattern.within is None or not is_free or looks_around or pattern.frame or not self._may_forget:
+        looks_on = conditions.ahead or pattern.rows is RowsOut.WITH_UNMATCHED
+        if pattern.within is None or not is_free or looks_on or pattern.frame or not self._may_forget:
             return (INT64_MIN,)
-        return (max(horizon - pattern.within - 1, INT64_MIN),)
+        limit = max(horizon - pattern.within - 1, INT64_MIN)
+        if not conditions.behind:
+            return (limit,)
+        self._limit = max(self._limit, limit)
+        return (INT64_MIN,)
 
     def next_deadline(self) -> int | None:
         """When the first row that waits is in order, or the first that may begin a match is too old for it."""

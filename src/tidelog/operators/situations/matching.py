@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -76,6 +76,14 @@ class Searched:
     seen: Floats
     held: Floats
     room: int
+
+    def known_from(self, time: int) -> Searched:
+        """Without the matches that became known before a time."""
+        own = self.matches
+        is_wanted = self.part.rows.times[own.rows] >= time
+        if is_wanted.all():
+            return self
+        return replace(self, matches=Matches(own.rows[is_wanted], own.members[is_wanted]))
 
 
 class Matcher:

@@ -13,8 +13,8 @@ from tidelog.expr import ExpressionError
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.model.errors import SchemaError
 from tidelog.model.times.clock import INT64_MIN
-from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
-from tidelog.operators.keys import Keys
+from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape, count_before
+from tidelog.operators.keys import Keys, latest
 from tidelog.operators.situations.checks import check_definitions, check_returned, relations_of
 from tidelog.operators.situations.conditions import Conditions, counting, thinned
 from tidelog.operators.situations.deriving import Derived
@@ -46,6 +46,8 @@ class _Situated(Operator):
         self._waiting = Waiting(shape)
         self._rows = 0
         """How many rows have been put in order."""
+        self._horizon = self._limit = INT64_MIN
+        """Before which nothing need come out, and before which, of the rows of a key, only the last one counts."""
         self._version = 0
         self._content: dict[str, pa.Buffer] = {}
 
@@ -71,10 +73,29 @@ class _Situated(Operator):
         fresh = self._waiting.take(watermark)
         if fresh is None:
             return None
-        rows = Rows.of(self._shape, fresh, self._keys, self._rows)
-        self._rows += len(rows)
+        useful = self._useful(fresh)
+        dropped = fresh.num_rows - useful.num_rows
+        self.skipped += dropped
+        # Those that are dropped come first, so that the numbers of all that count are what they were.
+        rows = Rows.of(self._shape, useful, self._keys, self._rows + dropped)
+        self._rows += fresh.num_rows
         self._grow(len(self._keys))
         return rows
+
+    def _useful(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """All rows from the limit on, and before it the last one of each key, which tells what goes on there."""
+        old = count_before(self._shape.times(rows), self._limit)
+        if old < 2:
+            return rows
+        last = np.flatnonzero(latest(self._keys.encode(rows.slice(0, old)), 1))
+        if len(last) == old:
+            return rows
+        return rows.take(integer_column(np.concatenate([last, np.arange(old, rows.num_rows)])))
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """What is known before it does not come out; no time tells the source which rows may be of use."""
+        self._horizon = max(self._horizon, horizon)
+        return super().skip(horizon)
 
     @property
     def has_many_keys(self) -> bool:
@@ -183,8 +204,16 @@ class SituationsOperator(_Situated):
 
     def rendered(self, found: Sequence[Searched]) -> pa.RecordBatch:
         """The rows that come out for what searches have found."""
-        some = [each for each in found if len(each.matches)]
+        some = [each for each in (own.known_from(self._horizon) for own in found) if len(each.matches)]
         return self._output.rendered(some) if some else self.output.empty()
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Situations that start before the horizon less the window are in no match that is wanted.
+
+        Those that start later have all their rows from there on, and the row before them, by which they start there.
+        """
+        self._limit = max(self._limit, horizon - self._query.within)
+        return super().skip(horizon)
 
     def split(self) -> tuple[Operator, Operator]:
         """Conditions first."""
@@ -262,7 +291,7 @@ class DeriveOperator(_Situated):
 
     def _found(self, rows: Rows) -> pa.RecordBatch:
         found = [each.runs(rows) for each in self._derived]
-        ended = [np.flatnonzero(each.is_valid) for each in found]
+        ended = [np.flatnonzero(each.is_valid & (each.stops >= self._horizon)) for each in found]
         kinds = np.repeat(np.arange(len(found)), list(map(len, ended)))
         if not len(kinds):
             return self.output.empty()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidelog.model.arrays import boolean_column, integer_column
 from tidelog.model.errors import SchemaError, TimeError
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.backlog import Backlog
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.keys import Keys
@@ -100,6 +100,7 @@ class SessionRows(_Assigned):
         self._rows = Backlog(shape)
         self._deadline: int | None = None
         """No session is over before it; None if that is not known."""
+        self._horizon = INT64_MIN
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait for the ends of their sessions."""
@@ -127,7 +128,13 @@ class SessionRows(_Assigned):
         self._rows.drop(rows.num_rows)
         if not is_over.all():
             self._rows.append(rows.filter(boolean_column(~is_over)))
-        return [self._batch(rows, places, starts[places], ends[places])]
+        places = places[ends[places] >= self._horizon]
+        return [self._batch(rows, places, starts[places], ends[places])] if len(places) else []
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Rows of sessions that end before it do not come out; one that ends later may have begun at any time."""
+        self._horizon = max(self._horizon, horizon)
+        return super().skip(horizon)
 
     def _sessions(self, rows: pa.RecordBatch) -> tuple[Ints, Ints]:
         """The start and the end of each row's session, as far as its rows are known."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arguments import integer
+from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.state import State, together
 from tidelog.operators.window import kernels
@@ -54,6 +55,7 @@ class CountWindows(Operator):
         self._log = SliceLog(())
         self._next: Ints = np.zeros(0, np.int64)
         """The first window of each key that has not come out."""
+        self._horizon = INT64_MIN
 
     def use_threads(self, most: int) -> None:
         """For aggregates that take long."""
@@ -94,8 +96,12 @@ class CountWindows(Operator):
         if found is None:
             return []
         self._store.drop(frames, self._next)
-        order = np.argsort(found.last[LAST_ROW], kind="stable") if own.keys.columns else slice(None)
-        return [own.batch(found.first, found.first[FIRST_TIME], found.last[LAST_TIME], found.states, order)]
+        ends = found.last[LAST_TIME]
+        order = np.argsort(found.last[LAST_ROW], kind="stable") if own.keys.columns else np.arange(len(ends))
+        order = order[ends[order] >= self._horizon]
+        if not len(order):
+            return []
+        return [own.batch(found.first, found.first[FIRST_TIME], ends, found.states, order)]
 
     def _complete(self) -> Ints:
         """How many windows of each key are full."""
@@ -104,6 +110,11 @@ class CountWindows(Operator):
     def advance(self, watermark: int) -> Batches:
         """Time alone completes no window."""
         return []
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Windows that end before it do not come out; rows count in all that follow, whatever their time."""
+        self._horizon = max(self._horizon, horizon)
+        return super().skip(horizon)
 
     def snapshot(self) -> State:
         """Slices and keys, and how many rows each key has had."""

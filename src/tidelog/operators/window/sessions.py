@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import TimeError
-from tidelog.model.times.clock import INT64_MAX
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import Batches, Needs, Operator, Shape
 from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
@@ -39,6 +39,7 @@ class SessionWindows(Operator):
         self._log = SliceLog(self._aggregates.folds)
         self._watermark: int | None = None
         """All that ended before this one have come out."""
+        self._horizon = INT64_MIN
 
     def use_threads(self, most: int) -> None:
         """For aggregates that take long."""
@@ -89,14 +90,15 @@ class SessionWindows(Operator):
         done = self._sessions.take(is_over)
         starts, ends = done.words[PLACE], done.words[LAST_TIME] + self._gap
         order = np.lexsort((done.words[FIRST_ROW], starts, ends))
+        order = order[ends[order] >= self._horizon]
         self._sessions = self._sessions.take(~is_over)
-        batch = self._aggregates.batch(done.words, starts, ends, done.states, order)
+        found = [self._aggregates.batch(done.words, starts, ends, done.states, order)] if len(order) else []
         keys = self._aggregates.keys
         if keys.are_many:
             used = np.unique(self._sessions.words[KEY])
             if keys.may_forget(len(used)):
                 self._sessions = self._sessions.renumbered(keys.keep(used))
-        return [batch]
+        return found
 
     def _over(self, sessions: Slices, watermark: int) -> npt.NDArray[np.bool_]:
         """Which ones a watermark has passed: a row at the very end would still belong to one."""
@@ -110,6 +112,11 @@ class SessionWindows(Operator):
         if not len(self._sessions):
             return None
         return int(self._sessions.words[LAST_TIME].min()) + self._gap + 1
+
+    def skip(self, horizon: int) -> tuple[int, ...]:
+        """Sessions that end before it do not come out; one that ends later may have begun at any time."""
+        self._horizon = max(self._horizon, horizon)
+        return super().skip(horizon)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """No two sessions of a key end at once."""
