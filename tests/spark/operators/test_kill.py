@@ -130,7 +130,7 @@ def campaign(folder: Path, kills: int, seed: int) -> None:
 
 
 def test_windows_and_situations_that_are_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=2, seed=0)
+    campaign(tmp_path, kills=3, seed=0)
 
 
 @pytest.mark.soak

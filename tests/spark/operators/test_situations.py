@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import tidelog.spark as tl
-from spark.operators.test_streaming import put
-from spark.operators.test_streaming import run as run_stream
+from support.spark.micro_batches import put
+from support.spark.micro_batches import run as run_stream
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.conformance import in_order, in_time
 from tidelog.operators.replaying import replay

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import tidelog
 import tidelog.spark as tl
 from support.spark.arriving import CALLS, SECOND, arriving
+from support.spark.micro_batches import put, run
 from tidelog.operators.base import Shape
 from tidelog.operators.conformance import in_time
 from tidelog.operators.replaying import replay
@@ -31,26 +30,8 @@ if TYPE_CHECKING:
 COLUMNS = "ts timestamp, k string, n bigint, x double"
 
 
-def put(folder: Path, tables: list[pa.Table]) -> None:
-    """Add files, each for one micro-batch."""
-    folder.mkdir(exist_ok=True)
-    before = len(list(folder.iterdir()))
-    for number, table in enumerate(tables, before):
-        path = folder / f"{number}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_000_000_000 + number,) * 2)
-
-
 def stream(session: SparkSession, folder: Path) -> DataFrame:
     return session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder))
-
-
-def run(frame: DataFrame, folder: Path, checkpoint: str = "checkpoint") -> Any:
-    """Run a query, which adds to files, for all that is there."""
-    writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
-    query = writer.option("checkpointLocation", str(folder / checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return query
 
 
 def told(query: Any) -> dict[str, int]:

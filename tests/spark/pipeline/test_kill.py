@@ -102,7 +102,7 @@ def check(folder: Path, made: dropping.Events, dice: random.Random) -> None:
 
 
 def test_pipelines_that_are_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=2, files=30, seed=0)
+    campaign(tmp_path, kills=3, files=30, seed=0)
 
 
 @pytest.mark.soak
