@@ -58,12 +58,11 @@ def test_matches_behind_the_horizon_are_what_they_were(seed: int) -> None:
         pattern = random_pattern(dice)
         rows = rows_of(dice, 60)
         make = RowPatternOperator(SHAPE, pattern)
+        whole = values_of(make.output, list(Flow(RowPatternOperator(SHAPE, pattern), [[rows]])))
         operator = chain(make, Filter(make.output, '"#time" % 3 <> 1')) if dice.random() < 0.3 else make
-        parts = list(Parts(rows, dice))
-        whole = values_of(make.output, list(Flow(RowPatternOperator(SHAPE, pattern), [parts])))
         if operator is not make:
             whole = [row for row in whole if row[-1] % 3 != 1]
-        flow = Flow(operator, [parts])
+        flow = Flow(operator, [Parts(rows, dice)])
         horizon, found = int(dice.integers(0, 40)), []
         flow.skip(horizon)
         for batch in flow:

@@ -244,10 +244,10 @@ def search(
     is_forced, with_timeouts = told[IS_FORCED] != 0, told[WITH_TIMEOUTS] != 0 and told[IS_FORCED] == 0
     has_frames, is_seeking, behind = len(frames) > 0, told[IS_SEEKING] != 0, told[BEHIND]
     keeps_marks = not has_frames or (not is_seeking and behind >= 0)
-    peeks = strategy == CONTIGUOUS
+    peeks = strategy == CONTIGUOUS and not with_times  # which go by the rows that are looked at in order of preference
     has_jumps = len(jumps) > 0
     has_seen = len(seen) > 0
-    is_simple = peeks and can_mark and within < 0 and not with_times and not is_forced
+    is_simple = peeks and can_mark and within < 0 and not is_forced
     is_plain = not (is_all or with_unmatched or has_frames) and skip in (PAST_LAST, TO_NEXT)
     is_filtered, mark_count, states = told[IS_FILTERED] != 0, told[MARKS], told[STATES]
     skips = strategy != CONTIGUOUS
@@ -400,9 +400,6 @@ def search(
                 if is_near and within >= 0 and depth > 0:
                     is_near = times[position] <= _latest(times[path_rows[0]], within)
                 if peeks and is_near:  # a way whose first row does not fit is none
-                    if with_times:
-                        reached = position + ahead
-                        decided = max(decided, times[reached] if reached < high else told[END_TIME])
                     tested = peek_first[pc]
                     if tested >= 0 and masks[tested, position] == 0:
                         pc = i64(second[pc])
@@ -654,6 +651,8 @@ def search(
             matches += 1
         if is_all:
             numbers[partition] = number
+            for place in range(first_match, matches):  # they come out together
+                found[5, place] = decided
             if with_unmatched:
                 for place in range(first_rows, rows):
                     covered[found_rows[place]] = 1
