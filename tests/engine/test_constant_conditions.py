@@ -149,6 +149,7 @@ def test_a_constant_that_raises_does_so_where_there_are_rows(streams: Any) -> No
 
 def test_a_condition_that_is_always_true_does_not_keep_the_index_from_answering(streams: Any) -> None:
     for stream in streams[:2]:
+        stream.explain(None, None, "sum(x)")  # nodes that have been read once are not read again
         assert stream.explain(None, None, "sum(x)", where="1 = 1") == stream.explain(None, None, "sum(x)")
 
 
