@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from harness import Bench, Bound, main
-from questions.merge import availability, conditions, hashing, ordered, plans, revised
+from questions.merge import adapters, availability, conditions, hashing, ordered, plans, revised
 
 MILLION = 1_000_000
 ORDERED, REVISED, SCALAR = MILLION, MILLION // 5, MILLION // 50
@@ -41,6 +41,9 @@ def ask(bench: Bench) -> None:
             revised.ask_speed(bench, events, stables, BY_ELEMENT if stables < 0.01 else None)
     if bench.wants(hashing.TITLE):
         hashing.ask(bench, min(events, REVISED // 2))
+    for model in adapters.MODELS:
+        if bench.wants(adapters.title(model)):
+            adapters.ask(bench, events, model)
     for form in FASTER:
         few = bench.size(REVISED // 2, REVISED // 40) if form == "arrays" else bench.size(SCALAR, SCALAR // 10)
         for inputs in revised.INPUTS[::2] if bench.quick else revised.INPUTS:

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from formats.base import THREADS
 from harness import Bench, Bound, main
-from questions.patterns import clauses, on_spark, partitions, sequences, stored, strategies
+from questions.patterns import clauses, engines, on_spark, partitions, sequences, stored, strategies
 
 MILLION = 1_000_000
 FULL, QUICK = 20 * MILLION, MILLION // 2
 SKIPPING = MILLION // 5
+ENGINES = MILLION
 
 CONDITIONS = Bound(1 / 8, 1 / 3, FULL)
 """The rate of the search, against that of NumPy's evaluation of the conditions and copies of the measures' columns."""
@@ -27,6 +28,9 @@ SELECTIVE = Bound(15, 50, FULL)
 """The rate of a selective pattern on a stored stream, against that over all rows."""
 ON_SPARK = Bound(1 / 1.5, 1.0, FULL)
 """The rate of a pattern with partitions on Spark, against the same shuffle and sort."""
+
+BESIDE = {engines.FLINK: Bound(50, 100, ENGINES), engines.SIDDHI: Bound(5, 10, ENGINES)}
+"""The rate of the search, against engines that know sequences."""
 
 
 def ask(bench: Bench) -> None:
@@ -49,6 +53,9 @@ def ask(bench: Bench) -> None:
         stored.ask(bench, events, SELECTIVE)
     if bench.wants(on_spark.TITLE):
         on_spark.ask(bench, events, ON_SPARK)
+    for engine, bound in BESIDE.items():
+        if bench.wants(engines.TITLES[engine]):
+            engines.ask(bench, min(bench.size(ENGINES, ENGINES // 10), ENGINES), engine, bound)
 
 
 if __name__ == "__main__":

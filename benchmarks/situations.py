@@ -31,6 +31,8 @@ SUGGESTED = {"Q1": Bound(1 / 1.15, 1.0, LONG), "Q2": Bound(1 / 1.15, 1.0, LONG),
 """The rate of the order that is suggested, against the best one."""
 ADAPTIVE = Bound(1 / 1.1, 1.0, STREAM)
 """The rate of orders that follow what is measured, against those that are known to be right."""
+LOSES = Bound(1.05, 1.3, STREAM)
+"""How much longer a fixed order takes than ours in some phase."""
 TWO_THREADS = Bound(1.3, 1.6, LONG)
 FLAT = Bound(1.5, 1.1, LONG)
 """What buffers take at the end, over a quarter of the way."""
@@ -60,8 +62,8 @@ def ask(bench: Bench) -> None:
     for name in queries.THREE:
         if bench.wants(orders.title(name)):
             orders.ask(bench, bench.size(SUGGESTED[name].judged_at, QUICK), name, SUGGESTED[name])
-    if bench.wants(orders.ADAPTIVE):
-        orders.ask_adaptive(bench, bench.size(STREAM, QUICK), ADAPTIVE)
+    if bench.wants(orders.ADAPTIVE) or bench.wants(orders.LOST):
+        orders.ask_adaptive(bench, bench.size(STREAM, QUICK), ADAPTIVE, LOSES)
     for within in parallel.WINDOWS:
         if bench.wants(parallel.title(within)):
             bound = TWO_THREADS if within >= 20_000 else None

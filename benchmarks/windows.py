@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from formats.base import THREADS
 from harness import Bench, main
-from questions.windows import operating, slides
+from questions.windows import flink, operating, slides
 from questions.windows.stream import DAY, MILLIS, Ticks
 
 FULL, QUICK = slides.TWO_DAYS, 500_000
@@ -39,6 +39,7 @@ def ask(bench: Bench) -> None:
         finally:
             ticks.close()
             bench.workspace.remove(place)
+    flink.ask(bench)
 
 
 if __name__ == "__main__":

@@ -186,6 +186,7 @@ def merge(
     same_ties: bool = False,
     inserts_only: bool = False,
     output: Literal["events", "elements"] | None = None,
+    stables: Literal["each", "last"] = "each",
     concurrent: bool = False,
     feedback: bool = True,
 ) -> Merged:
@@ -209,6 +210,7 @@ def merge(
         same_ties=same_ties,
         inserts_only=inserts_only,
         output=output,
+        stables=stables,
         concurrent=concurrent,
         feedback=feedback,
     )

@@ -10,11 +10,13 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
@@ -27,7 +29,7 @@ THREADS: Final = max(1, min(4, os.cpu_count() or 1))
 AT_ONCE: Final = 8
 """Streams that are worked on at once. Syncs that come together share a commit of the file system's journal."""
 
-_NOTICE: Final = 0.1
+NOTICE: Final = 0.1
 """Seconds after which an interrupt is noticed at the latest.
 
 Libraries that handle signals themselves have the system go on with a wait that one disturbs: after ``import polars``
@@ -84,10 +86,12 @@ class Task(Generic[_T]):
 
         At once in a process that was forked meanwhile, where nobody does it.
         """
+        until = inf if seconds is None else time.monotonic() + seconds
         while not self.is_done and self._process is _process:
-            if self._ending.acquire(timeout=_NOTICE if seconds is None else seconds):
+            left = max(0.0, until - time.monotonic())
+            if self._ending.acquire(timeout=min(left, NOTICE)):
                 self._ending.release()  # for others who wait; whoever comes later sees that it is done
-            elif seconds is not None:
+            elif not left:
                 break
         return self.is_done
 
@@ -148,6 +152,13 @@ class Threads:
         self._jobs.put(None)
         for thread in self._running:
             thread.wait()
+
+
+def taken(queue: SimpleQueue[_T]) -> _T:
+    """The next item of a queue, however long that takes."""
+    while True:
+        with suppress(Empty):
+            return queue.get(timeout=NOTICE)
 
 
 class Flag:
@@ -266,6 +277,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 __all__ = [
     "AT_ONCE",
+    "NOTICE",
     "THREADS",
     "Flag",
     "Task",
@@ -275,5 +287,6 @@ __all__ = [
     "in_order",
     "start",
     "submit",
+    "taken",
     "together",
 ]

@@ -17,6 +17,7 @@ from tidelog.aggregates.conformance import FoldConformance
 from tidelog.aggregates.contract import UNKNOWN, Fold
 from tidelog.expr import ExpressionError, parse_aggregate
 from tidelog.expr.aggregates.builtin import BUILT_IN
+from tidelog.expr.aggregates.database import database_call
 from tidelog.index.layout import Layout
 from tidelog.model.schema import Schema
 from tidelog.store.read.aggregates.entry_fold import FUNCTIONS, EntryFold
@@ -43,6 +44,13 @@ def check(fold: Fold, **options: Any) -> None:
     dice = np.random.default_rng(7)
     for count in (0, 1, *([ROWS] * ROUNDS)):
         FoldConformance(fold, **options).check(rows_of(dice, BATCH, count), dice)
+
+
+@pytest.mark.parametrize(
+    "call", ["median(e)", "count(DISTINCT t) FILTER (WHERE q)", "list(a ORDER BY e DESC, _seq)", "string_agg(t, '-')"]
+)
+def test_of_duckdb(call: str) -> None:
+    check(database_call(call, SCHEMA))
 
 
 @pytest.mark.parametrize("function", BUILT_IN)

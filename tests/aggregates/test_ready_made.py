@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import sys
@@ -16,6 +17,9 @@ from hypothesis import strategies as st
 
 from support.profiles import scaled
 from tidelog.aggregates import bind
+from tidelog.aggregates.base import Incremental
+from tidelog.aggregates.binding import instance
+from tidelog.aggregates.runs import largest, smallest
 from tidelog.index.states import States
 
 SCHEMA = pa.schema(
@@ -166,3 +170,38 @@ def test_a_failing_aggregate_leaves_unknown_states(caplog: pytest.LogCaptureFixt
     assert states.is_unknown(table).tolist() == [True]
     assert states.is_unknown(states.merge(table, np.array([0, 1], np.int64))).tolist() == [True]
     assert caplog.text.count("largest(x) is not kept up to date") == 1
+
+
+@pytest.mark.parametrize("name", ["largest", "smallest", "second_largest", "second_smallest"])
+@pytest.mark.parametrize(
+    "type_", [pa.float64(), pa.int16(), pa.uint64(), pa.bool_(), pa.timestamp("us"), pa.date32()], ids=str
+)
+@pytest.mark.parametrize("length", [1, None])
+def test_results_of_many_states(name: str, type_: pa.DataType, length: int | None) -> None:
+    """Those of each one."""
+    dice = np.random.default_rng(3)
+    lengths = dice.integers(1, 6, 100) if length is None else np.full(100, length)
+    cuts = np.concatenate([[0], np.cumsum(lengths)])
+    plain = dice.integers(0, 4, int(cuts[-1]))
+    if pa.types.is_floating(type_):
+        values = np.where(plain == 3, np.nan, plain - 1.5)
+    elif pa.types.is_temporal(type_):
+        values = plain.astype(f"i{type_.bit_width // 8}")
+    else:
+        values = plain.astype(type_.to_pandas_dtype())
+    made = instance(bind(name, "x"), lambda _: type_)
+    assert isinstance(made, Incremental)
+    needed = [largest if "largest" in name else smallest for _ in made.depends_on]
+    states = made.init([values], cuts)
+    firsts = [function(values, cuts).tolist() for function in needed]
+    found = list(made.eval_all(states, *firsts))
+    assert repr(found) == repr([made.eval(*each) for each in zip(states, *firsts, strict=True)])
+    for run, (start, stop) in enumerate(itertools.pairwise(cuts.tolist())):
+        ordered = sorted(values[start:stop].tolist(), key=order)
+        place = name.startswith("second")
+        expected = at(ordered, (-1 - place) if "largest" in name else place)
+        if expected is None or type_ in (pa.float64(), pa.int16(), pa.uint64(), pa.bool_()):
+            assert repr(found[run]) == repr(expected)
+        else:
+            number = pa.scalar(expected, pa.int64() if type_.bit_width == 64 else pa.int32())
+            assert found[run] == number.cast(type_).as_py()

@@ -6,8 +6,10 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from harness import Bench, Verdict, Workspace
-from questions.patterns import partitions, sequences, stored, strategies
+from questions.patterns import engines, partitions, sequences, stored, strategies
 
 EVENTS = 20_000
 
@@ -23,10 +25,13 @@ def _benchmark() -> ModuleType:
     return module
 
 
-def test_all_questions_are_answered(tmp_path: Path) -> None:
+def test_all_questions_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in engines.PLACES.values():
+        monkeypatch.delenv(name, raising=False)
     benchmark = _benchmark()
     skipping = {strategies.title(strategy, strategies.SIZES[0]) for strategy in ("next", "any")}
-    titles = {*sequences.QUESTIONS, *skipping, partitions.TITLE, stored.TITLE}  # that of Spark is in test_spark.py
+    # That of Spark is in test_spark.py.
+    titles = {*sequences.QUESTIONS, *skipping, *engines.TITLES.values(), partitions.TITLE, stored.TITLE}
     with Workspace(tmp_path) as workspace:
         bench = Bench(workspace, quick=True, events=EVENTS, repetitions=1, only=sorted(titles))
         benchmark.ask(bench)
@@ -36,3 +41,4 @@ def test_all_questions_are_answered(tmp_path: Path) -> None:
     assert set(found) == titles
     judged = {judgement.verdict for question in found.values() for judgement in question.judgements()}
     assert judged == {Verdict.NOT_JUDGED}
+    assert all("is missing" in found[title].note for title in engines.TITLES.values())

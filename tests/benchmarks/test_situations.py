@@ -45,6 +45,7 @@ def test_all_questions_are_answered(tmp_path: Path) -> None:
         *map(latency.title, latency.EXPECTED),
         *map(orders.title, queries.THREE),
         orders.ADAPTIVE,
+        orders.LOST,
         parallel.PARTITIONED,
         *map(parallel.title, parallel.WINDOWS),
         parallel.MEMORY,

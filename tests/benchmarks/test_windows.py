@@ -11,7 +11,7 @@ import pytest
 
 import data
 from harness import Bench, Verdict, Workspace
-from questions.windows import slides
+from questions.windows import flink, slides
 from questions.windows.slides import name_of
 
 
@@ -32,7 +32,14 @@ windows = _benchmark()
 def test_questions_are_asked_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "KINDS", {"16 B events": "ticks"})
     monkeypatch.setattr(slides, "SAMPLED_QUICK", 200)
-    only = ("sliding by 1 s", "sliding by 1 h", "replay of windows, a minute", "online, batches of 1,000: a filter")
+    monkeypatch.delenv(flink.PLACE, raising=False)
+    only = (
+        "sliding by 1 s",
+        "sliding by 1 h",
+        "replay of windows, a minute",
+        "online, batches of 1,000: a filter",
+        "Flink",
+    )
     with Workspace(tmp_path) as workspace:
         bench = Bench(workspace, quick=True, events=2_000_000, only=only, repetitions=1)
         windows.ask(bench)
@@ -44,7 +51,8 @@ def test_questions_are_asked_and_not_judged(tmp_path: Path, monkeypatch: pytest.
     assert "1 windows" not in found[hour].note
     online = next(question for name, question in found.items() if name.startswith("online"))
     assert "latency at half of this load" in online.note
-    assert "PyFlink" in online.note
+    beside = next(question for name, question in found.items() if name.endswith(flink.TITLE))
+    assert "PyFlink is missing" in beside.note
     verdicts = {judgement.verdict for question in found.values() for judgement in question.judgements()}
     assert verdicts <= {Verdict.NOT_JUDGED, Verdict.INFORMATION}
 

@@ -26,8 +26,12 @@ def test_a_command_that_fails_early_ends(tmp_path: Path, name: str) -> None:
     assert done.stderr.count(b"\n") == 2
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_command_that_waits_for_more_ends_at_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "later"), [(signal.SIGTERM, 143, 0.2), (signal.SIGINT, 130, 0.2), (signal.SIGTERM, 143, 0)]
+)
+def test_a_command_that_waits_for_more_ends_at_once(
+    tmp_path: Path, number: signal.Signals, code: int, later: float
+) -> None:
     with subprocess.Popen(
         [*COMMAND, "-", *TO], cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:
@@ -38,7 +42,7 @@ def test_a_command_that_waits_for_more_ends_at_once(tmp_path: Path, number: sign
         deadline = time.monotonic() + 100
         while not (tmp_path / "events" / "tidelog.json").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(0.2)  # it is about to wait for the rest of the first block
+        time.sleep(later)  # it is about to wait for the rest of the first block, or still opens the store
         process.send_signal(number)
         assert process.wait(timeout=100) == code  # although its input is still open
         assert b"nothing was stored" in process.stderr.read()

@@ -38,6 +38,7 @@ def test_statements_from_a_file_and_from_standard_input(cli: Cli, expected: pa.T
     from_file = cli("sql", "-s", "events", "-f", "q.sql", "-F", "csv").out
     assert from_file == cli("sql", "-s", "events", "-F", "csv", stdin=COUNTS.encode()).out
     assert from_file == cli("sql", "-", "-s", "events", "-F", "csv", stdin=COUNTS.encode()).out
+    assert from_file == cli("sql", "-f", "-", "-s", "events", "-F", "csv", stdin=COUNTS.encode()).out
     assert pa.csv.read_csv(io.BytesIO(from_file.encode())).to_pylist() == expected.to_pylist()
 
 

@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,8 @@ from support.streams.subscription_process import (
     subscribe,
     subscribe_windows,
 )
+from support.waiting import PATIENCE, until
 from tidelog.engine.store import Store
-
-_SECONDS = 60.0
 
 
 def _made(directory: Path) -> Store:
@@ -43,10 +41,10 @@ def _process(*arguments: object) -> subprocess.Popen[str]:
 
 def _check(directory: Path) -> None:
     with Store.open(directory, maintenance="manual") as store:
-        assert subscribe(store, follow=False).wait(_SECONDS)  # the last one may have been killed in the last step
+        assert subscribe(store, follow=False).wait(PATIENCE)  # the last one may have been killed in the last step
         found = store.stream(INTO).scan().read_all()
         assert list(zip(found["ts"].to_pylist(), found["y"].to_pylist(), strict=True)) == expected()
-        assert subscribe_windows(store, follow=False).wait(_SECONDS)
+        assert subscribe_windows(store, follow=False).wait(PATIENCE)
         infos = store.subscriptions()
         assert [(each.name, each.behind, each.is_running) for each in infos] == [("s", 0, False), ("w", 0, False)]
         info = infos[0]
@@ -54,18 +52,11 @@ def _check(directory: Path) -> None:
             len(subscription_process.rows_of(name, batch)) for name in NAMES for batch in range(BATCHES)
         )
         assert info.late > 0
-        assert subscribe_windows(store, "undisturbed", follow=False).wait(_SECONDS)
+        assert subscribe_windows(store, "undisturbed", follow=False).wait(PATIENCE)
         windows = store.stream(WINDOWS_INTO).scan().read_all()
         assert windows.num_rows > 300
         assert windows == store.stream("undisturbed").scan().read_all()
         assert store.check() == []
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_undisturbed(tmp_path: Path) -> None:
@@ -74,7 +65,7 @@ def test_undisturbed(tmp_path: Path) -> None:
         for batch in range(BATCHES):
             append(store, batch)
         store.flush()
-        _until(lambda: not any(info.behind for info in store.subscriptions()))
+        until(lambda: not any(info.behind for info in store.subscriptions()))
         subscription.close()
         windows.close()
     _check(tmp_path)
@@ -86,7 +77,7 @@ def _killed_with_the_writer(directory: Path, kills: int, dice: random.Random) ->
     while True:
         with _process(directory, dice.randrange(1 << 30), 0.05) as process:
             try:
-                assert process.wait(0.9 + dice.random() * 1.8 if killed < kills else _SECONDS) == 0
+                assert process.wait(0.9 + dice.random() * 1.8 if killed < kills else PATIENCE) == 0
                 break
             except subprocess.TimeoutExpired:
                 killed += 1
@@ -111,7 +102,7 @@ def _killed_alone(directory: Path, kills: int, dice: random.Random) -> None:
                         batch += 1
                         time.sleep(0.01 * dice.random())
                     if killed == kills:
-                        _until(lambda: not any(info.behind for info in store.subscriptions()))
+                        until(lambda: not any(info.behind for info in store.subscriptions()))
                 finally:
                     process.kill()
     _check(directory)

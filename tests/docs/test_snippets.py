@@ -29,28 +29,28 @@ def _documents_with(*languages: str) -> list[tuple[Path, list[Block]]]:
     return found
 
 
-def _snippets(*, of_spark: bool) -> list[object]:
-    """Documents with Python in them: those that use Spark, or the others."""
-    return [
-        pytest.param(document, chosen, id=name(document))
-        for document, chosen in _documents_with("python")
-        if of_spark == any(re.search(r"\bimport .*spark|tidelog\.spark", block.text) for block in chosen)
-    ]
+def _uses_spark(chosen: list[Block]) -> bool:
+    return any(re.search(r"\bimport .*spark|tidelog\.spark", block.text) for block in chosen)
 
 
-@pytest.mark.parametrize(("document", "chosen"), _snippets(of_spark=False))
+@pytest.mark.parametrize(
+    ("document", "chosen"),
+    [pytest.param(*case, id=name(case[0])) for case in _documents_with("python") if not _uses_spark(case[1])],
+)
 def test_python_runs(document: Path, chosen: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_python(document, [(block.line, block.text) for block in chosen])
 
 
-@pytest.mark.parametrize(("document", "chosen"), _snippets(of_spark=True))
-def test_python_on_spark_runs(document: Path, chosen: list[Block], tmp_path: Path) -> None:
+def test_python_on_spark_runs(tmp_path: Path) -> None:
     """In a process of its own: the session that tests share is at work in another directory."""
-    (tmp_path / "blocks.json").write_text(json.dumps([[block.line, block.text] for block in chosen]))
+    found = [case for case in _documents_with("python") if _uses_spark(case[1])]
+    assert len(found) > 3
+    blocks_of = {str(document): [[block.line, block.text] for block in chosen] for document, chosen in found}
+    (tmp_path / "blocks.json").write_text(json.dumps(blocks_of))
     paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environ = {**small_spark(), "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, str(ROOT / "tests/support/documents/run_snippets.py"), str(document), "blocks.json"]
+    command = [sys.executable, str(ROOT / "tests/support/documents/run_snippets.py"), "blocks.json"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

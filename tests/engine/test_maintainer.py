@@ -7,21 +7,22 @@ import logging
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
 
 import tidelog
+from support.waiting import until
 from tidelog.engine import maintainer as module
 from tidelog.engine.store import Store, manifests_of
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.errors import InputError, StorageError
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.upkeep import rewriting
+from tidelog.threads import Task, start
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("n", pa.int64())])
 
@@ -37,41 +38,23 @@ def load(stream: Stream, first: int) -> None:
     commit_bulk(writer_of(stream).manifests, writer.finish())
 
 
-def maintaining() -> set[int]:
-    """The threads of maintenance of this process."""
-    run = module.Maintainer._run.__code__
-    return {
-        thread
-        for thread, newest in sys._current_frames().items()
-        if any(frame.f_code is run for frame, _ in traceback.walk_stack(newest))
-    }
-
-
-others: set[int] = set()
+Threads: TypeAlias = Callable[[], int]
+"""How many threads of maintenance the test has started that have not ended; those of others do not count."""
 
 
 @pytest.fixture(autouse=True)
-def only_mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores that other tests of this process have left open, which collection has not come to yet, do not count."""
-    monkeypatch.setattr(sys.modules[__name__], "others", maintaining())
+def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
+    begun: list[Task[Any]] = []
+
+    def starting(job: Callable[[], Any]) -> Task[Any]:
+        begun.append(start(job))
+        return begun[-1]
+
+    monkeypatch.setattr(module, "start", starting)
+    return lambda: sum(not each.is_done for each in begun)
 
 
-def threads() -> int:
-    """How many threads of maintenance the test has started."""
-    return len(maintaining() - others)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for the thread, which gets the processor while this one looks at the disk."""
-    pause = threading.Event()
-    for _ in range(2000):
-        if is_so():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came to that")
-
-
-def test_splits_are_merged_while_a_stream_is_written(tmp_path: Path) -> None:
+def test_splits_are_merged_while_a_stream_is_written(tmp_path: Path, threads: Threads) -> None:
     with tidelog.open(tmp_path) as store:
         stream = store.create_stream("s", SCHEMA, "ts")
         assert threads() == 0
@@ -94,7 +77,7 @@ def test_retention_is_enforced_while_a_stream_is_written(tmp_path: Path) -> None
         until(lambda: len(stream) == 1)
 
 
-def test_only_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_only_when_it_is_asked_for(tmp_path: Path, threads: Threads) -> None:
     with tidelog.open(tmp_path, maintenance="manual") as store:
         stream = store.create_stream("s", SCHEMA, "ts")
         stream.append({"ts": [1000], "n": [1]})
@@ -127,7 +110,7 @@ def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.
 
     def slow(self: Any, batch: pa.RecordBatch) -> None:
         began.set()
-        go_on.wait(60)
+        go_on.wait(240)
         real(self, batch)
 
     monkeypatch.setattr(rewriting.SplitSink, "append", slow)
@@ -136,7 +119,7 @@ def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.
     stream.append({"ts": [1000], "n": [1]})
     for index in range(8):
         load(stream, index * 10)
-    assert began.wait(60)
+    assert began.wait(240)
     closing = threading.Thread(target=store.close)
     closing.start()
     until(lambda: store._maintainer is not None and store._maintainer._over.is_set)
@@ -148,7 +131,7 @@ def test_closing_gives_up_a_merge_under_way(tmp_path: Path, monkeypatch: pytest.
         assert len(found.stream("s")) == 81
 
 
-def test_a_store_that_is_forgotten_is_not_kept_alive(tmp_path: Path) -> None:
+def test_a_store_that_is_forgotten_is_not_kept_alive(tmp_path: Path, threads: Threads) -> None:
     stream = tidelog.open(tmp_path).create_stream("s", SCHEMA, "ts")
     stream.append({"ts": [1000], "n": [1]})
     stream.close()

@@ -40,6 +40,14 @@ def test_a_store_is_created_on_first_use_and_found_again(tmp_path: Path) -> None
         assert store.check() == []
 
 
+def test_a_store_tells_where_it_is(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        assert repr(store) == f"<store {str(tmp_path)!r}>"
+        with Store.open(tmp_path, read_only=True) as other:
+            assert repr(other) == f"<store {str(tmp_path)!r}, read only>"
+    assert repr(store) == f"<store {str(tmp_path)!r}, closed>"
+
+
 def test_streams_by_name() -> None:
     with Store(MemoryMedium()) as store:
         for name in ("b", "a"):

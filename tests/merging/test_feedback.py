@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tidelog
-from tidelog.merging import Flow, Properties, Scan, Source
+from tidelog.merging import Flow, Properties, Scan, Source, stored
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.merge.ports import Input
@@ -90,3 +91,42 @@ def test_horizons_of_algorithms() -> None:
     checked = MergeOperator([Input("a", SHAPE, delay=0), Input("b", SHAPE)], "R2", check="full")
     checked.push(0, batch)
     assert checked.horizon("b") == -(2**63)
+
+
+@pytest.mark.parametrize("partition", [(), ("sensor",)])
+@pytest.mark.parametrize("name", ["situations", "row pattern"])
+def test_a_stored_stream_gives_the_last_rows_before_the_horizon(
+    name: str, partition: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Patterns that look back at old rows do not have the others read, and tell what they would have told."""
+    with tidelog.open(tmp_path / "store") as store:
+        stream = store.create_stream("copy", tidelog.Schema(SCHEMA, time="ts"))
+        stream.append(table())
+        stream.flush()
+        by = f"PARTITION BY {partition[0]}" if partition else ""
+        text = (
+            f"""SELECT * FROM copy SITUATIONS ({by} DEFINE A AS value % 100 < 40, B AS value % 70 < 30
+                PATTERN A overlaps B WITHIN 50)"""
+            if name == "situations"
+            else f"""SELECT * FROM copy MATCH_RECOGNIZE ({by} ORDER BY ts
+                MEASURES first(a.ts) AS first, prev(a.value) AS before ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW
+                PATTERN (a b) WITHIN 50 DEFINE a AS value % 5 = 0 AND prev(value) % 2 = 0, b AS value % 2 = 0)"""
+        )
+        make = store._opened_sql().continuous(text, None).make
+        (shape,) = make().inputs
+        names = [each for each in shape.schema.names if each != "_seq"]
+
+        def told(horizon: int | None) -> tuple[list[dict[str, Any]], int]:
+            source, operator = stored(stream, names, seq=shape.has_numbers), make()
+            flow = Flow(operator, [source])
+            if horizon is not None:
+                flow.skip(horizon)
+            found = pa.Table.from_batches(list(flow), flow.schema).to_pylist()
+            return [row for row in found if row[operator.output.time] >= 50_000], source.rows
+
+        whole, every = told(None)
+        found, read = told(50_000)
+    assert found == whole
+    assert len(found) > 10
+    assert every == ROWS
+    assert 10_000 < read < 10_000 + 60 + 7

@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
+from queue import SimpleQueue
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pytest
 
 import tidelog
 from operators.merge.arrow import SHAPE, batch_of, elements_of
 from operators.merge.copies import KINDS, copy, events
+from support.alarms import Interrupted, an_interrupt
 from tidelog.merging import (
     DisagreementError,
     MergeError,
@@ -22,9 +26,10 @@ from tidelog.merging import (
     RepeatedKeyError,
     RepeatsWarning,
     Source,
+    from_changes,
     merge,
 )
-from tidelog.model.errors import InputError, NotFoundError, SchemaError
+from tidelog.model.errors import ClosedError, InputError, NotFoundError, SchemaError, TimeError
 from tidelog.operators.base import FOREVER
 from tidelog.operators.merge.codes import NEVER, STABLE
 from tidelog.operators.merge.table import table_of
@@ -111,7 +116,8 @@ def test_elements_become_one_stream(name: str, algorithm: str) -> None:
         for _ in range(3):
             own = [each for each in copy(dice, kind, whole) if each.kind != STABLE or each.end != NEVER]
             inputs.append([batch_of(own[place : place + 5]) for place in range(0, len(own), 5)])
-        merged = merge(inputs, algorithm=algorithm, key=None if name == "R4" else True, check="full")
+        stables: Any = ("each", "last")[seed % 2]
+        merged = merge(inputs, algorithm=algorithm, key=None if name == "R4" else True, check="full", stables=stables)
         found = merged.read_all()
         assert table_of(elements_of(found.to_batches())).events == Counter(whole)
         assert merged.stats().check_seconds > 0
@@ -134,6 +140,50 @@ def test_an_input_that_fails_leaves() -> None:
     assert merged.phase("bad") == "left"
     with pytest.raises(OSError, match="gone"):
         tidelog.merge([failing()], time="ts", key=True, order="rising").read_all()
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_an_input_that_is_dead_from_the_beginning_leaves(concurrent: bool) -> None:
+    def dead() -> Iterator[pa.RecordBatch]:
+        yield from ()
+        raise OSError("no signal")
+
+    merged = tidelog.merge({"dead": dead(), "good": ONE}, time="ts", key=True, order="rising", concurrent=concurrent)
+    assert merged.read_all().equals(ONE)
+    if not concurrent:  # else the other one may have been complete before
+        assert str(merged.stats().failures["dead"]) == "no signal"
+    for call in (
+        lambda: tidelog.merge([dead(), dead()], time="ts"),
+        lambda: tidelog.reconstitute(dead()),
+        lambda: list(from_changes(dead())),
+    ):
+        with pytest.raises(OSError, match="no signal"):
+            call()
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_what_is_for_the_whole_program_is_no_failure_of_an_input(concurrent: bool) -> None:
+    def leaving() -> Iterator[pa.Table]:
+        yield ONE.slice(0, 1)
+        raise SystemExit(3)
+
+    merged = tidelog.merge([Source(leaving(), schema=ONE.schema)], time="ts", key=True, concurrent=concurrent)
+    with pytest.raises(SystemExit):
+        merged.read_all()
+
+
+def test_an_interrupt_is_noticed_while_nothing_comes() -> None:
+    released: SimpleQueue[None] = SimpleQueue()
+
+    def waiting() -> Iterator[pa.Table]:
+        released.get()
+        yield ONE
+
+    with tidelog.merge([Source(waiting(), schema=SCHEMA)], time="ts", key=True, concurrent=True) as merged:
+        with an_interrupt(), pytest.raises(Interrupted):
+            next(merged)
+        released.put(None)
+        assert merged.read_all().equals(ONE)
 
 
 def test_cut_over_and_jump_start() -> None:
@@ -160,6 +210,22 @@ def test_inputs_that_only_leave_complete_nothing() -> None:
     forced = tidelog.merge({"a": Source(ONE, join=100)}, time="ts", key=True, order="rising")
     forced.force_join("a")
     assert forced.read_all().num_rows == 4
+
+
+def test_an_input_that_ends_without_a_row_has_only_left(caplog: pytest.LogCaptureFixture) -> None:
+    for nothing in (ONE.slice(0, 0), []):
+        merged = tidelog.merge({"none": nothing, "all": ONE}, time="ts", key=True)
+        assert merged.read_all().equals(ONE)
+        assert merged.phase("none") == "left"
+    assert "has ended without a row" in caplog.text
+    assert tidelog.merge([ONE.slice(0, 0)] * 2, time="ts", key=True).read_all().num_rows == 0
+
+
+def test_columns_may_stand_in_any_order() -> None:
+    other = ONE.select(["value", "ts", "sensor"])
+    for inputs in ([ONE, other], [other, ONE]):
+        found = tidelog.merge(inputs, time="ts", key=True, delay=0).read_all()
+        assert found.select(ONE.column_names).equals(ONE)
 
 
 def test_inputs_that_are_no_copies_are_found_out() -> None:
@@ -203,10 +269,14 @@ def test_what_cannot_be_merged_is_refused() -> None:
         tidelog.merge([ONE], time="ts", order="up")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="there is no policy 'lasy'; did you mean 'lazy'"):
         tidelog.merge([ONE], time="ts", policy="lasy")
-    with pytest.raises(InputError, match="no algorithm has this policy"):
-        tidelog.merge([ONE], time="ts", policy="aggressive")
+    with pytest.raises(InputError, match="tells every event once and at once; choose R3 or R4"):
+        tidelog.merge([ONE], time="ts", key=True, algorithm="R2d", policy="aggressive")
     with pytest.raises(InputError, match="two inputs 'x'"):
         tidelog.merge([Source(ONE, "x"), Source(ONE, "x")], time="ts")
+    with pytest.raises(SchemaError, match="found two columns 'k'; expected each name once"):
+        tidelog.merge([pa.table([[1], ["a"], ["b"]], names=["ts", "k", "k"])], time="ts", key=True)
+    with pytest.raises(InputError, match="found stables 'first'; expected one of 'each', 'last'"):
+        tidelog.merge([ONE], time="ts", key=True, stables="first")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="found check 'all'"):
         tidelog.merge([ONE], time="ts", key=True, check="all")  # type: ignore[arg-type]
     merged = tidelog.merge([[ONE.to_batches()[0], ONE.drop_columns("value").to_batches()[0]]], time="ts", key=True)
@@ -216,15 +286,45 @@ def test_what_cannot_be_merged_is_refused() -> None:
         merged.attach(ONE, "input 0")
     with pytest.raises(NotFoundError):
         merged.detach("nobody")
+    with pytest.raises(InputError, match="found ends 'gone'; expected one of 'complete', 'leaves'"):
+        Source(ONE, ends="gone")  # type: ignore[arg-type]
+    source, batches = Source(ONE), iter(ONE.to_batches())
+    for twice in ([source, source], [batches, batches]):
+        with pytest.raises(InputError, match="found data that input 'input 0' reads already"):
+            tidelog.merge(twice, time="ts", key=True)
+    other = ONE.set_column(1, "sensor", ONE["sensor"].dictionary_encode())
+    with pytest.raises(SchemaError, match=r"column 'sensor' of input 'input 1' has the type dict.*; expected string"):
+        tidelog.merge([ONE, other], time="ts", key=True)
+    with pytest.raises(SchemaError, match="input 'input 1' has a column 'more', which the first input does not have"):
+        tidelog.merge([ONE, ONE.append_column("more", ONE["ts"])], time="ts", key=True)
+    with pytest.raises(SchemaError, match=r"times of timestamp\[s\]; expected int64, as of the first input"):
+        tidelog.merge([ONE, ONE.set_column(0, "ts", ONE["ts"].cast(pa.timestamp("s")))], time="ts", key=True)
+    untyped = pa.table({"kind": ["insert"], "valid_from": [1], "valid_to": [2], "old_valid_to": [None]})
+    with pytest.raises(SchemaError, match="column 'old_valid_to' of input 'input 0' has the type null; expected int64"):
+        tidelog.merge([untyped], key=True)
+    elements = untyped.set_column(3, "old_valid_to", pa.array([None], pa.int64()))
+    with pytest.raises(SchemaError, match=r"column 'kind' .* has the type double; expected texts"):
+        tidelog.merge([elements.set_column(0, "kind", pa.array([1.0]))], key=True)
+    for given in ({"inputs": [elements], "delay": 5}, {"inputs": [Source(elements, delay=5)]}):
+        with pytest.raises(InputError, match=r"found a delay .*; the stables among them say how far"):
+            tidelog.merge(**given, key=True)  # type: ignore[arg-type]
+    merged.close()
+    with pytest.raises(ClosedError, match="the merge is closed"):
+        merged.attach(ONE, "late")
     nulls = pa.table({"ts": pa.array([None], pa.int64()), "sensor": ["a"], "value": [1.0]})
     with pytest.raises(MergeError, match="nulls in 'ts'"):
         tidelog.merge([nulls], time="ts", key=True).read_all()
 
 
-@pytest.mark.parametrize("policy", ["fraction 0.5", "lagging 3", "conservative", "half-frozen", "leader", "exact"])
+@pytest.mark.parametrize(
+    "policy", ["fraction 0.5", "lagging 3", "conservative", "half-frozen", "leader-by-unfrozen", "exact"]
+)
 def test_policies_by_name(policy: str) -> None:
-    merged = tidelog.merge([ONE, ONE], time="ts", key=True, policy=policy, delay=1)
-    assert tidelog.reconstitute(merged).num_rows == 4
+    for key in (True, None):
+        with nullcontext() if key else pytest.warns(RepeatsWarning):
+            merged = tidelog.merge([ONE, ONE], time="ts", key=key, policy=policy, delay=1)
+        assert merged.stats().algorithm == ("R3" if key else "R4")
+        assert tidelog.reconstitute(merged).num_rows == 4
     for wrong in ("fraction", "fraction 2", "lagging", "exact 3"):
         with pytest.raises(InputError, match="expected"):
             tidelog.merge([ONE], time="ts", policy=wrong)
@@ -234,3 +334,81 @@ def test_what_comes_out_is_arrow_for_others() -> None:
     merged = tidelog.merge([ONE], time="ts", key=True)
     assert pa.table(merged).equals(ONE)
     assert SHAPE.time == "valid_from"
+
+
+@pytest.mark.parametrize("algorithm", ["R2", "R2d", "R3"])
+def test_two_events_of_a_key_behind_the_output_are_found_by_comparing(algorithm: str) -> None:
+    """Of what is settled nothing is remembered, so that a second event of a key is like any that comes late."""
+    twice = pa.table([[1, 1], ["a", "a"], [0.5, 9.5]], schema=ONE.schema)
+    found = []
+    for check in ("inputs", "full"):
+        inputs = [[ONE.slice(0, 3), ONE.slice(3)], [twice, ONE.slice(2)]]
+        merged = tidelog.merge(
+            inputs,
+            time="ts",
+            key="sensor",
+            order="rising",
+            algorithm=algorithm,
+            check=check,  # type: ignore[arg-type]
+        )
+        if check == "full":
+            with pytest.raises(DisagreementError, match="start 1"):
+                merged.read_all()
+        else:
+            found = merged.read_all()
+    assert len(found) >= 4
+
+
+def test_attaching_what_is_wrong_changes_nothing() -> None:
+    """The name is free, and so are the rows, where they can be read again."""
+    merged = tidelog.merge({"old": [ONE.slice(row, 1) for row in range(4)]}, time="ts", key=True, order="rising")
+    found = [next(merged)]
+    other = ONE.set_column(2, "value", ONE["ts"])
+    for wrong, error, message in [
+        ({"data": ONE, "join": "soon"}, TimeError, "found 'soon'"),
+        ({"data": Source(ONE, delay=-1)}, TimeError, "found the duration -1"),
+        ({"data": other}, SchemaError, "column 'value' of input 'new' has the type int64; expected double"),
+        ({"data": ONE.append_column("more", ONE["ts"])}, SchemaError, "input 'new' has a column 'more'"),
+        ({"data": ONE.drop_columns("sensor")}, SchemaError, "input 'new' has no column 'sensor'"),
+        (
+            {"data": tidelog.merge([ONE], time="ts", key=True, algorithm="R3")},
+            SchemaError,
+            "'new' has the columns kind",
+        ),
+    ]:
+        with pytest.raises(error, match=message):
+            merged.attach(name="new", **wrong)  # type: ignore[arg-type]
+    merged.attach(ONE.select(["sensor", "value", "ts"]), "new")
+    merged.detach("old")
+    assert pa.Table.from_batches([*found, *merged]).equals(ONE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"name": 3}, "found 3 .int. for the name of an input; expected a text"),
+        ({"same_ties": "yes"}, "found 'yes' .str. for same_ties; expected True or False"),
+        ({"inserts_only": 1}, "found 1 .int. for inserts_only; expected True or False"),
+        ({"properties": "rising"}, "found 'rising' .str. for properties; expected tidelog.merging.Properties"),
+        ({"schema": ["ts"]}, r"for schema; expected a pyarrow\.Schema"),
+    ],
+)
+def test_promises_that_are_none_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Source(ONE, **wrong)
+
+
+def test_columns_are_no_batches() -> None:
+    with pytest.raises(InputError, match="found dict as an input; expected Arrow data, or an iterable of batches"):
+        tidelog.merge([{"ts": [1], "sensor": ["a"], "value": [0.5]}], time="ts", key=True)
+
+
+def test_frames_of_polars_are_merged() -> None:
+    """Their texts are views, also those in lists, of which Arrow cannot choose rows."""
+    whole = polars.DataFrame({"ts": range(8), "text": list("abcdefgh"), "list": [["x"], [], None, ["y", None]] * 2})
+    for algorithm in ("R2d", "R3"):
+        inputs = [Source(whole[[0, 1, 5, 7]], ends="leaves"), whole[[7, 1, 3, 2, 0, 4, 6, 5]]]
+        found = tidelog.merge(inputs, time="ts", key=True, algorithm=algorithm).read_all()
+        if algorithm == "R3":
+            found = tidelog.reconstitute(found).rename_columns({"valid_from": "ts"}).drop_columns("valid_to")
+        assert found.sort_by("ts").to_pylist() == whole.to_dicts()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidelog.operators.base import Shape
+from tidelog.operators.base import LookBack, Shape
+from tidelog.operators.feedback import Scan
 
 TIMES = (pa.int64(), *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")), pa.timestamp("us", "Europe/Berlin"))
 
@@ -62,3 +64,24 @@ class Parts(Iterator[pa.RecordBatch]):
 
     def __next__(self) -> pa.RecordBatch:
         return next(self._parts)
+
+
+def rereadable(rows: pa.RecordBatch, time: str, dice: np.random.Generator) -> Scan:
+    """Rows that can be read from any time on, and of which the last ones before a time are known."""
+    times = np.asarray(rows.column(time)).astype(np.int64)
+
+    def open_at(start: int | None) -> Iterator[pa.RecordBatch]:
+        yield from Parts(rows if start is None else rows.filter(pa.array(times >= start)), dice)
+
+    def last_before(start: int | None, end: int, last: LookBack) -> Iterator[pa.RecordBatch]:
+        counts: Counter[tuple[object, ...]] = Counter()
+        chosen = []
+        for place in reversed(range(rows.num_rows)):
+            if times[place] < end and (start is None or times[place] >= start):
+                key = tuple(rows.column(name)[place].as_py() for name in last.keys)
+                counts[key] += 1
+                if counts[key] <= last.rows:
+                    chosen.append(place)
+        yield rows.take(pa.array(chosen[::-1], pa.int64()))
+
+    return Scan(open_at, time, last_before)

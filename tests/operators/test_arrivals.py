@@ -10,8 +10,12 @@ from operators.cases import rows, shape
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.arrivals import Arrivals
 from tidelog.operators.base import FOREVER, Batches, Shape
+from tidelog.operators.composed import Composed
 from tidelog.operators.conformance import Arriving, in_time, rows_of
+from tidelog.operators.merge.operator import MergeOperator
+from tidelog.operators.merge.ports import Input
 from tidelog.operators.ordering import Reorder, Union
+from tidelog.operators.window.counted import CountWindows
 
 OF = Shape(pa.schema([pa.field("ts", pa.int64(), nullable=False)]), "ts")
 
@@ -33,6 +37,18 @@ def test_a_row_is_late_before_the_newest_time_less_the_lateness() -> None:
     assert (arrivals.rows, arrivals.late_rows) == ([6], [2])
     assert times(arrivals.finish()) == [9, 10, 12]
     assert arrivals.watermark == FOREVER
+
+
+def test_rows_that_wait_come_before_others_when_there_is_no_lateness_any_more() -> None:
+    def pairs() -> CountWindows:
+        return CountWindows(OF, 2, 2, {"rows": "count(*)"})
+
+    before = Arrivals(pairs(), 10)
+    assert before.push(0, at(1, 5, 3, 8)) == []
+    after = Arrivals(pairs())
+    after.restore(before.snapshot())
+    found = after.push(0, at(9, 12)) + after.finish()
+    assert [row["window_start"] for batch in found for row in batch.to_pylist()] == [1, 5, 9]
 
 
 @pytest.mark.parametrize("cut", range(7))
@@ -114,3 +130,29 @@ def test_the_last_input_to_fall_silent_tells_how_far_time_is() -> None:
             found += arrivals.tick(now)
         assert arrivals.watermark == 6
         assert times(found) == [2, 4]
+
+
+def test_merges_leave_inputs_behind_but_no_rows_that_are_there() -> None:
+    merge = MergeOperator([Input("a", OF), Input("b", OF)], "R2ddup")
+    merge.patience = 3
+    arrivals = Arrivals(Composed(Union([merge.output, OF]), [merge, None]), [0, 2, 0])
+
+    def reached(port: int, *of: int, has_more: tuple[int, ...] = ()) -> int | None:
+        arrivals.push(port, at(*of))
+        arrivals.settle(has_more=has_more)
+        return arrivals.watermark
+
+    assert reached(2, 50) is None
+    assert reached(0, 40, has_more=(1,)) is None
+    assert reached(0, 60, has_more=(2,)) == 50
+    arrivals.push(2, at(100))
+    assert arrivals.watermark == 50  # there may be more of all
+    arrivals.settle()
+    assert arrivals.watermark == 60 - 3
+    assert reached(1, 59, has_more=(1,)) == 60 - 3
+    assert reached(1, 58, 70, has_more=(0,)) == 60
+    assert reached(0) == 70 - 2 - 3
+    assert reached(0, 64) == 70 - 2 - 3
+    assert arrivals.late_rows == [1, 0, 0]
+    arrivals.close(0)
+    assert arrivals.watermark == 70 - 2

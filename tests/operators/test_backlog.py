@@ -8,8 +8,8 @@ import numpy as np
 
 from operators.cases import dicts, rows, shape
 from tidelog.operators.backlog import Backlog
+from tidelog.operators.columns.series import Series
 from tidelog.operators.conformance import Disk
-from tidelog.operators.series import Series
 
 
 def test_against_a_list() -> None:
@@ -92,3 +92,13 @@ def test_series() -> None:
         assert np.array_equal(series.line, known[0])
         assert len(series) == known.shape[1]
     assert series.memory.shape[1] < 20_000
+
+
+def test_memory_of_a_series_is_used_again() -> None:
+    series, memory = Series(np.int64), None
+    for number in range(50):
+        series.append(np.full(400, number))
+        memory = series.memory if memory is None else memory
+        assert set(series.line.tolist()) <= {number - 1, number}
+        series.drop(len(series) - 300)
+    assert series.memory is memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 import tidelog
 from support.profiles import scaled
 from tidelog.index.tabtree.counters import ReadCounters
+from tidelog.model.times.interval import Interval
 from tidelog.operators.base import Shape
 from tidelog.operators.replaying import replay
 from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
@@ -47,6 +48,27 @@ CONDITIONS = (
     "n = 11 AND x < 0",
     "x < 50",
 )
+CALLS = (
+    "count(*)",
+    "count(n)",
+    "max(n)",
+    "min(x)",
+    "max(x)",
+    "sum(n)",
+    "avg(n)",
+    "sum(x)",
+    "avg(x)",
+    "first(n)",
+    "last(k)",
+    "last(n + ts)",
+    "min(k)",
+    "max(n) FILTER (WHERE x > 0)",
+    "second_largest(n)",
+    "second_largest(n) FILTER (WHERE x > 0)",
+    "sum_of_squares(n)",
+    "smallest(n)",
+)
+"""Values of x are whole numbers, the sums of which are exact."""
 ALLEN = list(NAMES.values())
 
 
@@ -73,9 +95,12 @@ def table(dice: np.random.Generator, rows: int = ROWS) -> pa.Table:
 def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     dice = np.random.default_rng(request.param)
     with tidelog.open(tmp_path_factory.mktemp("situations") / "events") as store:
-        stream = store.create_stream("s", SCHEMA, "ts", split=5_000, lateness=150, leaf_rows=32)
+        kept = ["second_largest(n)"]
+        stream = store.create_stream("s", SCHEMA, "ts", split=5_000, lateness=150, leaf_rows=32, user_aggregates=kept)
         data = table(dice)
         for first in range(0, ROWS, 3_000):
+            if first == 6_000:
+                stream.attach("sum_of_squares(n)")  # which splits before do not keep
             stream.append(data.slice(first, 3_000))
             stream.flush()
         times = np.sort(data["ts"].to_numpy())
@@ -93,15 +118,19 @@ def random_query(dice: np.random.Generator) -> Query:
         definitions.append(Definition("ABC"[number], condition, least, most))
     partition = ("k",) if dice.random() < 0.3 else ()
     if dice.random() < 0.3:
-        returned = (("rows", "count(*)"), ("top", "max(n)")) if dice.random() < 0.5 else ()
-        return Derivation(tuple(definitions), returned, partition)
+        chosen = dice.choice(CALLS, int(dice.integers(1, 6)), replace=False) if dice.random() < 0.6 else []
+        return Derivation(tuple(definitions), tuple((f"c{at}", call) for at, call in enumerate(chosen)), partition)
     constraints = tuple(
         Constraint("ABC"[at], int(np.bitwise_or.reduce(dice.choice(ALLEN, int(dice.integers(2, 9))))), "ABC"[at + 1])
         for at in range(count - 1)
     )
     returned = default_returned(tuple(definitions))
     if dice.random() < 0.5:
-        returned += (Returned("rows", '"#0"', (Aggregate("A", "count(*)"),)),)
+        chosen = dice.choice(CALLS, int(dice.integers(1, 4)), replace=False).tolist()
+        returned += tuple(
+            Returned(f"c{at}", '"#0"', (Aggregate(str(dice.choice(["A", "B"])), call),))
+            for at, call in enumerate(chosen)
+        )
     mode = Mode.EARLY if dice.random() < 0.4 else Mode.COMPLETED
     return Situations(tuple(definitions), constraints, int(dice.choice([3, 20, 60, 300])), returned, partition, mode)
 
@@ -149,7 +178,15 @@ def test_what_is_left_out_changes_nothing(snapshot: Snapshot) -> None:
     assert parts == set(Part)
 
 
-def switched(store: tidelog.Store, minutes: int = 600) -> Snapshot:
+def test_what_users_define_is_taken_from_trees_that_keep_it(snapshot: Snapshot) -> None:
+    """Some splits keep both aggregates, some one; some rows are late, or deleted."""
+    query = Derivation((Definition("A", "x > 5"),), (("a", "second_largest(n)"), ("b", "sum_of_squares(n)")))
+    plan = planned(snapshot, query)
+    assert any(each.part is Part.SUMMED for each in plan.steps)
+    assert rows_of(query, list(plan.batches(lambda reading: None))) == replayed(snapshot, query)
+
+
+def switched(store: tidelog.Store, minutes: int = 600, kept: Sequence[str] = ()) -> Snapshot:
     """A row for each second: a pump that runs most of the time, and pressure that is high a thousandth of it."""
     rows = minutes * 60
     times = np.arange(rows) * 1_000
@@ -157,7 +194,11 @@ def switched(store: tidelog.Store, minutes: int = 600) -> Snapshot:
     pressure[14_050 : 14_050 + rows // 1_000] = 9.0
     is_on = (np.arange(rows) // 7_000) % 2 == 0
     stream = store.create_stream(
-        "pump", time="ts", data=pa.table({"ts": times, "on": is_on, "p": pressure}), leaf_rows=64
+        "pump",
+        time="ts",
+        data=pa.table({"ts": times, "on": is_on, "p": pressure}),
+        leaf_rows=64,
+        user_aggregates=kept,
     )
     stream.flush()
     return stream.snapshot()
@@ -179,6 +220,30 @@ def read_leaves(snapshot: Snapshot, query: Query) -> tuple[int, int]:
     return pieces.counters.leaves, whole.leaves
 
 
+@pytest.mark.parametrize("call", ["max(p) FILTER (WHERE ts % 2 = 0)", "second_largest(p)", "median(p)"])
+def test_aggregates_that_entries_do_not_know_stand_beside_others(tmp_path: Path, call: str) -> None:
+    """Rows of one situation are read, while those of the other, which goes on where the first cannot, are not."""
+    with tidelog.open(tmp_path / "events") as store:
+        snapshot = switched(store)
+        returned = (
+            Returned("top", '"#0"', (Aggregate("H", call),)),
+            Returned("rows", '"#0"', (Aggregate("R", "count(*)"),)),
+        )
+        constraint = (Constraint("H", DURING | OVERLAPS, "R"),)
+        some, every = read_leaves(snapshot, Situations((HIGH, ON), constraint, 20_000_000, returned, ()))
+        assert some * 2 <= every
+
+
+@pytest.mark.parametrize("partition", [(), ("on",)])
+def test_nothing_is_read_where_no_condition_can_hold(tmp_path: Path, partition: tuple[str, ...]) -> None:
+    with tidelog.open(tmp_path / "events") as store:
+        snapshot = switched(store, 2)
+        plan = planned(snapshot, Derivation((Definition("H", "p > 90"),), (("rows", "count(*)"),), partition))
+        readings: list[Reading] = []
+        assert list(plan.batches(readings.append)) == []
+        assert sum(each.rows for each in readings) <= 1
+
+
 def test_little_is_read_where_little_matters(tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "events") as store:
         snapshot = switched(store)
@@ -198,6 +263,93 @@ def test_little_is_read_where_little_matters(tmp_path: Path) -> None:
         ):
             some, every = read_leaves(snapshot, query)
             assert some * 10 <= every, query
+
+
+def test_aggregates_of_what_does_not_change_are_taken_from_the_index(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path / "events") as store:
+        snapshot = switched(store, kept=["second_largest(p)", "sum_of_squares(p)"])
+        calls = ("count(*)", "sum(p)", "avg(p)", "min(p)", "max(p)", "first(ts)", "last(ts)")
+        calls += ("second_largest(p)", "sum_of_squares(p)")
+        derived = Derivation((HIGH, ON), tuple((f"c{at}", call) for at, call in enumerate(calls)))
+        matched = Situations(
+            (HIGH, ON),
+            (Constraint("H", DURING | OVERLAPS, "R"),),
+            20_000_000,
+            tuple(Returned(f"c{at}", '"#0"', (Aggregate("R", call),)) for at, call in enumerate(calls)),
+        )
+        for query in (derived, matched):
+            some, every = read_leaves(snapshot, query)
+            assert some * 10 <= every, query
+        some, every = read_leaves(snapshot, Derivation((ON,), (("top", "max(p) FILTER (WHERE p > 0)"),)))
+        assert some * 3 > every  # entries do not keep it: rows of half of the time are read
+
+
+def test_planning_looks_at_each_stretch_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at all of them for each, as soon as there are many stretches in which nothing changes."""
+    looked = []
+    intersect = Interval.intersect
+
+    def counted(one: Interval, other: Interval) -> Interval:
+        looked.append(one)
+        return intersect(one, other)
+
+    monkeypatch.setattr(Interval, "intersect", counted)
+    rows = np.arange(60_000)
+    with tidelog.open(tmp_path / "events") as store:
+        data = pa.table({"ts": rows, "on": (rows // 100) % 2 == 0, "n": rows % 7})
+        stream = store.create_stream("s", time="ts", data=data, leaf_rows=8)
+        stream.flush()
+        query = Derivation((ON,), (("c", "count(*)"), ("s", "sum(n)")))
+        plan = planned(stream.snapshot(), query)
+        found = rows_of(query, list(plan.batches(lambda reading: None)))
+        assert found == replayed(stream.snapshot(), query)
+    summed = sum(each.part is Part.SUMMED for each in plan.steps)
+    assert summed > 100
+    assert len(looked) < 20 * len(plan.steps)
+
+
+def test_with_keys_little_is_read_where_little_matters(tmp_path: Path) -> None:
+    rows = 60_000
+    at = np.arange(rows)
+    low = 30_000  # before, some keys are hot, and are for ever; then a thousandth of the time matters
+    heat = np.where((at >= low) & (at < low + rows // 1_000), 9.0, 2.0)
+    heat[(at < low) & (at % 20 == 3)] = 9.0
+    data = pa.table({"ts": at * 100, "k": at % 20, "heat": heat, "on": (at // 300) % 2 == 0})
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.create_stream("s", time="ts", data=data, leaf_rows=64)
+        stream.flush()
+        snapshot = stream.snapshot()
+        both = Definition("H", "heat > 5 AND ts >= 2900000"), ON
+        for mode, within in ((Mode.EARLY, 20_000), (Mode.COMPLETED, 60_000)):
+            returned = (*default_returned(both), Returned("top", '"#0"', (Aggregate("R", "max(heat)"),)))
+            query = Situations(both, (Constraint("H", ANY & ~BEFORE, "R"),), within, returned, ("k",), mode)
+            plan, readings, whole = planned(snapshot, query), list[Reading](), ReadCounters()
+            found = rows_of(query, list(plan.batches(readings.append)))
+            assert found == replayed(snapshot, query)
+            assert found
+            list(scan(snapshot, EVER, ["ts"], None, None, whole))
+            assert (plan.counters.leaves + readings[0].counters.leaves) * 10 <= whole.leaves, mode
+            assert plan.read_times() is not None
+
+
+def test_a_key_that_was_silent_has_begun_before(tmp_path: Path) -> None:
+    """What holds in the last row of a key, however long ago, goes on."""
+    at = np.arange(8_000)
+    keys = np.where((at == 10) | (at >= 7_000), "quiet", "other")
+    a = (at == 10) | ((at >= 7_000) & (at < 7_010))
+    b = (at >= 7_004) & (at < 7_020)
+    with tidelog.open(tmp_path / "events") as store:
+        data = pa.table({"ts": at, "k": keys, "a": a, "b": b})
+        stream = store.create_stream("s", time="ts", data=data, leaf_rows=32)
+        stream.flush()
+        both = Definition("A", "a"), Definition("B", "b")
+        for within, count in ((50, 0), (7_500, 1)):
+            query = Situations(
+                both, (Constraint("A", OVERLAPS, "B"),), within, default_returned(both), ("k",), Mode.COMPLETED
+            )
+            found = rows_of(query, list(planned(stream.snapshot(), query).batches(lambda reading: None)))
+            assert found == replayed(stream.snapshot(), query)
+            assert len(found) == count
 
 
 def test_nothing_is_read_where_a_situation_cannot_be(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ from support.media.memory import MemoryMedium
 from support.profiles import scaled
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream, writer_of
+from tidelog.expr import parse_aggregate
 from tidelog.model.errors import GrainError, TimeError
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
@@ -28,7 +30,7 @@ from tidelog.operators.window.frames import FixedFrames, GrowingFrames
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 from tidelog.plan import choosing, windows
 from tidelog.plan.choosing import NAIVE, OPTIMISED, AskedWindows, Candidate, NotIndexed, RankFrames, candidates
-from tidelog.plan.slices import Unknown
+from tidelog.plan.slices import EntrySlices, Slices, Unknown
 from tidelog.store.bulk import BulkWriter, commit_bulk
 from tidelog.store.read.scan import scan
 
@@ -210,9 +212,12 @@ SIZES = [(30, 30), (50, 10), (40, 7), (9, 25), (200, 1), (1, 1), (7, 3), (1000, 
 
 
 @pytest.mark.parametrize("flags", [{}, {"empty": True}, {"complete_only": True}], ids=str)
-def test_windows_of_time(streams: list[Made], flags: dict[str, bool]) -> None:
+def test_windows_of_time(streams: list[Made], flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     for number, each in enumerate(streams):
         dice = random.Random(number)
+        monkeypatch.setattr(
+            windows, "_MOST_SLICES", dice.choice([1.5, 9])
+        )  # whether few windows are not made of slices
         wide = each.rows[-1][0] - each.rows[0][0] if each.rows else 100
         for size, slide in dice.sample(SIZES, 3):
             unit = max(1, wide // 400)
@@ -228,6 +233,59 @@ def test_windows_of_time(streams: list[Made], flags: dict[str, bool]) -> None:
             full = {"empty": False, "complete_only": False} | flags
             expected = by_time(own, size, slide, origin, BUILT_IN, **full)
             check(ask(each, frames, BUILT_IN, within, **flags), expected, {NAIVE, OPTIMISED})
+
+
+class Ticks(Slices):
+    """Slices with a row for each tick, which note what they are asked for."""
+
+    def __init__(self) -> None:
+        self.folds = [parse_aggregate("count(*)", NEW)]
+        self.edges: list[int] = []
+
+    def between(self, edges: Any) -> list[Any]:
+        self.edges += edges[1 if self.edges else 0 :].tolist()
+        states = np.repeat(self.folds[0].start(), len(edges) - 1)
+        states["rows"] = states["state"] = np.diff(edges)
+        return [states]
+
+    def sample(self, leaves: int, leaf_rows: int) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [FixedFrames(1000, 10, 3), FixedFrames(95, 10), FixedFrames(3, 10), FixedFrames(7, 7), GrowingFrames(30, 10)],
+)
+def test_slices_lie_between_the_starts_and_ends_of_windows(frames: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    own = type(frames).ends
+    monkeypatch.setattr(
+        type(frames), "ends", lambda self, numbers: (looked_at.append(len(numbers)), own(self, numbers))[1]
+    )
+    numbers, slices = np.arange(-20, 200), Ticks()
+    found = list(windows.slid(frames, (-20, 200), slices))
+    starts, ends = frames.starts(numbers), own(frames, numbers)
+    assert np.concatenate([each for each, _ in found]).tolist() == numbers.tolist()
+    assert [row for _, (states,) in found for row in states["rows"].tolist()] == (ends - starts).tolist()
+    assert slices.edges == sorted({*starts.tolist(), *ends.tolist()})
+    assert max(looked_at) <= windows.AT_ONCE + 3  # however many windows overlap
+
+
+def test_few_windows_are_asked_for_by_themselves(streams: list[Made], monkeypatch: pytest.MonkeyPatch) -> None:
+    each = streams[1]
+    asked: list[int] = []
+    own = EntrySlices.of
+    monkeypatch.setattr(EntrySlices, "of", lambda self, low, high: (asked.append(len(low)), own(self, low, high))[1])
+    unit = (each.rows[-1][0] - each.rows[0][0]) // 50
+    for size, slide, is_made_of_slices in ((4 * unit, unit, True), (9 * unit + 1, 3 * unit, False)):
+        question = ask(each, FixedFrames(size, slide), BUILT_IN)
+        (plan,) = (found.plan for found in candidates(question) if found.name == OPTIMISED)
+        asked.clear()
+        expected = by_time(each.rows, size, slide, 0, BUILT_IN, empty=False, complete_only=False)
+        schema = operator(question).output.schema
+        assert plan is not None
+        assert listed(plan.batches(schema), schema) == expected
+        assert (sum(asked) != plan.count) == is_made_of_slices
 
 
 def test_kept_states_of_user_defined_aggregates(streams: list[Made]) -> None:

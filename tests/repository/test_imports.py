@@ -57,6 +57,8 @@ def may_import(module: str, library: str, declared: set[str]) -> bool:
         return module == "tidelog.aggregates.sketches"
     if library == "matplotlib":  # so is this
         return module == "tidelog.sql.plotting"
+    if library == "polars":  # of whoever asks for a frame of it
+        return module == "tidelog.sql.result"
     return library in declared | sys.stdlib_module_names | {"tidelog"}
 
 

@@ -86,13 +86,14 @@ class Campaign:
 
 
 def run(directory: Path, seconds: float, life: tuple[float, float], readers: int, seed: int) -> Campaign:
+    """So many seconds, or longer where the machine is so busy that hardly anything was done by then."""
     campaign = Campaign(directory, seed)
     began = time.monotonic()
     with ExitStack() as stack:
         attached = [stack.enter_context(process("read", directory)) for _ in range(readers)]
         for reader in attached:
             said(reader)
-        while time.monotonic() < began + seconds:
+        while time.monotonic() < began + seconds or campaign.kills < 2 or campaign.batch <= 20:
             campaign.write_and_kill(campaign.dice.uniform(*life))
         for reader in attached:
             assert reader.stdin is not None
@@ -116,9 +117,7 @@ def run(directory: Path, seconds: float, life: tuple[float, float], readers: int
 
 def test_soak_for_a_minute(tmp_path: Path) -> None:
     """With lives long enough for automatic maintenance, and for files whose grace period is over."""
-    campaign = run(tmp_path / "store", 60, (0.2, 16.0), readers=1, seed=1)
-    assert campaign.kills >= 2
-    assert campaign.batch > 20
+    run(tmp_path / "store", 60, (0.2, 16.0), readers=1, seed=1)
 
 
 @pytest.mark.soak

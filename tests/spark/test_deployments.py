@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.spark import round_trip
+from support.spark.drivers import WAIT
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -19,5 +20,5 @@ def test_a_table_there_and_back(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, round_trip.__file__, str(tmp_path / "store"), str(tmp_path), kind]
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=WAIT, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import tidelog
 from support.spark import driver_process
 from support.spark.driver_process import JOB_ROWS, SCHEMA, rows_of
-from support.spark.drivers import WAIT, kill
+from support.spark.drivers import kill
 
 TESTS = Path(__file__).resolve().parents[1]
 ROWS = 3_000
@@ -30,8 +31,9 @@ def create(path: Path) -> None:
             store.create_stream(name, SCHEMA, "ts")
 
 
-def start(path: Path, rows: int, jobs: int) -> subprocess.Popen[str]:
-    command = [sys.executable, driver_process.__file__, str(path / "store"), str(path), str(rows), str(jobs)]
+def start(path: Path) -> subprocess.Popen[str]:
+    arguments = map(str, (path / "store", path, ROWS_PER_BATCH, MANY_JOBS))
+    command = [sys.executable, driver_process.__file__, *arguments]
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     with (path / "log").open("a") as log:
         return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -54,20 +56,20 @@ def check(path: Path) -> tuple[int, int]:
     return len(copied), jobs
 
 
-def campaign(path: Path, kills: int, seed: int) -> None:
+def campaign(session: SparkSession, path: Path, kills: int, seed: int) -> None:
+    """Kill a driver so many times, then have its work done, in the session that tests share."""
     done = 0
     dice = random.Random(seed)
     create(path)
     for _ in range(kills):
-        with start(path, ROWS_PER_BATCH, MANY_JOBS) as process:
+        with start(path) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", (path / "log").read_text()
             with pytest.raises(subprocess.TimeoutExpired):  # the work is not done by then
                 process.wait(dice.uniform(0, 6))
             kill(process)
         done = check(path)[1]
-    with start(path, ROWS, done + 2) as process:
-        assert process.wait(WAIT) == 0, (path / "log").read_text()
+    driver_process.work(session, str(path / "store"), path, ROWS, done + 2)
     with tidelog.open(path / "store") as store:
         assert values(store, "out") == list(range(ROWS))
         assert values(store, "jobs") == list(range((done + 2) * JOB_ROWS))
@@ -79,11 +81,11 @@ def campaign(path: Path, kills: int, seed: int) -> None:
         assert values(store, "out") == list(range(ROWS))
 
 
-def test_drivers_that_are_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, 3, seed=0)
+def test_drivers_that_are_killed(session: SparkSession, tmp_path: Path) -> None:
+    campaign(session, tmp_path, 3, seed=0)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_soak_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
-    campaign(tmp_path, 5, seed)
+def test_soak_drivers_that_are_killed(session: SparkSession, tmp_path: Path, seed: int) -> None:
+    campaign(session, tmp_path, 5, seed)

@@ -243,7 +243,16 @@ def test_texts_that_say_the_same_are_equal(database: Database) -> None:
         ("SELECT ts FROM TUMBLE(TABLE a, DESCRIPTOR(nope), '1 s')", "no column 'nope'", "nope"),
         ("SELECT ts FROM HOP(TABLE a, DESCRIPTOR(ts), '1 s', 'x')", "Could not convert", "'x'"),
         ("SELECT ts FROM SESSION(TABLE a PARTITION BY nope, DESCRIPTOR(ts), '1 s')", "no column 'nope'", "nope"),
-        ("SELECT window_end, max(window_end) FROM TUMBLE(TABLE a, DESCRIPTOR(ts), '1 s') GROUP BY 1", "GROUP BY", None),
+        (
+            "SELECT window_end, max(window_end) FROM TUMBLE(TABLE a, DESCRIPTOR(ts), '1 s') GROUP BY 1",
+            "GROUP BY of rows, since there are aggregates of the windows themselves",
+            None,
+        ),
+        (
+            "SELECT window_end, k FROM SESSION(TABLE a, DESCRIPTOR(ts), '1 s') GROUP BY window_start, window_end, k",
+            "GROUP BY of rows, since sessions are partitioned by other columns than those of GROUP BY",
+            "window_start",
+        ),
         ("SELECT ts FROM range(3)", "found a table function", "range"),
         ("SELECT ts, (SELECT 1) FROM a", "found a query in an expression", "(SELECT"),
         ("SELECT ts, now() FROM a", r"found now\(\), which tells another time", "now"),

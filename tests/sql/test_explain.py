@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import tidelog
 from tidelog.engine.store import Store
+from tidelog.sql.planning import reduced
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +104,14 @@ def test_analyze_tells_of_hints_and_times(store: Store) -> None:
 def test_every_mention_is_told(store: Store) -> None:
     plan = store.sql("SELECT (SELECT count(*) FROM r), a.x FROM r a ORDER BY a.ts LIMIT 1").explain()
     assert plan.count("r: from ") == 2
+
+
+def test_keys_that_are_nearly_events_are_left_to_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rows tell how many groups a batch would be reduced to."""
+    monkeypatch.setattr(reduced, "LEAST_ROWS", 0)
+    rows = np.arange(20_000)
+    table = pa.table({"ts": rows, "own": rows * 7 % 20_011, "few": rows * 7 % 13})
+    with tidelog.open(tmp_path, maintenance="manual") as store:
+        store.create_stream("r", time="ts", data=table, leaf_rows=1000)
+        assert "because nearly every event is a group" in told(store, "EXPLAIN SELECT own, sum(ts) FROM r GROUP BY own")
+        assert "reduced to groups by few" in told(store, "EXPLAIN SELECT few, sum(ts) FROM r GROUP BY few")

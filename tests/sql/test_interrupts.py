@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from support.interrupts import assert_interrupted
 from tidelog.sql.result import Result
 
 LONG = "SELECT sum(a.x * b.x) FROM t a, t b, t c"
@@ -35,25 +35,13 @@ FETCHES: dict[str, Callable[[Result], object]] = {
 )
 def test_an_interrupt_stops_what_has_no_end(text: str) -> None:
     result = tidelog.sql(text, sql_memory="64MB")
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        result.fetchall()
-    timer.join()
+    assert_interrupted(result.fetchall, after=0.5)
 
 
 @pytest.mark.parametrize("name", FETCHES)
 def test_an_interrupt_stops_a_query(name: str) -> None:
     result = tidelog.sql(LONG, tables=TABLES)
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        FETCHES[name](result)
-    timer.join()
+    assert_interrupted(lambda: FETCHES[name](result), after=0.3)
     assert tidelog.sql("SELECT count(*) FROM t", tables=TABLES).fetchone() == (20_000,)
 
 
@@ -61,18 +49,8 @@ def test_an_interrupt_while_a_stream_is_read(tmp_path_factory: pytest.TempPathFa
     rows = pa.table({"ts": list(range(20_000)), "x": [float(i) for i in range(20_000)]})
     with tidelog.open(tmp_path_factory.mktemp("interrupted"), maintenance="manual") as store:
         store.create_stream("t", time="ts", data=rows)
-        main = threading.main_thread().ident
-        assert main is not None
-        timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            store.sql(LONG).fetchall()
-        timer.join()
-        timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            store.sql("INSERT INTO t SELECT a.ts + 20000, b.x FROM t a, t b")
-        timer.join()
+        assert_interrupted(lambda: store.sql(LONG).fetchall(), after=0.3)
+        assert_interrupted(lambda: store.sql("INSERT INTO t SELECT a.ts + 20000, b.x FROM t a, t b"), after=0.3)
         assert store.sql("SELECT count(*), max(x) FROM t").fetchone() == (20_000, 19_999.0)
 
 

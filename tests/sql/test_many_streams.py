@@ -92,7 +92,10 @@ def test_the_index_of_each_stream_is_asked(store: Store, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("SELECT first(x) IS NULL FROM streams('sensors/*')", "of several streams takes their events"),
+        (
+            "SELECT first(x) IS NULL FROM streams('sensors/*')",
+            "several streams, or ranges of time, takes their events",
+        ),
         ("SELECT max(x), median(x) FROM streams('sensors/*')", "takes the events"),
         ("SELECT count(*) FROM streams('sensors/*') WHERE x > 3 OR _stream = 'sensors/2'", "computed by DuckDB"),
         ("SELECT max(_stream), count(*) FROM streams('sensors/*')", "_stream"),

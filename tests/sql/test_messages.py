@@ -126,7 +126,9 @@ WRONG = [
     ("^UPDATE trades SET price = 3", "events do not change"),
     ("^COPY trades TO 'x'", "does not run"),
     ("^CREATE TABLE t (a INTEGER)", "expected CREATE STREAM"),
-    ("CREATE STREAM x (ts TIMESTAMP, p ^DOUBEL) WITH (time = 'ts')", "DOUBEL does not exist"),
+    ("^CREATE OR REPLACE STREAM t (a INTEGER)", "DROP STREAM IF EXISTS s; CREATE STREAM s"),
+    ("WITH a AS (SELECT 'insert') ^INSERT INTO trades SELECT now()", "INSERT INTO s WITH c AS"),
+    ("CREATE STREAM x (ts TIMESTAMP, p ^DOUBEL) WITH (time = 'ts')", "there is no type DOUBEL; did you mean 'DOUBLE'?"),
     ("CREATE STREAM x (ts TIMESTAMP, ^ts DOUBLE) WITH (time = 'ts')", "twice"),
     ("CREATE STREAM x (ts TIMESTAMP) WITH (^tim = 'ts')", "there is no option 'tim'"),
     ("CREATE STREAM x (ts TIMESTAMP) WITH (^time = 'tz')", "there is no column 'tz'"),
@@ -143,11 +145,58 @@ WRONG = [
     ("DELETE FROM trades WHERE ts < ^'soon'", "invalid timestamp"),
     ("ALTER STREAM trades ADD COLUMN ^price DOUBLE", "has a column 'price' already"),
     ("ALTER STREAM trades RENAME ^prise TO p", "did you mean 'price'?"),
-    ("ALTER STREAM trades ^DROP COLUMN price", "expected ADD COLUMN"),
+    ("ALTER STREAM trades ^DROP COLUMN price", "columns are not dropped"),
+    ("ALTER STREAM trades ^DROPP COLUMN price", "expected ADD COLUMN"),
+    ("ALTER STREAM trades ADD COLUMN x INT ^NOT NULL", "is null in all events so far"),
+    ("ALTER STREAM trades ADD COLUMN x INT ^DEFAULT 5", "is null in all events so far"),
+    ("ALTER STREAM trades ALTER size ^SET NOT NULL", "expected TYPE or DROP NOT NULL"),
+    ("EXPLAIN ^ANALYSE SELECT 1", "did you mean 'ANALYZE'?"),
     ("ALTER STREAM trades SET (^retentoin = '5 days')", "did you mean 'retention'?"),
     ("DROP STREAM ^trade", "did you mean 'trades'?"),
     ("DROP STREAM trades ^CASCADE", "expected the end of the statement"),
-    ("EXPLAIN ^DELETE FROM trades", "does not run"),
+    ("EXPLAIN ^DELETE FROM trades", "EXPLAIN tells of statements that select"),
+    # what to do instead
+    ('SELECT * FROM trades WHERE site = ^"a"', "in single quotes, 'a'"),
+    ("SELECT date_trunc(^hour, ts) FROM trades", "a unit of time is a text, 'hour'"),
+    ("SELECT * FROM trades WHERE ^ts > 1767225600", "a time is written '2026-01-01 08:00'"),
+    ("SELECT * FROM trades t JOIN trades u ON t.ts = ^u.size", "to_timestamp(n)"),
+    ("SELECT ^time_bucket(INTERVAL 1 HOUR, size) FROM trades", "t // width * width"),
+    ("SELECT ^time_bucket(INTERVAL 1 DAY, ts, 'Europe/Berlin') FROM trades", "ts AT TIME ZONE 'UTC'"),
+    ("SELECT ^time_bucket(INTERVAL '1 month 1 day', ts) FROM trades", "Month intervals"),
+    ("SELECT ts ^- 5 FROM trades", "'-(TIMESTAMP, INTEGER_LITERAL)'; a length of time"),
+    ("SELECT * FROM trades WHERE ts > ^now() - '1 day'", "INTERVAL '1 day'"),
+    ("SELECT * FROM trades WHERE ts > ^current_timestamp()", "without parentheses"),
+    ("SELECT ^last(price, ts) FROM trades", "arg_max(x, ts)"),
+    ("SELECT ^percentile(price, 95) FROM trades", "write quantile_cont(x, 0.95)"),
+    ("SELECT ^size // 0 FROM trades", "Use TRY(...) to return NULL for this expression"),
+    ("SELECT * FORM ^trades", "did you mean 'FROM'?"),
+    ("SELECT * FROM trades LIMT ^5", "did you mean 'LIMIT'?"),
+    ("SELECT * FROM trades ORDER BY price ^DSC", "did you mean 'DESC'?"),
+    ("SELECT TOP ^5 * FROM trades", "LIMIT n, at the end"),
+    ("SELECT * FROM trades WHERE ts > ^:start", "a parameter is written ?, or $name"),
+    ("SELECT * FROM trades AT ^VERSION 5", "AT (VERSION => n)"),
+    ("SELECT * FROM trades AT (VERSION => 5) ^t JOIN trades u USING (ts)", "FROM s AS a AT (VERSION => 5)"),
+    ("SELECT * FROM trades AT (^VERSON => 5)", "the past of a stream is AT (VERSION => n)"),
+    ("SELECT * FROM (FROM trades) ^AT (VERSION => 5)", "the past of a stream is AT (VERSION => n)"),
+    ("WITH c AS (FROM trades) SELECT * FROM ^c AT (VERSION => 5)", "found AT for query 'c'; only streams have a past"),
+    ("SELECT * FROM trades WHERE ts > now() - 1^h", "INTERVAL '1 hour'"),
+    ("SELECT date_trunc(^'hor', ts) FROM trades", "did you mean 'hour'?"),
+    ("SELECT ^lag(price) FROM trades", "lag(x) OVER (ORDER BY ts)"),
+    ("SELECT ^date_format(ts, '%Y') FROM trades", "write strftime("),
+    ("SELECT * FROM trades JOIN trades u USING (^tss)", "did you mean 'ts'?"),
+    ("SELECT ^t.* FROM trades", '"t" not found'),
+    ("SELECT * FROM trades ^ASOF JOIN trades u ON trades.site = u.site", "a.ts >= b.ts"),
+    ("SELECT ts^::TIMESTAMPZ FROM trades", "did you mean 'TIMESTAMPTZ'?"),
+    ("SELECT ^time_bucket('1 day', ts, 'Europe/Berlin') FROM trades", "ts AT TIME ZONE 'UTC'"),
+    ("SELECT * FROM ^trades AT (VERSION => -1)", "expected a sequence number, 0 or more"),
+    ("SELECT * FROM ^'trades.parquet'", "files are not read"),
+    ("INSERT INTO trades ^SELECT 1, 2", "the stream has 6 columns but 2 values"),
+    ("INSERT INTO trades BY NAME ^SELECT 1 AS tss", 'the stream does not have a column with name "tss"'),
+    ("ALTER STREAM trades ADD AGGREGATE ^'sum(price)'", "the option aggregates names"),
+    ("ALTER STREAM trades ADD AGGREGATE ^price", "in single quotes"),
+    ("^SHOW OPTIONS trades", "SHOW OPTIONS FROM"),
+    ("^SET timezone = 'UTC'", "timezone='Europe/Berlin'"),
+    ("^BEGIN", "by itself"),
 ]
 
 
@@ -166,6 +215,19 @@ def test_it_is_told_what_is_wrong_and_where(store: Store, marked: str, says: str
     assert message.endswith(f"\n  {shown}\n  {' ' * column}^")
     assert ("\n" not in text) or f"\nline {line + 1}, column {column + 1}:\n" in message
     assert store.sql("SELECT count(*) FROM trades").fetchall() == [(ROWS,)]
+
+
+def test_carets_stand_under_their_places_behind_tabs_and_wide_letters(store: Store) -> None:
+    wide = "SELECT '日本', 'e\u0301', "  # two letters of two columns, and one of none
+    for before, room in (("SELECT\t'a',\t", "      \t    \t"), (wide, " " * (len(wide) + 2 - 1))):
+        with pytest.raises(SqlError) as caught:
+            store.sql(f"{before}prise FROM trades").arrow()
+        assert str(caught.value).endswith(f"\n  {before}prise FROM trades\n  {room}^")
+
+
+def test_both_kinds_of_parameters_are_not_mixed(store: Store) -> None:
+    with pytest.raises(SqlError, match=r"found both \? and \$name"):
+        store.sql("SELECT ?, $a", {"a": 1})
 
 
 def test_what_is_missing_in_rows_is_told_by_its_column(store: Store) -> None:

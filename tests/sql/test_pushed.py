@@ -137,6 +137,8 @@ VALUES = {
     "s LIKE 'w19_'": 10,
     "starts_with(s, 'w195')": 1,
     "b": 10,
+    "b IS TRUE": 10,
+    "b IS NOT FALSE": 10,
     "NOT b AND x > 4740": 2,
     "_seq > 19900": 1,
 }

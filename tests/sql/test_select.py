@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -226,6 +227,9 @@ def test_tables_of_all_kinds(store: Store) -> None:
         assert result.fetchall() == result.fetchall() == [("Kiel", 2), ("Ulm", 1)], name
     with pytest.raises(InputError, match="expected an Arrow, pandas or Polars table"):
         store.sql("SELECT * FROM t", tables={"t": 7})
+    for nothing in ({}, [], pd.DataFrame(), pa.table({})):
+        with pytest.raises(InputError, match="table 't' has no columns"):
+            store.sql("SELECT 1 FROM t", tables={"t": nothing})
 
 
 def test_whatever_tells_the_time_tells_that_of_the_call() -> None:
@@ -261,6 +265,10 @@ def test_what_a_result_can_be_fetched_as(store: Store) -> None:
     expected = pa.table({"site": ["north", "south"], "n": [1, 2]})
     assert result.arrow() == expected
     assert result.reader().read_all() == expected
+    assert [batch.num_rows for batch in result.reader(1)] == [1, 1]
+    for rows in (0, -1, "many", True):
+        with pytest.raises(InputError, match="for batch_rows; expected an integer from 1 on"):
+            result.reader(rows)  # type: ignore[arg-type]
     assert pa.table(result) == expected
     assert result.schema == expected.schema
     assert result.columns == ["site", "n"]
@@ -271,8 +279,33 @@ def test_what_a_result_can_be_fetched_as(store: Store) -> None:
     assert "<td>north</td>" in result._repr_html_()
 
 
+def test_lengths_of_time_in_polars(store: Store) -> None:
+    text = "SELECT n, ts - lag(ts) OVER (ORDER BY ts) AS gap, INTERVAL '-2 months 1 day' AS i FROM sensors ORDER BY ts"
+    found = store.sql(text).pl()
+    assert found.schema["gap"] == found.schema["i"] == pl.Duration("us")
+    assert found.rows() == store.sql(text).fetchall()
+    assert store.sql(f"FROM ({text}) WHERE n > 9").pl().rows() == []
+
+
 def test_html_of_values_is_escaped(store: Store) -> None:
     assert "<td>&lt;b&gt;</td>" in store.sql("SELECT '<b>' AS \"<i>\"")._repr_html_()
+
+
+@pytest.mark.parametrize(("rows", "told"), [(40, "40 rows"), (41, "41 rows"), (5000, "5000 rows")])
+def test_a_result_that_is_shown_in_part_says_so(store: Store, rows: int, told: str) -> None:
+    result = store.sql(f"SELECT range AS n FROM range({rows})")
+    assert told in str(result)
+    html = result._repr_html_()
+    assert html.count("<tr>") == 1 + 40
+    assert html.endswith("<p>the first 40 rows; there are more</p>") == (rows > 40)
+
+
+@pytest.mark.parametrize(("package", "method"), [("pandas", "df"), ("polars", "pl")])
+def test_a_frame_needs_its_package(store: Store, package: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = store.sql("SELECT 1")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=f"found no {package} .* install it with `pip install {package}`"):
+        getattr(result, method)()
 
 
 def test_several_statements_give_the_last_result(store: Store) -> None:
@@ -341,6 +374,20 @@ def test_a_closed_store_answers_no_more(tmp_path: Path) -> None:
         store.sql("SELECT 1")
 
 
+def test_an_error_that_ends_duckdb_is_one_of_the_statement_alone(tmp_path: Path) -> None:
+    """A moment of a year that texts of DuckDB do not have, for which it refuses everything from then on."""
+    rows = pa.table({"ts": pa.array([5, 1_767_225_600_000_000], pa.timestamp("s")), "n": [1, 2]})
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("far", time="ts", data=rows)
+        before = store.sql("SELECT sum(n) OVER (ORDER BY n) FROM far ORDER BY n")
+        for text in ("SELECT ts::VARCHAR FROM far", "INSERT INTO far SELECT ts, length(ts::VARCHAR) FROM far"):
+            with pytest.raises(SqlError) as caught:
+                store.sql(text).fetchall()
+            assert "Trace" not in str(caught.value)
+            assert before.fetchall() == [(1,), (3,)]
+        assert store.sql("SELECT ts::VARCHAR FROM far WHERE n = 1").fetchall() == [("1970-01-01 00:00:05",)]
+
+
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
     import subprocess
     import sys
@@ -356,3 +403,15 @@ def test_conditions_on_times_of_a_zone_that_a_scan_reads(tmp_path: Path) -> None
         other.create_stream("z", time="ts", data=pa.table({"ts": times, "n": np.arange(1000)})).flush()
         for _ in range(20):
             assert len(other.sql("SELECT n FROM z WHERE ts >= '1970-01-02'").fetchall()) == 913
+
+
+def test_a_condition_of_two_columns_of_which_one_decides(tmp_path: Path) -> None:
+    rows = pa.table(
+        {"ts": list(range(500)), "k": [each % 7 for each in range(500)], "x": [float(each % 5) for each in range(500)]}
+    )
+    with tidelog.open(tmp_path / "store", maintenance="manual") as store:
+        store.create_stream("t", time="ts", data=rows, leaf_rows=50)
+        for condition in ("NOT (k > 2 AND ts > NULL)", "NOT (x > 2.5 AND ts > NULL)", "x <= 2.5 OR k > NULL"):
+            text = f"SELECT * FROM {{}} WHERE {condition} ORDER BY ts"
+            expected = duckdb.connect().from_arrow(rows).query("t", text.format("t")).fetchall()
+            assert store.sql(text.format("t")).fetchall() == expected

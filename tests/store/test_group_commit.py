@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from support.media.crash import RecordingMedium, power_losses
+from support.waiting import PATIENCE
 from tidelog.engine.store import Store
 from tidelog.model.errors import NotStoredError, StorageError
 
@@ -50,11 +51,11 @@ class Gate:
             self.syncs += 1
             if not self.reached.is_set():
                 self.reached.set()
-                assert self.opened.wait(30)
+                assert self.opened.wait(PATIENCE)
 
     def wait_for_records(self, count: int) -> None:
         with self.written:
-            assert self.written.wait_for(lambda: self.records >= count, 30)
+            assert self.written.wait_for(lambda: self.records >= count, PATIENCE)
 
 
 EVENTS: list[Callable[[int], Any]] = [
@@ -69,13 +70,13 @@ def test_appends_that_come_during_a_sync_share_the_next(event: Callable[[int], A
     gate = Gate(medium)
     with ThreadPoolExecutor(9) as pool:
         first = pool.submit(stream.append, event(1))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         others = [pool.submit(stream.append, event(i)) for i in range(2, 10)]
         gate.wait_for_records(9)  # everybody has written while the first one waits for the disk
         assert not any(future.done() for future in (first, *others))
         gate.opened.set()
         for future in (first, *others):
-            future.result(30)
+            future.result(PATIENCE)
     assert gate.syncs == 2
     medium.before = None
     for crash in power_losses(medium, [len(medium.log)]):
@@ -90,13 +91,13 @@ def test_a_flush_waits_for_what_others_are_committing() -> None:
     gate = Gate(medium)
     with ThreadPoolExecutor(2) as pool:
         append = pool.submit(stream.append, {"ts": 1, "v": 1})
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         flush = pool.submit(stream.flush)
         with pytest.raises(TimeoutError):
             flush.result(0.05)  # it must not say that the event is safe
         gate.opened.set()
-        append.result(30)
-        flush.result(30)
+        append.result(PATIENCE)
+        flush.result(PATIENCE)
     medium.before = None
     assert values(Store(medium, read_only=True).stream(NAME)) == [0, 1]
     store.close()
@@ -107,14 +108,14 @@ def test_nobody_is_told_that_an_append_is_safe_when_the_sync_failed() -> None:
     gate = Gate(medium)
     with ThreadPoolExecutor(3) as pool:
         appends = [pool.submit(stream.append, {"ts": 1, "v": 1})]
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         appends += [pool.submit(stream.append, {"ts": i, "v": i}) for i in (2, 3)]
         gate.wait_for_records(3)
         medium.inject("sync", lasting=True)
         gate.opened.set()
         for append in appends:
             with pytest.raises(StorageError):
-                append.result(30)
+                append.result(PATIENCE)
     with pytest.raises(StorageError, match="had a failure before"):
         stream.append({"ts": 4, "v": 4})
     with pytest.raises(NotStoredError, match="3 rows"):
@@ -134,7 +135,7 @@ def test_many_threads_with_splits_and_journals_that_come_and_go() -> None:
 
     with ThreadPoolExecutor(threads) as pool:
         for future in [pool.submit(work, thread) for thread in range(threads)]:
-            future.result(60)
+            future.result(PATIENCE)
     expected = list(range(1 + threads * count))
     assert values(stream) == expected
     # Not closed: everything was durable when append returned.

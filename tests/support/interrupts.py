@@ -13,11 +13,13 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import pytest
 
 import tidelog
 
@@ -91,6 +93,24 @@ def _stack(frame: FrameType | None) -> Iterator[tuple[object, int]]:
     while frame is not None and frame.f_code.co_filename.startswith(_ROOTS):
         yield frame.f_code, frame.f_lasti
         frame = frame.f_back
+
+
+def assert_interrupted(work: Callable[[], object], after: float) -> None:
+    """Do some work that has no end, in the main thread, and interrupt it after so many seconds.
+
+    However slow the threads are, the interrupt comes where it is expected.
+    """
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(after, signal.pthread_kill, (main, signal.SIGINT))
+
+    def both() -> None:
+        timer.start()
+        work()
+
+    with pytest.raises(KeyboardInterrupt):
+        both()
+    timer.join()
 
 
 class Alarm:

@@ -71,7 +71,7 @@ def ask_bursts(bench: Bench, seconds: int) -> None:
 
 
 def ask_congestion(bench: Bench, seconds: int) -> None:
-    """Three of the inputs are congested at different times, two of them at once for a while."""
+    """Three of the inputs are congested at different times, two or all three of them at once for a while."""
     dice = np.random.default_rng(6)
     copies = revised(Copies(seconds * RATE, INPUTS, 0.2, delay=20))
     arrivals = []

@@ -90,6 +90,16 @@ def run() -> RowPattern:
     )
 
 
+def disjoint() -> RowPattern:
+    """The same, no row of which fits two of them: so no matches overlap, and none is preferred to another."""
+    return clause(
+        "A B+ C",
+        A=expression('"#0" = 1', value("symbol")),
+        B=expression('"#0" BETWEEN 2 AND 19', value("symbol")),
+        C=expression('"#0" >= 24', value("symbol")),
+    )
+
+
 def valley() -> RowPattern:
     """Prices that fall and then rise."""
     return clause(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from formats import ours
@@ -42,6 +45,14 @@ def _race(bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bo
     """Searches that do not wait for each other, and the operator, which waits for order, with two threads and one."""
     batches = queries.batches(table)
     disorder: list[str] = []
+    spent: dict[str, list[tuple[float, float]]] = {}
+    """The CPU seconds of each run, and those of the thread that drives it."""
+
+    def measured(name: str, own: Callable[[], int]) -> int:
+        began = time.process_time(), time.thread_time()
+        found = own()
+        spent.setdefault(name, []).append((time.process_time() - began[0], time.thread_time() - began[1]))
+        return found
 
     def run(threads: int) -> int:
         return queries.matches(queries.operator_of(table, query, threads), batches)
@@ -53,10 +64,12 @@ def _race(bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bo
         disorder[:] = [f"out of order {slack.disordered_rows} before slack, {slack.late_rows} behind it"]
         return found
 
-    work = {ours.NAME: as_found, ONE: partial(run, 1), OPERATOR: partial(run, 2)}
+    contestants = {ours.NAME: as_found, ONE: partial(run, 1), OPERATOR: partial(run, 2)}
+    work = {name: partial(measured, name, own) for name, own in contestants.items()}
     comparisons = [Comparison(ONE, (ONE,), bound), Comparison(OPERATOR, (OPERATOR,))]
     race(bench, name, len(table), work, comparisons, wall=True)
-    bench.questions[-1].note += f"; {disorder[0]}"
+    told = ", ".join("{} {:.2f} ({:.2f})".format(name, *np.median(each, axis=0)) for name, each in spent.items())
+    bench.questions[-1].note += f"; {disorder[0]}; CPU seconds, and those of the thread that drives: {told}"
 
 
 def ask_memory(bench: Bench, events: int, bound: Bound) -> None:

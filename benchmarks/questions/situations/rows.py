@@ -32,6 +32,23 @@ def attributes(rows: int, names: Sequence[str], spans: dict[str, tuple[Span, Spa
     return pa.table([np.arange(rows), *columns], names=["t", *(name.lower() for name in names)])
 
 
+def with_scenes(table: pa.Table, scenes: Sequence[dict[str, Span]]) -> pa.Table:
+    """Attributes with scenes in their midst, one after the other, as far apart from each other as from the ends.
+
+    A scene says from when to when attributes are true, in rows from its middle on; nothing else is true near it.
+    """
+    columns = {name: np.asarray(table.column(name)).copy() for name in table.column_names}
+    every = len(table) // (len(scenes) + 1)
+    for number, scene in enumerate(scenes):
+        middle = (number + 1) * every
+        reach = 1 + max(abs(each) for span in scene.values() for each in span)
+        for name in scene:
+            columns[name][max(middle - reach, 0) : middle + reach] = False
+        for name, (start, end) in scene.items():
+            columns[name][middle + start : middle + end] = True
+    return pa.table(columns)
+
+
 def cars(rows: int, count: int) -> pa.Table:
     """Reports of cars, one a second and car: ``t``, ``car``, ``speed`` and ``accel``, a walk that swings back.
 

@@ -125,15 +125,13 @@ def ask_online(bench: Bench, ticks: Ticks) -> None:
         if not bench.wants(name):
             continue
         cases = [
-            Case("tidelog", lambda _, make=make: _fed(make(), small)),
+            Case("tidelog", lambda _, make=make: fed(make(), small)),
             Case(OFFLINE, lambda _, make=make: _offline(make(), batches)),
         ]
         outcomes = bench.race(name, cases)
         figures = {each: Figures.of(found, lambda sample: rows / sample.wall) for each, found in outcomes.items()}
         ours = figures.pop("tidelog")
         note = _latencies(make, small, ours.median)
-        if title.startswith("a filter"):
-            note += f"; PyFlink: {_flink()}"
         comparisons = [Comparison(OFFLINE, (OFFLINE,), AGAINST_OFFLINE)]
         bench.answer(Question(name, "events/s", rows, ours, figures, comparisons, note=note))
 
@@ -142,12 +140,13 @@ def ask_workers(bench: Bench, ticks: Ticks) -> None:
     """Operators whose work several threads divide, as rows arrive."""
     batches = _in_memory(ticks, 1 << 20)
     shape = ticks.shape
-    second = FixedFrames(MILLIS, 160)
+    short, second, own = FixedFrames(160, 160), FixedFrames(MILLIS, 160), {"a": "second_largest(v0)"}
     row = RowWindow(1 << 12)
     far = "(v0 - v0_right) * (v0 - v0_right) + (v0 + v0_right) * (v0 + v0_right) < 0.000001"
     made: dict[str, tuple[int, Bound | None, Callable[[], Operator]]] = {
         "distance join": (14, AGAINST_ONE, lambda: WindowJoin(shape, shape, (row, row), None, far)),
-        "user-defined aggregate": (17, AGAINST_ONE, lambda: TimeWindows(shape, second, {"a": "second_largest(v0)"})),
+        "user-defined aggregate, tumbling": (20, None, lambda: TimeWindows(shape, short, own)),
+        "user-defined aggregate, sliding": (20, AGAINST_ONE, lambda: TimeWindows(shape, second, own)),
         "windows": (20, None, lambda: _aggregating(shape, FixedFrames(60 * MILLIS, 10 * MILLIS))),
     }
     for title, (exponent, bound, make) in made.items():
@@ -155,9 +154,9 @@ def ask_workers(bench: Bench, ticks: Ticks) -> None:
         if not bench.wants(name):
             continue
         rows = min(1 << (exponent - 3 * bench.quick), ticks.events)
-        own = _first(batches, rows)
+        arriving = _first(batches, rows)
         cases = [
-            Case(each, lambda _, make=make, own=own, workers=workers: _worked(make(), own, workers))
+            Case(each, lambda _, make=make, arriving=arriving, workers=workers: _worked(make(), arriving, workers))
             for each, workers in (("tidelog", 2), (ONE, 1))
         ]
         outcomes = bench.race(name, cases)
@@ -194,7 +193,8 @@ def _offline(operator: Operator, batches: Sequence[pa.RecordBatch]) -> int:
     return sum(batch.num_rows for batch in replay(operator, [iter(batches)]))
 
 
-def _fed(operator: Operator, batches: Sequence[pa.RecordBatch]) -> int:
+def fed(operator: Operator, batches: Sequence[pa.RecordBatch]) -> int:
+    """Rows as they arrive, through the queue of an operator; how many come out."""
     rows = [0]
 
     def emit(batch: pa.RecordBatch) -> None:
@@ -236,12 +236,3 @@ def _latencies(make: Callable[[], Operator], batches: Sequence[pa.RecordBatch], 
     live.finish()
     low, middle, high = np.percentile(np.array(took) * 1000, [50, 99, 99.9])
     return f"latency at half of this load: {low:.2f} ms, 99% {middle:.2f}, 99.9% {high:.2f}"
-
-
-def _flink() -> str:
-    """What is known of the optional peer."""
-    try:
-        import pyflink  # noqa: F401
-    except ImportError:
-        return "not installed"
-    return "installed, and not asked"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.aggregates.base import Column, Cuts, Dependent, Incremental, Needs, States, number_type, plain
+from tidelog.aggregates.base import Column, Cuts, Dependent, Incremental, Needs, States, all_plain, number_type, plain
 from tidelog.aggregates.binding import register
 from tidelog.aggregates.runs import Values, largest, smallest, spread, sums
 
@@ -39,6 +39,10 @@ class _Extreme(Incremental):
     def eval(self, state: Any) -> Any:
         """The value."""
         return plain(state, self.types[0])
+
+    def eval_all(self, states: States, *results: Sequence[Any]) -> Sequence[Any]:
+        """The values."""
+        return all_plain(states, self.types[0])
 
 
 @register
@@ -145,6 +149,13 @@ class _Second(Dependent):
     def eval(self, state: Any, *results: Any) -> Any:
         """The value, None if there is only one row."""
         return plain(state["value"], self.types[0]) if state["known"] else None
+
+    def eval_all(self, states: States, *results: Sequence[Any]) -> Sequence[Any]:
+        """The values, None where there is only one row."""
+        values, known = all_plain(states["value"], self.types[0]), states["known"] != 0
+        if known.all():
+            return values
+        return [value if is_there else None for value, is_there in zip(values, known.tolist(), strict=True)]
 
 
 @register

@@ -11,6 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import typer
 
+from tidelog.cli import ENDED_BY_SIGNAL
 from tidelog.cli.interrupts import StoppedError, signals_raised
 from tidelog.cli.telling.saying import say
 from tidelog.model.errors import TidelogError
@@ -18,8 +19,6 @@ from tidelog.model.errors import TidelogError
 TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"
 
 FAILURE: Final = 1
-ENDED_BY_SIGNAL: Final = 128
-"""What the shell adds to the number of the signal that has ended a program."""
 INTERRUPTED: Final = ENDED_BY_SIGNAL + signal.SIGINT
 BROKEN_PIPE: Final = 141
 """What the shell reports for a program that a closed pipe has ended."""

@@ -98,15 +98,19 @@ def ingest_files(store_path: Path, files: Sequence[str], options: IngestOptions)
     total = None if None in sizes else sum(each for each in sizes if each is not None)
     result = IngestResult(options.stream)
     started = time.perf_counter()
-    store = tidelog.open(store_path)
+    store: Store | None = None
     try:
+        store = tidelog.open(store_path)
         with IngestProgress(total, enabled=options.progress) as progress:
             _Ingestion(store, options, result, progress).run(files)
         store.close()
     except BaseException as error:
+        if store is None and not isinstance(error, KeyboardInterrupt):
+            raise  # where there is no store nobody asks what it has got
         with interrupts_held():
-            with suppress(TidelogError):  # it has nothing to say that the error does not
-                store.close()
+            if store is not None:
+                with suppress(TidelogError):  # it has nothing to say that the error does not
+                    store.close()
             is_certain = result.rows == result.stored or _find_out(store_path, result, options.producer)
             if result.created and not result.stored:
                 _remove_empty(store_path, options.stream)

@@ -99,6 +99,10 @@ class Store(Closing):
             atexit.register(self._at_exit)
             _writing.add(self)
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ", read only" if self._read_only else ""
+        return f"<store {str(self._medium)!r}{state}>"
+
     @classmethod
     def open(
         cls,

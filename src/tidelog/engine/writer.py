@@ -80,8 +80,8 @@ class Account:
 class Throttle(Protocol):
     """Holds those up who append to a stream."""
 
-    def wait(self, writer: StreamWriter) -> None:
-        """Return when the next may append."""
+    def wait(self, writer: StreamWriter, is_over: Callable[[], bool] | None = None) -> None:
+        """Return when the next may append, or whoever waits is to end."""
 
 
 class StreamWriter:
@@ -316,6 +316,11 @@ class StreamWriter:
     def is_closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether the stream is in the store no more; looked up."""
+        return self._is_dropped()
 
     def check_open(self) -> None:
         """Raise :class:`ClosedError` if it was closed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from tidelog.model.errors import InputError
 
@@ -65,4 +66,15 @@ def _marked(text: str, position: int | None) -> str:
     if end - position > _SHOWN // 2:
         end, after = position + _SHOWN // 2, "..."
     where = f"\nline {line}, column {column}:" if not is_one else ""
-    return f"{where}\n  {before}{text[start:end]}{after}\n  {' ' * (len(before) + position - start)}^"
+    return f"{where}\n  {before}{text[start:end]}{after}\n  {' ' * len(before)}{_blank(text[start:position])}^"
+
+
+def _blank(text: str) -> str:
+    """As much room as a terminal gives a text."""
+    return "".join("\t" if each == "\t" else " " * _width(each) for each in text)
+
+
+def _width(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1

@@ -292,40 +292,55 @@ class States:
 
     def result(self, binding: Binding, row: Words) -> Any:
         """The result of an aggregate, of which all that it needs is here; None if no rows took part."""
-        return self._result(binding, row, {})
+        return self.results(binding, row.reshape(1, -1))[0]
+
+    def results(self, binding: Binding, table: Words) -> list[Any]:
+        """:meth:`result` of each row of a table."""
+        return self._results(binding, table, {})
 
     def result_type(self, binding: Binding) -> pa.DataType | None:
         """The type of the results of an aggregate, if its code says it."""
         return instance(binding, lambda name: _type_of(self._stored, name)).result_type()
 
-    def _result(self, binding: Binding, row: Words, known: dict[Binding, Any]) -> Any:
+    def _results(self, binding: Binding, table: Words, known: dict[Binding, list[Any]]) -> list[Any]:
         if binding not in known:
-            known[binding] = self._evaluated(binding, row, known)
+            kind = find(binding.id)
+            if kind is None:
+                raise missing(binding.id)
+            needed = [self._results(each, table, known) for each in needed_by(binding, kind)]
+            try:
+                known[binding] = self._evaluated(binding, table, needed)
+            except Exception as error:
+                _tell(error, binding)
+                raise
         return known[binding]
 
-    def _evaluated(self, binding: Binding, row: Words, known: dict[Binding, Any]) -> Any:
-        kind = find(binding.id)
-        if kind is None:
-            raise missing(binding.id)
-        results = [self._result(each, row, known) for each in needed_by(binding, kind)]
+    def _evaluated(self, binding: Binding, table: Words, needed: Sequence[list[Any]]) -> list[Any]:
+        """The results of an aggregate from its states and from the results of those that it depends on."""
         place = self._places.get(binding)
         if place is None:
             made = instance(binding, lambda name: _type_of(self._stored, name))
             assert isinstance(made, Virtual)
-            return None if any(each is None for each in results) else self._eval(binding, made, *results)
-        if not row[self._starts[place]]:
-            return None
+            return [
+                None if any(value is None for value in each) else made.eval(*each) for each in zip(*needed, strict=True)
+            ]
         step = self._step(place)
+        rows = np.flatnonzero(table[:, self._starts[place]])
+        found: list[Any] = [None] * len(table)
+        if not len(rows):
+            return found
         assert step is not None
-        state = self._read(row.reshape(1, -1), place, np.zeros(1, np.int64))[0]
-        return self._eval(binding, step.aggregate, state, *(results if isinstance(step.aggregate, Dependent) else ()))
-
-    def _eval(self, binding: Binding, aggregate: Incremental | Virtual, *arguments: Any) -> Any:
-        try:
-            return aggregate.eval(*arguments)
-        except Exception as error:
-            _tell(error, binding)
-            raise
+        states = self._read(table, place, rows)
+        known = len(rows) == len(table)
+        arguments = needed if isinstance(step.aggregate, Dependent) else ()
+        if not known:
+            arguments = [[each[row] for row in rows.tolist()] for each in arguments]
+        results = step.aggregate.eval_all(states, *arguments)
+        if known:
+            return list(results)
+        for row, result in zip(rows.tolist(), results, strict=True):
+            found[row] = result
+        return found
 
     # -- code -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from tidelog.merging.adapters import from_add_modify_finalize, from_changes, fro
 from tidelog.merging.merged import Merged, MergeStats, RepeatsWarning, merge
 from tidelog.merging.reconstitution import reconstitute
 from tidelog.merging.sources import Source
+from tidelog.merging.stored import stored
 from tidelog.operators.feedback import Flow, Scan
 from tidelog.operators.merge.columns import element_shape
 from tidelog.operators.merge.errors import (
@@ -45,4 +46,5 @@ __all__ = [
     "from_snapshots",
     "merge",
     "reconstitute",
+    "stored",
 ]

@@ -1,4 +1,4 @@
-"""Other ways in which streams tell of events, as batches of elements. Each goes row by row.
+"""Other ways in which streams tell of events, as batches of elements.
 
 Payloads are all columns that are not named otherwise.
 """
@@ -6,26 +6,25 @@ Payloads are all columns that are not named otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidelog.merging.sources import Source
+from tidelog.merging.adapting.codes import FINALIZE
+from tidelog.merging.adapting.models import AddModifyFinalize, Changes, Model, OpenClose, Told
+from tidelog.merging.adapting.snapshots import Snapshots
+from tidelog.merging.sources import Source, alike, columns_told
+from tidelog.model.arguments import found, pair
 from tidelog.model.arrays import integers
-from tidelog.model.errors import SchemaError, did_you_mean
+from tidelog.model.errors import InputError, SchemaError, did_you_mean
 from tidelog.model.times.clock import Clock
 from tidelog.operators.base import Ints, Shape
-from tidelog.operators.merge.adapters import AddModifyFinalize, Changes, OpenClose, Snapshots
-from tidelog.operators.merge.batches.engine import rows_of
-from tidelog.operators.merge.codes import KIND, NEVER, PAYLOAD, STABLE
+from tidelog.operators.merge.batches.engine import Rows
+from tidelog.operators.merge.codes import CAUSE, KIND, NEVER, STABLE
 from tidelog.operators.merge.columns import element_columns, element_shape
-from tidelog.operators.merge.elements import Element
-from tidelog.operators.merge.payloads.hashing import numbers_of
-from tidelog.operators.merge.payloads.store import Payloads
-
-Take: TypeAlias = Callable[[Iterable[Any]], Iterator[Element]]
-Read: TypeAlias = Callable[[pa.RecordBatch, list[int]], Iterable[Any]]
+from tidelog.operators.merge.payloads.hashing import hash_rows, numbers_of
 
 
 def from_add_modify_finalize(
@@ -36,12 +35,7 @@ def from_add_modify_finalize(
     The last ones (``"f"``) have their time as ``start``; a null ``end`` is none. By itself an ``"f"`` does not say that
     no event is added before it any more: ``slack``, a duration, is how far before it they may still be.
     """
-
-    def read(batch: pa.RecordBatch, numbers: list[int]) -> Iterable[Any]:
-        kinds, starts, ends = batch.column(kind).to_pylist(), _times(batch.column(start)), _times(batch.column(end))
-        return zip(kinds, numbers, starts, ends, strict=True)
-
-    return _adapted(data, (kind, start, end), start, read, lambda clock: AddModifyFinalize(clock.duration(slack)).take)
+    return _adapted(data, kind, start, end, lambda clock: AddModifyFinalize(clock.duration(slack)))
 
 
 def from_open_close(
@@ -49,9 +43,9 @@ def from_open_close(
 ) -> Iterator[pa.RecordBatch]:
     """Rows that open (``"open"``) and close (``"close"``) an event of a payload; a later close revises an earlier one.
 
-    With ``in_order`` rows come in the order of time, and each is a stable.
+    With ``in_order`` rows come in the order of time, and each time that is new is a stable.
     """
-    return _adapted(data, (kind, time), time, _timed(kind, time), lambda _: OpenClose(in_order=in_order).take)
+    return _adapted(data, kind, time, None, lambda _: OpenClose(in_order=in_order))
 
 
 def from_changes(data: Any, *, kind: str = "kind", time: str = "time") -> Iterator[pa.RecordBatch]:
@@ -59,7 +53,7 @@ def from_changes(data: Any, *, kind: str = "kind", time: str = "time") -> Iterat
 
     An update is a delete and an insert. A row is valid from its insert to its delete.
     """
-    return _adapted(data, (kind, time), time, _timed(kind, time), lambda _: Changes().take)
+    return _adapted(data, kind, time, None, lambda _: Changes())
 
 
 def from_snapshots(
@@ -69,74 +63,98 @@ def from_snapshots(
 
     ``time`` is the type of the instants, by default 64-bit integers.
     """
-    type_, adapter = time or pa.int64(), Snapshots()
-    made: _Made | None = None
-    for instant, table in tables:
+    type_ = time or pa.int64()
+    clock, known, shape, first = Clock(type_), None, None, pa.schema([])
+    before: int | None = None
+    if not isinstance(tables, Iterable):
+        raise found("snapshots", tables, "pairs of an instant and a pyarrow.Table")
+    for each in tables:
+        instant, table = pair("a snapshot", each, "an instant and a pyarrow.Table")
+        if not isinstance(table, pa.Table):
+            raise InputError(f"found {type(table).__name__} as the table at {instant}; expected a pyarrow.Table")
+        at = clock.instant(instant)
+        if before is not None and at <= before:
+            raise InputError(
+                f"found a table at {clock.format(at)} behind one at {clock.format(before)}; expected rising instants"
+            )
+        before = at
         batches = table.combine_chunks().to_batches()
         batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-        if made is None:
-            made = _Made(element_shape(type_, table.schema), table.schema)
-        numbers = made.number(batch).tolist()
-        yield from made.batches(adapter.take([(Clock(type_).instant(instant), numbers)]))
-
-
-def _timed(kind: str, time: str) -> Read:
-    def read(batch: pa.RecordBatch, numbers: list[int]) -> Iterable[Any]:
-        return zip(batch.column(kind).to_pylist(), numbers, _times(batch.column(time)), strict=True)
-
-    return read
-
-
-def _times(column: pa.Array) -> list[int]:
-    """Times in ticks; nulls are infinite."""
-    found: list[int] = np.where(np.asarray(column.is_null()), NEVER, integers(column)).tolist()
-    return found
+        if known is None or shape is None:
+            known, shape, first = Snapshots(table.schema), element_shape(type_, table.schema), table.schema
+        if columns_told(table.schema) != columns_told(first):
+            raise SchemaError(
+                f"the table at {clock.format(at)} has the columns {columns_told(table.schema)}; expected those of the "
+                f"first one, {columns_told(first)}"
+            )
+        yield _batch(*known.elements(at, batch), shape)
 
 
 def _adapted(
-    data: Any, named: tuple[str, ...], time: str, read: Read, adapter: Callable[[Clock], Take]
+    data: Any, kind: str, time: str, end: str | None, make: Callable[[Clock], Model]
 ) -> Iterator[pa.RecordBatch]:
     source = Source(data)
     schema = source.open()
+    if source.failure is not None:
+        raise source.failure
     if schema is None:
         return
+    named = (kind, time) if end is None else (kind, time, end)
     for name in named:
         if name not in schema.names:
             raise SchemaError(f"there is no column {name!r}; {did_you_mean(name, schema.names)}")
-    payload = pa.schema([field for field in schema if field.name not in named])
-    shape = element_shape(schema.field(time).type, payload)
-    made, take = _Made(shape, payload), adapter(shape.clock)
-    for batch in source.batches:
-        yield from made.batches(take(read(batch, made.number(batch).tolist())))
+    time_type = Shape(schema, time).time_type
+    if end is not None and schema.field(end).type != time_type:
+        raise SchemaError(
+            f"column {end!r} has the type {schema.field(end).type}; expected {time_type}, as {time!r} has: cast it"
+        )
+    payload = [name for name in schema.names if name not in named]
+    shape = element_shape(time_type, [schema.field(name) for name in payload])
+    model = make(shape.clock)
+    names, count = pa.array(model.names), 0
+    for batch in alike(source.batches, schema):
+        hashes = hash_rows([batch.column(name) for name in payload], batch.num_rows)
+        kinds = batch.column(kind).cast(pa.string())
+        places = pc.index_in(kinds, value_set=names)
+        if places.null_count:
+            row = pc.index(places.is_null(), True).as_py()
+            expected = " or ".join(map(repr, model.names))
+            raise InputError(
+                f"row {count + row} is of kind {kinds[row].as_py()!r}; expected {expected}", row=count + row
+            )
+        timeless = pc.and_(batch.column(time).is_null(), pc.not_equal(kinds, AddModifyFinalize.names[FINALIZE]))
+        if (row := pc.index(timeless, True).as_py()) >= 0:
+            raise InputError(
+                f"row {count + row} has no time ({time!r} is null); leave it out, or say when", row=count + row
+            )
+        count += batch.num_rows
+        times = _times(batch.column(time))
+        rows = model.elements(
+            Told(
+                integers(places.cast(pa.int64())),
+                numbers_of(hashes),
+                hashes[1].view(np.int64),
+                times,
+                times if end is None else _times(batch.column(end)),
+            )
+        )
+        if rows.shape[1]:
+            yield _batch(rows, batch.select(payload), shape)
 
 
-class _Made:
-    """Elements, whose payloads are numbers, as batches."""
+def _times(column: pa.Array) -> Ints:
+    """Times in ticks; nulls are infinite."""
+    found = integers(column)
+    return np.where(np.asarray(column.is_null()), NEVER, found) if column.null_count else found
 
-    def __init__(self, shape: Shape, payload: pa.Schema) -> None:
-        self._shape = shape
-        self._payloads = Payloads(payload, tuple(payload.names))
 
-    def number(self, batch: pa.RecordBatch) -> Ints:
-        """The numbers of rows' payloads, which are kept."""
-        hashes = self._payloads.hashes(batch, np.zeros(batch.num_rows, np.int64))
-        numbers = numbers_of(hashes)
-        self._payloads.add(batch, hashes, numbers, np.arange(batch.num_rows))
-        return numbers
-
-    def batches(self, elements: Iterable[Element]) -> Iterator[pa.RecordBatch]:
-        """A batch, if there are elements; the stable behind everything is the end of the stream."""
-        rows = rows_of([each for each in elements if each.kind != STABLE or each.end != NEVER])
-        if not rows.shape[1]:
-            return
-        is_stable = rows[KIND] == STABLE
-        wanted, places = np.unique(rows[PAYLOAD, ~is_stable], return_inverse=True)
-        at = np.zeros(rows.shape[1], np.int64)
-        at[~is_stable] = places
-        if len(wanted):
-            chosen = pa.array(at, mask=is_stable)
-            payload = [column.take(chosen) for column in self._payloads.take(wanted).columns]
-        else:
-            payload = [pa.nulls(len(at), field.type) for field in self._payloads.schema]
-        columns = element_columns(rows, self._shape.time_type) + payload
-        yield pa.RecordBatch.from_arrays(columns, schema=self._shape.schema)
+def _batch(rows: Rows, payloads: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
+    """Elements with the payloads of their causes."""
+    is_stable = rows[KIND] == STABLE
+    columns = element_columns(rows, shape.time_type)
+    if is_stable.any() or not np.array_equal(rows[CAUSE], np.arange(payloads.num_rows)):
+        chosen = pa.array(rows[CAUSE], mask=is_stable)
+        columns += [pc.take(column, chosen, boundscheck=False) for column in payloads.columns]
+    else:
+        columns += payloads.columns
+    return pa.RecordBatch.from_arrays(columns, schema=shape.schema)

@@ -13,17 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.merging.reading import AtOnce, InTurns, Reading
-from tidelog.merging.sources import ORDERS, Ordering, Promises, Source, key_of
+from tidelog.merging.sources import ORDERS, Ordering, Promises, Source, check_apart, in_order_of, key_of
 from tidelog.model.arguments import flag, one_of, several, text
-from tidelog.model.errors import InputError, SchemaError
+from tidelog.model.errors import ClosedError, InputError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import FOREVER
+from tidelog.operators.merge.agreement import agreed
 from tidelog.operators.merge.batches.engine import Policy
 from tidelog.operators.merge.choice import Choice, choose
-from tidelog.operators.merge.columns import COLUMNS, KIND_COLUMN
+from tidelog.operators.merge.columns import COLUMNS, KIND_COLUMN, is_elements
 from tidelog.operators.merge.errors import MergeError
-from tidelog.operators.merge.operator import Check, MergeOperator, Output
+from tidelog.operators.merge.operator import Check, MergeOperator, Output, Stables
 from tidelog.operators.merge.options import MergeOptions
 from tidelog.operators.merge.policies import policy_of
 from tidelog.operators.merge.ports import Input, InputState
@@ -87,6 +88,7 @@ class Merged:
         self._rows = 0
         self._failures: dict[str, Exception] = {}
         self._is_done = False
+        self._is_closed = False
         self._told: int | None = None
         """The output's stable when inputs were last told of it."""
 
@@ -124,34 +126,39 @@ class Merged:
         It has all events that end at ``join`` or later, by default all there are. Until the output is there it is
         *pending*; once it has joined, all others may leave. ``data`` may be a :class:`Source`.
         """
+        if self._is_closed:
+            raise ClosedError("the merge is closed; attach inputs before that, or begin another merge")
         source = data if isinstance(data, Source) else Source(data)
-        own = source.name if name is None else name
+        check_apart(source, self._sources)
+        own = source.name if name is None else text("the name of an input", name)
         own = own or f"input {len(self._properties)}"
         if own in self._properties:
             raise InputError(f"there was an input {own!r} before; one that comes back needs another name")
-        schema = source.open()
-        model = self._like(schema)
-        shape, clock = self._operator.inputs[self._operator.port(model)], self._operator.output.clock
-        join = source.join if join is None else join
-        delay = source.delay
-        self._properties[own] = self._promises.properties(source, shape, self._promises.key)
-        self._operator.attach(
-            own,
-            like=model,
-            join=None if join is None else clock.instant(join),
-            delay=None if delay is None else clock.duration(delay),
-        )
+        clock = self._operator.output.clock
+        join, delay = source.join if join is None else join, source.delay
+        first = None if join is None else clock.instant(join)
+        ticks = None if delay is None else clock.duration(delay)
+        model = self._like(own, source.open())
+        shape = self._operator.inputs[self._operator.port(model)]
+        properties = self._promises.properties(source, shape, self._promises.key)
+        self._operator.attach(own, like=model, join=first, delay=ticks)
+        self._properties[own] = properties
         self._begin(own, source)
         return own
 
-    def _like(self, schema: pa.Schema | None) -> str:
+    def _like(self, name: str, schema: pa.Schema | None) -> str:
         """An input that has the columns of another one."""
-        for name in self._properties:
-            shape = self._operator.inputs[self._operator.port(name)]
-            if schema is None or set(shape.schema.names) <= set(schema.names):
-                return name
+        for known in self._properties:
+            shape = self._operator.inputs[self._operator.port(known)]
+            if schema is None:
+                return known
+            if is_elements(schema) == is_elements(shape.schema):
+                own = self._promises.shape(in_order_of(shape.schema, schema), name)
+                agreed([Input(known, shape), Input(name, own)])
+                if set(shape.schema.names) <= set(schema.names):
+                    return known
         told = ", ".join(schema.names) if schema is not None else "none"
-        raise SchemaError(f"found the columns {told}; expected those of an input that is there")
+        raise SchemaError(f"input {name!r} has the columns {told}; expected those of one that is, or was, there")
 
     def _begin(self, name: str, source: Source) -> None:
         self._sources[name] = source
@@ -204,7 +211,7 @@ class Merged:
     def close(self) -> None:
         """Read no more."""
         self._reading.close()
-        self._is_done = True
+        self._is_done = self._is_closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -227,7 +234,7 @@ class Merged:
         elif event.rows is not None:
             self._rows += event.rows.num_rows
             self._give(self._operator.push(self._operator.port(name), self._placed(name, event.rows)))
-        elif self._sources[name].ends == "complete":
+        elif self._is_complete(name):
             self._give(self._operator.stable(name, FOREVER))
         else:
             self._operator.detach(name)
@@ -235,11 +242,22 @@ class Merged:
             self._feed_back()
         return True
 
+    def _is_complete(self, name: str) -> bool:
+        """Whether the end of an input says that there are no events any more."""
+        own = next((each for each in self._operator.states if each.name == name), None)
+        if own is None or self._sources[name].ends == "leaves":
+            return False
+        if own.rows or len(self._operator.states) == 1:
+            return True
+        _log.warning("input %r of a merge has ended without a row, and has left", name)
+        return False
+
     def _feed_back(self) -> None:
         """Tell inputs that are behind what is of no use any more."""
         reached = self._operator.reached
-        for each in self._operator.states if reached != self._told else ():
-            horizon = self._operator.horizon(each.name)
+        horizons = self._operator.unneeded() if reached != self._told else ()
+        for each in self._operator.states if horizons else ():
+            horizon = horizons[self._operator.port(each.name)]
             if horizon > self._horizons.get(each.name, INT64_MIN) and (each.stable or INT64_MIN) < horizon:
                 self._horizons[each.name] = horizon
                 self._sources[each.name].skip(horizon)
@@ -255,7 +273,7 @@ class Merged:
             rows = rows.select(schema.names)
         time = self._operator.inputs[self._operator.port(name)].time
         if rows.column(time).null_count:
-            raise MergeError(f"there are nulls in {time!r}, the time of events", input=name)
+            raise MergeError(f"there are nulls in {time!r}, which is the time; leave such rows out", input=name)
         if not rows.schema.equals(schema):
             for field, own in zip(rows.schema, schema, strict=True):
                 if field.type != own.type:
@@ -263,8 +281,10 @@ class Merged:
             rows = pa.RecordBatch.from_arrays(rows.columns, schema=schema)
         return rows
 
-    def _fail(self, name: str, error: Exception) -> None:
+    def _fail(self, name: str, error: BaseException) -> None:
         self._operator.detach(name)
+        if not isinstance(error, Exception):
+            raise error  # such as SystemExit, which is for all
         self._failures[name] = error
         if not self._operator.states:
             raise error
@@ -298,6 +318,7 @@ def merge(
     same_ties: bool = False,
     inserts_only: bool = False,
     output: Output | None = None,
+    stables: Stables = "each",
     concurrent: bool = False,
     feedback: bool = True,
 ) -> Merged:
@@ -313,7 +334,8 @@ def merge(
     is right: ``explain()`` tells why. ``delay`` is how far behind the newest one an event of plain inputs may be.
 
     ``policy`` says what is told before it is certain (docs/merging.md). ``check="full"`` also compares what inputs have
-    told for good. With ``concurrent`` each input is read by a thread of its own, so that none waits for another.
+    told for good. ``stables="last"`` takes those of a batch of elements for one, so that fewer elements come out. With
+    ``concurrent`` each input is read by a thread of its own, so that none waits for another.
     ``feedback`` tells inputs that are behind, and have a method ``skip``, what is of no use any more. Once an input is
     complete, others are not read any more, unless they are compared.
 
@@ -324,6 +346,7 @@ def merge(
     if time is not None:
         text("time", time, "the name of a column")
     one_of("check", check, ("inputs", "full"))
+    one_of("stables", stables, ("each", "last"))
     one_of("order", order, tuple(ORDERS))
     for what, value in {
         "same_ties": same_ties,
@@ -344,6 +367,7 @@ def merge(
         own = name or source.name or f"input {len(sources)}"
         if own in sources:
             raise InputError(f"there are two inputs {own!r}; give each a name of its own")
+        check_apart(source, sources)
         sources[own] = source
     if not sources:
         raise InputError("found no inputs to merge; expected at least one")
@@ -351,8 +375,11 @@ def merge(
     schemas = {name: source.open() for name, source in sources.items()}
     known = next((schema for schema in schemas.values() if schema is not None), None)
     if known is None:
+        for source in sources.values():
+            if source.failure is not None:
+                raise source.failure
         raise InputError("no input has a batch that tells its columns; give a schema with one, by Source(…, schema=…)")
-    shapes = {name: promises.shape(schema or known, name) for name, schema in schemas.items()}
+    shapes = {name: promises.shape(in_order_of(known, schema), name) for name, schema in schemas.items()}
     clock = next(iter(shapes.values())).clock
     payload = [each for each in known.names if each not in (*COLUMNS, SEQUENCE_COLUMN, time)]
     columns = key_of(asked.key, payload)
@@ -369,11 +396,23 @@ def merge(
         spec = Input(name, shapes[name], join=None if source.join is None else clock.instant(source.join))
         if not spec.is_elements and late is not None:
             spec = Input(name, spec.shape, clock.duration(late), spec.join)
+        elif source.delay is not None:
+            raise InputError(
+                f"found a delay of input {name!r}, whose rows are elements; the stables among them say how far it is"
+            )
         elif not spec.is_elements and properties[name].order > Order.NONE:
             spec = Input(name, spec.shape, 0, spec.join)  # what is in order tells by itself how far it is
         specs.append(spec)
+    if delay is not None and all(spec.is_elements for spec in specs):
+        raise InputError("found a delay for inputs of elements; the stables among them say how far each is")
     operator = MergeOperator(
-        specs, algorithm, key=common.key if common.key and choice else columns, policy=told, output=output, check=check
+        specs,
+        algorithm,
+        key=common.key if common.key and choice else columns,
+        policy=told,
+        output=output,
+        check=check,
+        stables=stables,
     )
     merged = Merged(
         operator, promises, properties, choice, policy, AtOnce() if concurrent else InTurns(), feedback=feedback

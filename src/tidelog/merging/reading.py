@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
     name: str
     rows: pa.RecordBatch | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class Reading(ABC):
@@ -99,7 +99,7 @@ class AtOnce(Reading):
         while room.get():
             try:
                 rows = next(batches, None)
-            except Exception as error:  # whatever a source raises is its end
+            except BaseException as error:  # whatever it is: who waits has to be told
                 self._found.put(Event(name, error=error))
                 return
             self._found.put(Event(name, rows))
@@ -118,7 +118,7 @@ class AtOnce(Reading):
     def next(self) -> Event | None:
         """What has come first."""
         while self._room:
-            event = self._found.get()
+            event = threads.taken(self._found)
             room = self._room.get(event.name)
             if room is None:
                 continue  # it was removed meanwhile

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidelog.merging.sources import Source
+from tidelog.merging.sources import Source, alike
 from tidelog.model.arrays import integer_column
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.times.clock import Clock
@@ -28,11 +28,14 @@ def reconstitute(elements: Any, *, frozen: bool = False) -> pa.Table:
     """
     source = Source(elements)
     schema = source.open()
+    if source.failure is not None:
+        raise source.failure
     if schema is None or not is_elements(schema):
-        raise SchemaError(f"found {schema or 'no batches'}; expected elements, with the columns {', '.join(COLUMNS)}")
+        told = "no batches" if schema is None else f"the columns {', '.join(schema.names)}"
+        raise SchemaError(f"found {told}; expected elements, with the columns {', '.join(COLUMNS)}")
     port = ElementPort(Input("elements", Shape(schema, FROM)))
     batches, parts, reached = [], [], BEFORE
-    for batch in source.batches:
+    for batch in alike(source.batches, schema):
         _, rows = port.elements(batch, ALGORITHMS["R4"], reached)
         reached = max(reached, int(rows[END, rows[KIND] == STABLE].max(initial=BEFORE)))
         batches.append(batch)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from tidelog.model.arguments import one_of
-from tidelog.model.errors import InputError, SchemaError
+from tidelog.merging.views import batch_without_views, schema_without_views
+from tidelog.model.arguments import flag, instance, one_of, text
+from tidelog.model.errors import InputError, SchemaError, TidelogError
 from tidelog.operators.base import Shape
 from tidelog.operators.merge.columns import FROM, is_elements
 from tidelog.operators.properties import Order, Properties
@@ -43,21 +44,46 @@ class Source:
     """What the end of the data means: that there are no events any more, or only that the input is gone."""
     schema: pa.Schema | None = None
     """The columns, where data cannot tell before its first batch."""
+    failure: Exception | None = field(default=None, init=False, repr=False)
     _opened: Iterator[pa.RecordBatch] | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        one_of("ends", self.ends, ("complete", "leaves"))
+        if self.name is not None:
+            text("the name of an input", self.name)
+        for what, value in {"same_ties": self.same_ties, "inserts_only": self.inserts_only}.items():
+            if value is not None:
+                flag(what, value)
+        if self.properties is not None:
+            instance("properties", self.properties, Properties, "tidelog.merging.Properties")
+        if self.schema is not None:
+            instance("schema", self.schema, pa.Schema, "a pyarrow.Schema")
+
     def open(self) -> pa.Schema | None:
-        """Begin to read; the columns, or None if there are no rows to tell them."""
+        """Begin to read; the columns, or None if there are no rows to tell them. Views are what they view.
+
+        What data raises instead of a first batch is the ``failure``, and raised again when batches are asked for.
+        """
         schema, batches = _batches(self.data)
+        batches = map(batch_without_views, batches)
         if schema is None:
             schema = self.schema
         if schema is None:
-            first = next(batches, None)
-            if first is None:
-                schema, batches = None, iter(())
-            else:
+            try:
+                first = next(batches, None)
+            except TidelogError:  # it is no data
+                raise
+            except Exception as error:
+                self.failure, first, batches = error, None, _failing(error)
+            if first is not None:
                 schema, batches = first.schema, chain([first], batches)
         self._opened = batches
-        return schema
+        if schema is None:
+            return None
+        twice = [name for at, name in enumerate(schema.names) if name in schema.names[:at]]
+        if twice:
+            raise SchemaError(f"found two columns {twice[0]!r}; expected each name once: rename one of them")
+        return schema_without_views(schema)
 
     def skip(self, horizon: int) -> None:
         """Tell the data, if it listens, that nothing before a time is of use any more."""
@@ -110,6 +136,42 @@ class Promises:
         )
 
 
+def check_apart(source: Source, others: Mapping[str, Source]) -> None:
+    """Raise :class:`InputError` for data that another input reads already."""
+    for name, other in others.items():
+        if source is other or (source.data is other.data and isinstance(source.data, Iterator)):
+            raise InputError(
+                f"found data that input {name!r} reads already, so that each would have a part of it; give every input "
+                "data of its own"
+            )
+
+
+def in_order_of(first: pa.Schema, own: pa.Schema | None) -> pa.Schema:
+    """The columns of an input in the order of those of another one, if they have the same names."""
+    if own is None:
+        return first
+    is_same = len(own) == len(first) and set(own.names) == set(first.names)
+    return pa.schema([own.field(name) for name in first.names]) if is_same else own
+
+
+def alike(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches that all have some columns; raises :class:`SchemaError` for the first that has not."""
+    rows = 0
+    for batch in batches:
+        if columns_told(batch.schema) != columns_told(schema):
+            raise SchemaError(
+                f"the rows from {rows} on have the columns {columns_told(batch.schema)}; expected those of the rows "
+                f"before, {columns_told(schema)}"
+            )
+        rows += batch.num_rows
+        yield batch if batch.schema.equals(schema) else pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def columns_told(schema: pa.Schema) -> str:
+    """Names and types for messages; equal ones are."""
+    return ", ".join(f"{each.name} {each.type}" for each in schema)
+
+
 def key_of(key: tuple[str, ...] | None, payload: Sequence[str]) -> tuple[str, ...] | None:
     """The columns of a key: some, all of the payload for no names, None for none."""
     return tuple(payload) if key == () else key
@@ -123,10 +185,16 @@ def _batches(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     if hasattr(data, "__arrow_c_stream__"):
         reader = _reader(data)
         return reader.schema, iter(reader)
-    if not isinstance(data, Iterable) or isinstance(data, str | bytes) or getattr(data, "ndim", 1) == 0:
+    is_plain = isinstance(data, str | bytes | Mapping)
+    if is_plain or not isinstance(data, Iterable) or getattr(data, "ndim", 1) == 0:
         raise InputError(f"found {type(data).__name__} as an input; expected Arrow data, or an iterable of batches")
     told = getattr(data, "schema", None)
     return told if isinstance(told, pa.Schema) else None, _each(data)
+
+
+def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
+    yield from ()
+    raise error
 
 
 def _each(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

@@ -8,11 +8,16 @@ counted and handed out, and never reach the operator: kept and late rows togethe
 
 An input without rows holds the others back, unless it has been closed, or has been silent for ``idle_timeout`` seconds.
 When it comes back, its rows before the watermark that the operator has been given are late as well.
+
+Operators may also go on without inputs that lag, as merges of copies do: :meth:`Operator.progress` says how far. They
+do so whenever :meth:`Arrivals.settle` tells that all rows that are there have been pushed, and never go past inputs of
+which some are left. So what is stored already comes out whole, however it is cut; of what comes later, it depends on
+the order of arrival beside other inputs which rows are late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +28,7 @@ from tidelog.index import kernels
 from tidelog.model.arrays import boolean_column
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.times.clock import INT64_MIN
-from tidelog.operators.base import FOREVER, Batches, Ints, Operator
+from tidelog.operators.base import FOREVER, Batches, Ints, Operator, advanced
 from tidelog.operators.state import State, together
 from tidelog.operators.waiting import Waiting
 
@@ -58,6 +63,8 @@ class Arrivals:
         self.late_rows = [0] * ports
         """How many of them were late."""
         self._late: list[tuple[int, pa.RecordBatch]] = []
+        self._has_more: Collection[int] | None = None
+        """The inputs of which rows are there that were not pushed; None for all, as far as is known."""
         self.share = 0
         """Which one of those that share the work this is."""
 
@@ -69,6 +76,7 @@ class Arrivals:
         if self._is_closed[port]:
             raise InputError(f"input {port} is closed; rows are taken before that")
         self.heard[port] = now
+        self._has_more = None
         self.rows[port] += batch.num_rows
         if not batch.num_rows:
             return self.tick(now)
@@ -90,13 +98,17 @@ class Arrivals:
     def hear(self, port: int, newest: int, now: float = 0.0) -> Batches:
         """Rows of an input, up to a time, have come to others who share the work: they count for time as if here."""
         self.heard[port] = now
+        self._has_more = None
         known = self._newest[port]
         self._newest[port] = newest if known is None else max(known, newest)
         return self.tick(now)
 
     def _passes(self, port: int) -> bool:
-        """Whether rows are in order as they come: without lateness all that are out of order are late."""
-        return self._lateness[port] == 0
+        """Whether rows are in order as they come: without lateness all that are out of order are late.
+
+        Rows may wait in spite of that, if there was a lateness when the snapshot was taken.
+        """
+        return self._lateness[port] == 0 and self._waiting[port].first is None
 
     def _in_time(self, port: int, batch: pa.RecordBatch, times: Ints) -> pa.RecordBatch:
         """The rows that are not late; the others are put aside."""
@@ -126,20 +138,39 @@ class Arrivals:
                 break  # the one before is not idle, and holds those behind it back
             if place and heard == ports[place - 1][0]:
                 continue  # it became idle together with that one
-            newest = [(self._newest[port], self._lateness[port]) for _, port in ports[place:]]
-            marks = [max(top - lateness, INT64_MIN) for top, lateness in newest if top is not None]
-            if len(marks) == len(newest):
-                found.append(min(marks))
+            mark = self._progress([port for _, port in ports[place:]])
+            if mark is not None:
+                found.append(mark)
         return max(found, default=None)
+
+    def _progress(self, ports: Sequence[int]) -> int | None:
+        """How far the operator may go by some inputs, the others being silent or closed."""
+        marks: list[int | None] = [FOREVER] * len(self._newest)
+        for port in ports:
+            top = self._newest[port]
+            marks[port] = None if top is None else max(top - self._lateness[port], INT64_MIN)
+        reached = self.operator.progress(marks)
+        if reached is None or not self.operator.leaves_behind:
+            return reached
+        for port in ports:
+            mark = marks[port]
+            if self._has_more is None or port in self._has_more:
+                if mark is None:
+                    return None
+                reached = min(reached, mark)
+        return reached
 
     def close(self, port: int, now: float = 0.0) -> Batches:
         """An input will have no rows any more; give what comes out by that."""
         self._is_closed[port] = True
         return self.tick(now)
 
-    def settle(self) -> Batches:
-        """All rows that come together have come; give what comes out by that."""
-        return []
+    def settle(self, now: float = 0.0, has_more: Collection[int] = ()) -> Batches:
+        """All rows that come together have come, but for some of these inputs; give what comes out by that."""
+        if not self.operator.leaves_behind:
+            return []
+        self._has_more = has_more
+        return self.tick(now)
 
     def finish(self) -> Batches:
         """No input will have rows any more; give the rest."""
@@ -157,7 +188,7 @@ class Arrivals:
             rows = waiting.take(watermark)
             if rows is not None:
                 found += self.operator.push(port, rows)
-        return found + (self.operator.finish() if watermark == FOREVER else self.operator.advance(watermark))
+        return [*found, *advanced(self.operator, watermark)]
 
     def take_late(self) -> list[tuple[int, pa.RecordBatch]]:
         """The late rows since the last call, each batch with its input."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tidelog.model.arrays import integer_column
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.columns.memory import gathered
-from tidelog.operators.series import Series
+from tidelog.operators.columns.series import Series
 from tidelog.operators.state import State, packed, unpacked
 
 _FEW: Final = 16

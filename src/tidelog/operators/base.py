@@ -22,7 +22,7 @@ their time; those that come out later are not before :meth:`Operator.passed`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -89,6 +89,15 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class LookBack:
+    """Rows that are needed though they are before a time: the last ones of each key, in order."""
+
+    rows: int
+    keys: tuple[str, ...] = ()
+    """The columns of the key; none if all rows are of one."""
+
+
+@dataclass(frozen=True)
 class Needs:
     """What an operator needs of those who drive it, by which they can divide its work."""
 
@@ -116,6 +125,8 @@ class Operator(ABC):
     """Whether a row comes out at once for each that comes in, so that nothing is known otherwise of how late it is."""
     skipped: int = 0
     """How many rows were pushed that, as :meth:`skip` has told, nobody needs, and that were not looked at."""
+    leaves_behind: bool = False
+    """Whether it may go on without inputs that lag: :meth:`progress` is not always the least of its inputs'."""
     most_rows: int | None = None
     """How many rows are best pushed at once at the most, where many more may come out; None for any number."""
 
@@ -123,6 +134,8 @@ class Operator(ABC):
         self.inputs = tuple(inputs)
         self.output = output
         self.needs = needs
+        self.looks_back: tuple[LookBack | None, ...] = (None,) * len(self.inputs)
+        """For each input which rows before the time that :meth:`skip` gives are needed all the same; None for none."""
         units = {each.clock.unit for each in self.inputs}
         if len(units) > 1:
             told = ", ".join(sorted(unit or "plain integers" for unit in units))
@@ -138,9 +151,22 @@ class Operator(ABC):
         """
         return None
 
+    def keyed(self) -> tuple[Operator, Operator] | None:
+        """Two operators that do the same behind one another: the second has keys, which the first computes.
+
+        The first one takes the rows of its only input by themselves. None if there are no such keys. They are parts of
+        this operator, which is of no use any more.
+        """
+        return None
+
     def thinned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Of rows of the only input, in order and with none between them, those on which what comes out depends."""
         return batch
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait inside of it, or in front of it, for those that may still come before them."""
+        return self.needs.order or self.gives_order
 
     @abstractmethod
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
@@ -154,9 +180,24 @@ class Operator(ABC):
         """There will be no rows any more."""
         return self.advance(FOREVER)
 
+    def stages(self, watermark: int) -> Iterable[int]:
+        """Watermarks that rise up to one: to be advanced to before, one by one, so that no step gives too much.
+
+        A hint; what comes out is the same without them.
+        """
+        return ()
+
     def next_deadline(self) -> int | None:
         """The least watermark by which something would come out even if no further row came; None if nothing waits."""
         return None
+
+    def progress(self, marks: Sequence[int | None]) -> int | None:
+        """The watermark to advance to if those of the inputs are these.
+
+        None stands for none yet, :data:`FOREVER` for an input that does not count, as it has ended or is silent.
+        """
+        known = [each for each in marks if each is not None]
+        return min(known) if len(known) == len(marks) else None
 
     def passed(self, watermark: int) -> int:
         """The time before which nothing will come out any more, once inputs have been advanced to a watermark."""
@@ -169,9 +210,9 @@ class Operator(ABC):
     def skip(self, horizon: int) -> tuple[int, ...]:
         """Nobody wants rows any more that would come out before a time: forget what only they need.
 
-        Gives for each input the time before which its rows are of no use any more, whatever comes; the least time there
-        is where all may be. It never falls. A hint: such rows may still come out, and may still be pushed. Rows that
-        come out at the time or later are what they would have been.
+        Gives for each input the time before which its rows are of no use any more, whatever comes, but for those that
+        :attr:`looks_back` names; the least time there is where all may be. It never falls. A hint: such rows may still
+        come out, and may still be pushed. Rows that come out at the time or later are what they would have been.
         """
         return (INT64_MIN,) * len(self.inputs)
 
@@ -192,6 +233,13 @@ class Operator(ABC):
     @abstractmethod
     def restore(self, state: State) -> None:
         """Go on from a snapshot of an equal operator; only ever called for one that has seen nothing yet."""
+
+
+def advanced(operator: Operator, watermark: int) -> Iterator[pa.RecordBatch]:
+    """What comes out on the way to a watermark, stage by stage; :data:`FOREVER` is the end of all inputs."""
+    for stage in operator.stages(watermark):
+        yield from operator.advance(stage)
+    yield from operator.finish() if watermark == FOREVER else operator.advance(watermark)
 
 
 def count_before(times: Ints, watermark: int) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from typing import TypeVar
 
 import pyarrow as pa
 
 from tidelog.model.errors import SchemaError
-from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import Batches, LookBack, Needs, Operator, Shape
 from tidelog.operators.ordering import Reorder
 from tidelog.operators.properties import Properties
 from tidelog.operators.state import State, together
+
+_T = TypeVar("_T")
 
 
 class Composed(Operator):
@@ -37,6 +42,7 @@ class Composed(Operator):
             not (operator.needs.order or operator.gives_order)
             and any(each is not None and each.mixes for each in sources)
         )
+        self.leaves_behind = any(each is not None and each.leaves_behind for each in (operator, *sources))
         limits = [each.most_rows for each in (operator, *sources) if each is not None]
         self.most_rows = min((each for each in limits if each is not None), default=None)
         self._operator = operator
@@ -49,6 +55,20 @@ class Composed(Operator):
             self._ports += [(place, each) for each in range(len(own))]
             inputs += own
         super().__init__(inputs, operator.output, _needs(operator, self._sources))
+        backs = operator.looks_back
+        behind = [_before(own, source) for own, source in zip(backs, self._sources, strict=True)]
+        self._is_told = tuple(own is None or each is not None for own, each in zip(backs, behind, strict=True))
+        """Whether what the operator needs of old rows can be told of the rows that its sources get."""
+        self.looks_back = tuple(
+            back
+            for source, found in zip(self._sources, behind, strict=True)
+            for back in ((found,) if source is None or found is not None else source.looks_back)
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait anywhere."""
+        return any(each is not None and each.waits for each in (self._operator, *self._sources))
 
     def use_threads(self, most: int) -> None:
         """For each of them."""
@@ -78,10 +98,20 @@ class Composed(Operator):
     def _reached(self, watermark: int) -> int:
         return min(watermark if source is None else source.passed(watermark) for source in self._sources)
 
+    def stages(self, watermark: int) -> Iterable[int]:
+        """Those of all of them."""
+        sources = [each.stages(watermark) for each in self._sources if each is not None]
+        return merge(self._operator.stages(self._reached(watermark)), *sources)
+
     def next_deadline(self) -> int | None:
         """The first of all."""
         found = [each.next_deadline() for each in (self._operator, *self._sources) if each is not None]
         return min((each for each in found if each is not None), default=None)
+
+    def progress(self, marks: Sequence[int | None]) -> int | None:
+        """How far the last one is, by how far those in front are."""
+        parts = self._parts(marks)
+        return self._operator.progress([own[0] if each is None else each.progress(own) for each, own in parts])
 
     def passed(self, watermark: int) -> int:
         """How far the last one is."""
@@ -96,22 +126,28 @@ class Composed(Operator):
         return between if source is None or between is None else source.origin(between)
 
     def skip(self, horizon: int) -> tuple[int, ...]:
-        """The last one says what it does not need, and so on to the first."""
+        """The last one says what it does not need, and so on to the first.
+
+        Where the last rows of a key that one needs are not those of its source's input, they are chosen there alone.
+        """
         found: list[int] = []
-        for source, own in zip(self._sources, self._operator.skip(horizon), strict=True):
-            found += [own] if source is None else source.skip(own)
+        for source, own, is_told in zip(self._sources, self._operator.skip(horizon), self._is_told, strict=True):
+            wanted = own if is_told else INT64_MIN
+            found += [wanted] if source is None else source.skip(wanted)
         return tuple(found)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
         """What is known behind the last one."""
-        found: list[Properties] = []
+        parts = self._parts(inputs)
+        return self._operator.derive([own[0] if each is None else each.derive(own) for each, own in parts])
+
+    def _parts(self, given: Sequence[_T]) -> Iterator[tuple[Operator | None, Sequence[_T]]]:
+        """Each source with what is given for the inputs that are its own."""
         at = 0
         for source in self._sources:
             count = 1 if source is None else len(source.inputs)
-            own = inputs[at : at + count]
-            found.append(own[0] if source is None else source.derive(own))
+            yield source, given[at : at + count]
             at += count
-        return self._operator.derive(found)
 
     def split(self) -> tuple[Operator, Operator] | None:
         """What rows go through first, each by itself, and the rest."""
@@ -126,6 +162,28 @@ class Composed(Operator):
         parts = source.split()
         return None if parts is None else (parts[0], Composed(self._operator, [parts[1]]))
 
+    def keyed(self) -> tuple[Operator, Operator] | None:
+        """The sources of an operator with keys, if these look at rows alone, and all from it on."""
+        if len(self._sources) > 1:
+            return None
+        (source,) = self._sources
+        if source is None:
+            return self._operator.keyed()
+        needs = source.needs
+        if self._operator.needs.keys and needs.keys == () and not needs.order and len(source.inputs) == 1:
+            return source, self._operator
+        parts = source.keyed()
+        return None if parts is None else (parts[0], Composed(self._operator, [parts[1]]))
+
+    @property
+    def steps(self) -> list[Operator] | None:
+        """The operators behind one another; None if one of them has several inputs."""
+        if len(self._sources) > 1:
+            return None
+        (source,) = self._sources
+        before, own = [] if source is None else steps(source), steps(self._operator)
+        return None if before is None or own is None else [*before, *own]
+
     def snapshot(self) -> State:
         """The states of all of them."""
         parts = {str(place): source.snapshot() for place, source in enumerate(self._sources) if source is not None}
@@ -137,6 +195,21 @@ class Composed(Operator):
         for place, source in enumerate(self._sources):
             if source is not None:
                 source.restore(state.part(str(place)))
+
+
+def steps(operator: Operator) -> list[Operator] | None:
+    """The operators, behind one another, that one is made of; None if one of them has several inputs."""
+    return operator.steps if isinstance(operator, Composed) else [operator] if len(operator.inputs) == 1 else None
+
+
+def _before(needed: LookBack | None, source: Operator | None) -> LookBack | None:
+    """The rows of a source's only input that become those that are needed behind it; None if that cannot be told."""
+    if needed is None or source is None:
+        return needed
+    keys = [source.origin(name) for name in needed.keys]
+    if not source.keeps_rows or len(source.inputs) > 1 or None in keys or any(source.looks_back):
+        return None
+    return LookBack(needed.rows, tuple(name for name in keys if name is not None))
 
 
 def _in_order(source: Operator | None) -> Operator | None:

@@ -74,7 +74,9 @@ class Replayed(Runtime):
         found: Batches = []
         for port, (shape, batch, allowed) in enumerate(zip(operator.inputs, rows, lateness, strict=True)):
             found += operator.push(port, in_order(shape, timely(shape, batch, allowed)))
-        return found + operator.finish()
+        found += operator.finish()
+        assert operator.passed(FOREVER) == FOREVER, "it has finished, and what stands behind it waits for more"
+        return found
 
 
 @final

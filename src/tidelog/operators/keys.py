@@ -53,7 +53,8 @@ class Keys:
         self._kept = 0
         self._known = self._none_known()
         """Keys of one column that were looked up already; which ones have numbers only the dictionary tells."""
-        self._whole: pa.Table | None = None
+        self._whole: tuple[Any, pa.Table] = None, self.schema.empty_table()
+        """All of them in one, and of which parts."""
 
     def _none_known(self) -> Known | None:
         return known_values(_comparable_type(self.schema.types[0])) if len(self.columns) == 1 else None
@@ -61,14 +62,14 @@ class Keys:
     def __len__(self) -> int:
         return len(self._numbers) if self.columns else 1
 
-    def encode(self, batch: pa.RecordBatch) -> Ints:
-        """The number of each row's key."""
+    def encode(self, batch: pa.RecordBatch, threads: int = 1) -> Ints:
+        """The number of each row's key, looked up by so many threads."""
         if not self.columns or not batch.num_rows:
             return np.zeros(batch.num_rows, np.int64)
         if self._known is None or batch.num_rows < _MANY_ROWS:
             return self._number(batch)
         column = comparable(batch.column(self.columns[0]))
-        codes = self._known.find(column)
+        codes = self._known.find(column, threads)
         unknown = np.flatnonzero(codes < 0)
         if len(unknown):
             rest = batch.select(self.columns).take(integer_column(unknown)) if len(unknown) < len(codes) else batch
@@ -106,9 +107,9 @@ class Keys:
         found: Ints = numbers[places]
         return found
 
-    def encode_present(self, batch: pa.RecordBatch) -> Ints:
+    def encode_present(self, batch: pa.RecordBatch, threads: int = 1) -> Ints:
         """The same, and -1 for rows with nulls in their keys: as in joins, where these are equal to nothing."""
-        codes = self.encode(batch)
+        codes = self.encode(batch, threads)
         for name in self.columns:
             column = comparable(batch.column(name))
             if column.null_count:
@@ -116,19 +117,18 @@ class Keys:
         return codes
 
     def _add(self, rows: pa.RecordBatch) -> None:
-        self._put(rows)
-        if len(self._parts) > _PARTS:
-            sizes = [part.num_rows for _, part, _ in self._parts]
+        # Other threads may ask for values meanwhile: lists are replaced, never changed.
+        parts = [*self._parts, self._part(rows)]
+        if len(parts) > _PARTS:
+            sizes = [part.num_rows for _, part, _ in parts]
             at = min(range(len(sizes) - 1), key=lambda place: sizes[place] + sizes[place + 1])
             if sizes[at] + sizes[at + 1] <= max(_FEW, rows.num_rows) or len(sizes) > _MOST_PARTS:
-                both = pa.concat_batches([self._parts.pop(at)[1], self._parts.pop(at)[1]])
-                self._put(both)
-                self._parts.insert(at, self._parts.pop())
+                parts[at : at + 2] = [self._part(pa.concat_batches([parts[at][1], parts[at + 1][1]]))]
+        self._parts = parts
 
-    def _put(self, rows: pa.RecordBatch) -> None:
-        self._parts.append((self._next, rows, packed(rows)))
+    def _part(self, rows: pa.RecordBatch) -> tuple[int, pa.RecordBatch, pa.Buffer]:
         self._next += 1
-        self._whole = None
+        return self._next - 1, rows, packed(rows)
 
     @property
     def are_many(self) -> bool:
@@ -160,12 +160,14 @@ class Keys:
             self._numbers[value] = len(self._numbers)
 
     def values(self, numbers: Ints) -> list[pa.Array]:
-        """The columns of the keys with some numbers."""
+        """The columns of the keys with some numbers; other threads may ask while further rows are encoded."""
         if not self.columns:
             return []
-        if self._whole is None:
-            self._whole = pa.Table.from_batches([rows for _, rows, _ in self._parts], self.schema).combine_chunks()
-        return [column.combine_chunks() for column in self._whole.take(integer_column(numbers)).columns]
+        parts, (known, whole) = self._parts, self._whole
+        if known is not parts:
+            whole = pa.Table.from_batches([rows for _, rows, _ in parts], self.schema).combine_chunks()
+            self._whole = parts, whole
+        return [column.combine_chunks() for column in whole.take(integer_column(numbers)).columns]
 
     def snapshot(self) -> State:
         """The keys so far."""

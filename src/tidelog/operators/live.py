@@ -126,7 +126,7 @@ class Live:
         with self._mutex:
             self._check()
             self._queue.put(_Item(0, reply=reply))
-        state = reply.get()
+        state = threads.taken(reply)
         if state is None:
             self._task.result()
             raise ClosedError("the operator has ended; there is nothing left to keep")

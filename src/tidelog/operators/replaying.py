@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from tidelog.model.errors import SchemaError
-from tidelog.operators.base import FOREVER, Operator
+from tidelog.operators.base import FOREVER, Operator, advanced
 
 
 def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> Generator[pa.RecordBatch, None, None]:
@@ -33,8 +33,8 @@ def replay(operator: Operator, inputs: Sequence[Iterable[pa.RecordBatch]]) -> Ge
                 yield from operator.push(port, batch)
             if mark < min(reached) < FOREVER:
                 mark = min(reached)
-                yield from operator.advance(mark)
-        yield from operator.finish()
+                yield from advanced(operator, mark)
+        yield from advanced(operator, FOREVER)
     finally:
         for each in iterators:
             close = getattr(each, "close", None)

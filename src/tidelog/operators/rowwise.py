@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.expr import Expression, parse, predicate
@@ -58,11 +60,15 @@ class Filter(Rowwise):
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """The rows that satisfy the condition."""
-        mask = self._predicate.mask(batch)
+        mask = self.mask(batch)
         kept = int(mask.sum())
         if kept == len(mask):
             return [batch] if kept else []
         return [batch.filter(boolean_column(mask))] if kept else []
+
+    def mask(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows satisfy it."""
+        return self._predicate.mask(batch)
 
     def origin(self, column: str) -> str | None:
         """All columns are as they were."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.expr import Predicate, all_of, parse, predicate
+from tidelog.expr.values.types import sql_type
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integers
 from tidelog.model.times.clock import INT64_MAX
@@ -199,7 +200,7 @@ def _mandatory(pattern: Pattern) -> list[frozenset[str] | None]:
 def _relaxed(query: RowPattern, variable: str) -> Predicate | None:
     """What the condition of a variable says of values of the row itself; None if that is nothing that confines them."""
     expression = query.defines.get(variable)
-    if expression is None:
+    if expression is None or any(sql_type(each) is None for each in expression.types):
         return None
     own: dict[int, str] = {}
     fields = list(query.schema)

@@ -2,14 +2,17 @@
 
 Entries tell, leaf by leaf, whether a condition may hold there and whether it may fail.
 
-* Without keys, rows between which no condition changes say the same: the first of them is read. The others are read
-  only where an aggregate over them is asked for, or where an early match waits for a situation to last long enough.
+* Without keys, rows between which no condition changes say the same: the first of them is read, and aggregates over
+  the others are taken from entries. The others are read only where entries do not know an aggregate, or where an early
+  match waits for a situation to last long enough.
 * All situations of a match lie within the window. So only times are looked at within which each of them may hold, and,
   unless matches come early, end. The last row before each stretch of such times is read as well: what holds there has
   begun before the stretch, and is in no match. What goes on at the end of a stretch may then seem to end with that row,
   or to go on, and is in no match either: else what lies between would be no gap.
-* With keys, nobody knows which of them rows that are not read belong to. So rows are left out only where no condition
-  holds, and only while no situation of any key goes on.
+* With keys, nobody knows which of them rows that are not read belong to. If the times in which matches lie are few,
+  all their rows are read, and of each key that begins with a row for which a condition holds the last row before: what
+  holds there has begun before, and is in no match. Else rows are left out only where no condition holds, and only
+  while no situation of any key goes on.
 """
 
 from __future__ import annotations
@@ -18,20 +21,24 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from tidelog.aggregates.contract import Fold
 from tidelog.expr import Predicate
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integers
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
-from tidelog.operators.base import Shape
-from tidelog.operators.situations.conditions import counting
+from tidelog.operators.base import Batches, Shape
+from tidelog.operators.keys import Keys
+from tidelog.operators.situations.conditions import waiting
 from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
 from tidelog.operators.situations.syntax import Derivation, Mode, Situations
+from tidelog.plan.last_rows import LastRows
 from tidelog.plan.reading import EVER, Reading, condition_of, counted, estimate
 from tidelog.plan.stretches import (
     BUCKETS,
@@ -44,6 +51,7 @@ from tidelog.plan.stretches import (
     stretches,
     without,
 )
+from tidelog.plan.totals import Totals, is_kept
 from tidelog.store.manifest.sequence_set import SeqSet
 from tidelog.store.read.scan import scan
 from tidelog.store.read.snapshot import Snapshot
@@ -54,6 +62,8 @@ Situated: TypeAlias = SituationsOperator | DeriveOperator
 
 _FEW: Final = 4096
 """Rows, at the most, that are about as soon read as left out."""
+_FEW_OF: Final = 4
+"""The part of all rows that may be looked at to find out what has to be read."""
 _MOST_SINGLE: Final = 1 << 10
 """Rows that are looked up one by one for others who read."""
 _LONGEST: Final = 1 << 62
@@ -66,6 +76,8 @@ class Part(enum.Enum):
     ALL = enum.auto()
     FIRST = enum.auto()
     """Its first row: the others say the same."""
+    SUMMED = enum.auto()
+    """Its first row, and from entries the aggregates over all of them."""
     UNTIL_OVER = enum.auto()
     """As long as situations go on, which no row of it prolongs."""
     LAST = enum.auto()
@@ -101,9 +113,13 @@ class SituationPlan:
     @property
     def explained(self) -> str:
         """What is read, in words."""
-        whole, firsts = len(self.times.spans), sum(each.part is Part.FIRST for each in self.steps)
+        whole, firsts, summed = (
+            sum(each.part is part for each in self.steps) for part in (Part.ALL, Part.FIRST, Part.SUMMED)
+        )
         told = f"{whole:,} stretches of time, {self.share:.2%} of the rows"
-        return f"{told}, and one row of {firsts:,} in which nothing changes" if firsts else told
+        if firsts + summed:
+            told += f", and one row of {firsts + summed:,} in which nothing changes"
+        return f"{told}, aggregates of {summed:,} of them from the index" if summed else told
 
     def batches(self, note: Callable[[Reading], None]) -> Iterator[pa.RecordBatch]:
         """What comes out of the query; ``note`` is told of the reading."""
@@ -115,7 +131,8 @@ class SituationPlan:
     def read_times(self) -> Intervals | None:
         """The times that have all rows which matter, for those who read them as one sequence; None if not known.
 
-        With keys that depends on what is read; and rows that stand for many are looked up here, if they are few.
+        With keys that depends on what is read; and rows that stand for many are looked up here, if they are few. Of
+        rows that aggregates are over all are read.
         """
         single = [each for each in self.steps if each.part in (Part.FIRST, Part.LAST)]
         if len(single) > _MOST_SINGLE or any(each.part is Part.UNTIL_OVER for each in self.steps):
@@ -123,10 +140,20 @@ class SituationPlan:
         time = self.snapshot.layout.schema.time
         reading = Reading([time], None, self.times, None)
         found = [int(integers(batch.column(time))[0]) for each in single for batch in self._rows(each, reading)]
-        return Intervals((*self.times.spans, *(Interval(at, at + 1) for at in found)))
+        summed = [each.span for each in self.steps if each.part is Part.SUMMED]
+        return Intervals((*self.times.spans, *summed, *(Interval(at, at + 1) for at in found)))
 
     def _found(self, operator: Situated, reading: Reading) -> Iterator[pa.RecordBatch]:
+        summed = any(each.part is Part.SUMMED for each in self.steps)
+        folds = [fold for own in operator.folds for fold in own] if summed else []
+        totals = Totals(folds, self.snapshot, self.numbers)
         for step in self.steps:
+            if step.part is Part.SUMMED:
+                found = self._summed(step, operator, totals, reading)
+                if found is not None:
+                    yield from found
+                    continue
+                step = Step(Part.ALL, step.span)
             if step.part is Part.UNTIL_OVER:
                 assert step.span.start is not None
                 yield from operator.advance(step.span.start)
@@ -140,6 +167,19 @@ class SituationPlan:
                 if step.part is Part.UNTIL_OVER and not operator.goes_on:
                     break
         yield from operator.finish()
+
+    def _summed(self, step: Step, operator: Situated, totals: Totals, reading: Reading) -> Batches | None:
+        """What comes out by rows that are all alike, of which the ends are read; None if entries do not tell enough."""
+        times = Intervals((step.span,))
+        first = next(self._end(times, reading, newest_first=False), None)
+        if first is None:
+            return []
+        last = next(self._end(times, reading, newest_first=True)) if totals.needs_last else None
+        states = totals.of(step.span, first, last, reading.counters)
+        if states is None:
+            return None
+        cuts = [0, *accumulate(map(len, operator.folds))]
+        return operator.stand_for(first, [states[low:high] for low, high in pairwise(cuts)])
 
     def _rows(self, step: Step, reading: Reading) -> Iterator[pa.RecordBatch]:
         times = Intervals((step.span,))
@@ -172,14 +212,20 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
 
     Raises :class:`NotPruned` where that would be everything, or nearly so, or is not known.
     """
-    look = _Look(query, snapshot, numbers)
+
+    def make() -> Situated:
+        return SituationsOperator(shape, query) if isinstance(query, Situations) else DeriveOperator(shape, query)
+
+    folds = make().folds
+    look = _Look(query, folds, snapshot, numbers)
     if isinstance(query, Situations) and query.within >= _LONGEST:
         raise NotPruned("the window is as long as time")
     times = look.window(query) if isinstance(query, Situations) else EVER
     if times:
-        steps = (
-            look.keyed(times) if query.partition else look.constant(times, is_windowed=isinstance(query, Situations))
-        )
+        if query.partition:
+            steps = look.by_window(times, shape, query.partition) or look.keyed(times)
+        else:
+            steps = look.constant(times, is_windowed=isinstance(query, Situations))
     else:
         steps = []
     rows = sum(part.rows for part in snapshot.parts)
@@ -187,10 +233,6 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
     share = estimate_all(snapshot, whole) / max(rows, 1)
     if share > WORTH:
         raise NotPruned(f"about {share:.0%} of the rows may be part of situations that matter")
-
-    def make() -> Situated:
-        return SituationsOperator(shape, query) if isinstance(query, Situations) else DeriveOperator(shape, query)
-
     return SituationPlan(make, snapshot, numbers, tuple(steps), share, look.counters)
 
 
@@ -200,14 +242,17 @@ class _Known:
 
     may_hold: Predicate
     may_fail: Predicate
-    counts_rows: bool
-    """Whether each of its rows matters, and not only the first and the one behind the last."""
+    reads_rows: bool
+    """Whether each of its rows is read, and not only the first and the one behind the last."""
+    has_aggregates: bool
 
 
 class _Look:
     """Looks up where conditions may hold or fail."""
 
-    def __init__(self, query: Query, snapshot: Snapshot, numbers: SeqSet | None) -> None:
+    def __init__(
+        self, query: Query, folds: Sequence[Sequence[Fold]], snapshot: Snapshot, numbers: SeqSet | None
+    ) -> None:
         self._snapshot, self._numbers = snapshot, numbers
         self.counters = ReadCounters()
         self._rows = sum(part.rows for part in snapshot.parts)
@@ -216,9 +261,10 @@ class _Look:
             _Known(
                 condition_of(each.condition, stored),
                 condition_of(f"({each.condition}) IS NOT TRUE", stored),
-                counts,
+                waits or not all(is_kept(fold, snapshot) for fold in own),
+                bool(own),
             )
-            for each, counts in zip(query.definitions, counting(query), strict=True)
+            for each, waits, own in zip(query.definitions, waiting(query), folds, strict=True)
         ]
         if not any(each.may_hold.prunes or each.may_fail.prunes for each in self._known):
             raise NotPruned("no condition can be told from the least and the greatest values of leaves")
@@ -246,10 +292,30 @@ class _Look:
             return among
         return intervals(*stretches(self._snapshot, self._numbers, [condition], among, most_rows, self.counters))
 
+    def by_window(self, times: Intervals, shape: Shape, partition: Sequence[str]) -> list[Step]:
+        """What is read if there are keys, and matches lie in few times: nothing if these are not few."""
+        few = self._rows // _FEW_OF
+        if times.bounds.start is None or estimate_all(self._snapshot, times) > few:
+            return []
+        coarse = max(self._rows // BUCKETS, 1)
+        since = _together([self._times(each.may_hold, EVER, coarse) for each in self._known]).bounds.start
+        conditions = [each.may_hold for each in self._known]
+        rows = LastRows(Keys(shape, partition), conditions, self._snapshot, self._numbers, few, self.counters)
+        before: list[int] = []
+        for span in times.spans:
+            own = rows.times(span, since)
+            if own is None:
+                return []
+            before += own
+        wanted = _together([times, Intervals(tuple(Interval(at, at + 1) for at in before))])
+        return [Step(Part.ALL, each) for each in self._with_short_gaps(wanted).spans]
+
     def keyed(self, times: Intervals) -> list[Step]:
         """What is read if there are keys: all rows for which a condition may hold, up to the last one that matters."""
         ever = Intervals.of(None, times.bounds.end)
         held = _together([self._times(each.may_hold, ever, 1) for each in self._known]) & ever
+        if not held:
+            return []
         held = self._with_short_gaps(held)
         ends = [*(each.start for each in held.spans[1:]), times.bounds.end]
         steps = []
@@ -265,10 +331,11 @@ class _Look:
         failed = [self._times(each.may_fail, times, 1) for each in self._known]
         mixed = _together(
             [
-                own if each.counts_rows else own & other
+                own if each.reads_rows else own & other
                 for each, own, other in zip(self._known, held, failed, strict=True)
             ]
         )
+        summed = _together([own for each, own in zip(self._known, held, strict=True) if each.has_aggregates])
         steps: list[Step] = []
         for span in times.spans:
             if is_windowed and span.start is not None:
@@ -276,7 +343,8 @@ class _Look:
             whole = self._with_short_gaps(mixed & span, span)
             own = [Step(Part.ALL, each) for each in whole.spans]
             for gap in without(Intervals((span,)), whole).spans:
-                own += [Step(Part.FIRST, each) for each in _unchanged(gap, held, failed)]
+                pieces = _unchanged(gap, held, failed)
+                own += [Step(Part.SUMMED if summed & each else Part.FIRST, each) for each in pieces]
             own.sort(key=lambda step: INT64_MIN if step.span.start is None else step.span.start)
             steps += own
         return steps

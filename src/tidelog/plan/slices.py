@@ -22,7 +22,7 @@ from tidelog.index.entries import entry_dtype, from_batch, words_of
 from tidelog.index.layout import Layout
 from tidelog.index.narrow import NarrowEntries
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.model.arrays import integers
+from tidelog.model.arrays import distinct, integers
 from tidelog.model.times.interval import Interval
 from tidelog.operators.base import Ints
 from tidelog.store.read.aggregates.aggregation import Question
@@ -263,7 +263,7 @@ class StretchSlices(Slices):
         offsets = np.cumsum(rows) - rows
         place = before.searchsorted(edges, side="right") - 1
         inside = (place >= 0) & (edges - before[place] < rows[place])
-        cuts = np.unique(np.concatenate([offsets, (offsets[place] + edges - before[place])[inside]]))
+        cuts = distinct(np.concatenate([offsets, (offsets[place] + edges - before[place])[inside]]))
         at = offsets.searchsorted(cuts, side="right") - 1
         slices = edges.searchsorted(before[at] + cuts - offsets[at], side="right") - 1
         return np.append(cuts, rows.sum()), slices
@@ -276,7 +276,7 @@ class StretchSlices(Slices):
                 continue
             times = integers(batch.column(time))
             low, high = edges.searchsorted([times[0], times[-1]], side="right")
-            inner = np.unique(times.searchsorted(edges[low:high]))
+            inner = distinct(times.searchsorted(edges[low:high]))
             cuts = np.concatenate([np.zeros(1, np.int64), inner[inner > 0], [batch.num_rows]])
             slices = edges.searchsorted(times[cuts[:-1]], side="right") - 1
             atoms.lift(iter([batch]), cuts, slices)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates.base import States
-from tidelog.model.arrays import integer_column
+from tidelog.model.arrays import distinct, integer_column
 from tidelog.operators.base import Ints
 from tidelog.operators.window.frames import FixedFrames, Frames
 from tidelog.operators.window.sliding import Sliding
@@ -22,6 +22,8 @@ from tidelog.plan.slices import EntrySlices, Slices, StretchSlices
 
 AT_ONCE: Final = 4096
 """Windows that are asked for at once."""
+_MOST_SLICES: Final = 1.5
+"""Slices for each window, from which on windows are asked for by themselves. One of either takes about as long."""
 
 Naive = Callable[[Ints, Ints], list[States]]
 
@@ -113,7 +115,13 @@ def asked(frames: Frames, numbers: tuple[int, int], ask: Naive) -> Iterator[tupl
 
 
 def slid(frames: Frames, numbers: tuple[int, int], slices: Slices) -> Iterator[tuple[Ints, list[States]]]:
-    """Windows by their numbers, many at once, made of slices, which are asked for once."""
+    """Windows by their numbers, many at once, made of slices, which are asked for once.
+
+    Where windows are much fewer than slices, as few of them begin where others end, they are asked for themselves.
+    """
+    if isinstance(slices, EntrySlices) and _has_few(frames, numbers):
+        yield from asked(frames, numbers, slices.of)
+        return
     sliding = Sliding(slices.folds)
     edges = np.empty(0, np.int64)
     base = 0
@@ -136,11 +144,26 @@ def slid(frames: Frames, numbers: tuple[int, int], slices: Slices) -> Iterator[t
 def _edges(frames: Frames, reached: int | None, start: int, end: int, within: tuple[int, int]) -> Ints:
     """The starts and ends of windows behind what is reached, or from a start on, up to an end."""
     begin = start if reached is None else reached
-    bounds = frames.numbers(np.array([begin, end], np.int64))
-    low, high = max(int(bounds[0][0]) - 1, within[0]), min(int(bounds[1][1]) + 1, within[1])
-    numbers = np.arange(low, high, dtype=np.int64)
-    both = np.unique(np.concatenate([frames.starts(numbers), frames.ends(numbers)]))
+    (first, first_end), (last, last_end) = (each.tolist() for each in frames.numbers(np.array([begin, end], np.int64)))
+    # Windows that begin in between, and those that end there; a day of windows that do neither may lie between these.
+    starts = frames.starts(_clipped(last, last_end, within))
+    ends = frames.ends(_clipped(first - 1, first_end, within))
+    both = distinct(np.concatenate([starts, ends]))
     return both[(both > begin if reached is not None else both >= begin) & (both <= end)]
+
+
+def _clipped(first: int, last: int, within: tuple[int, int]) -> Ints:
+    """Numbers from the first to the last one, as far as they are within others."""
+    return np.arange(max(first, within[0]), min(last + 1, within[1]), dtype=np.int64)
+
+
+def _has_few(frames: Frames, numbers: tuple[int, int]) -> bool:
+    """Whether there are many more slices than windows."""
+    if not isinstance(frames, FixedFrames):
+        return False
+    windows = numbers[1] - numbers[0]
+    shared = 0 if frames.size % frames.slide else max(windows - frames.size // frames.slide, 0)
+    return 2 * windows - shared > _MOST_SLICES * windows
 
 
 def _batch(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tidelog.expr.database.connection import answers
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.sql.text.tree import Parser
 from tidelog.storage.media.medium import Medium
@@ -193,6 +194,14 @@ class Database:
                 raise
             self._connection = connection
         return self._connection
+
+    def recover(self) -> None:
+        """After an error of DuckDB's: if it has ended it, which refuses everything then, open another one next time."""
+        with self._mutex:
+            if self._connection is not None and not answers(self._connection):
+                self._parser = self._connection = None
+                if self._closing is not None:
+                    self._closing()
 
     def close(self) -> None:
         """End it; results that were not fetched cannot be any more."""

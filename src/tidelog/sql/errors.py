@@ -6,15 +6,24 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tidelog.expr.database.binding import plain
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.errors import did_you_mean
 
 _PLACE: Final = re.compile(r"\n\nLINE \d+: .*", re.DOTALL)
-_KIND: Final = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 _NO_MEMORY: Final = "Out of Memory Error: "
-_SETTING: Final = re.compile(r"\n*Use \"SET .*")
+_SETTING: Final = re.compile(r"\n*Use \"?SET .*|, or SET .*")
 """Advice to change a setting, which nobody can."""
-_NO_COLUMN: Final = re.compile(r'does not have a column named "([^"]+)"')
+_ROWS: Final = re.compile(r'(?:[Tt]able )?"rows to insert"')
+"""The table that INSERT fills before it is known to fit."""
+_NO_COLUMN: Final = re.compile(r'does not have a column named "([^"]+)"|Column "([^"]+)" does not exist on')
+_NO_TYPE: Final = re.compile(r'Type with name "?([^" ]+)"? does not exist!(?:\nDid you mean .*)?')
+"""DuckDB suggests others by their looks in its catalogue, such as JSON."""
+_TYPES: Final = (
+    "BIGINT", "BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "INTERVAL", "REAL",
+    "SMALLINT", "TEXT", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP_S", "TINYINT",
+    "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT", "VARCHAR",
+)  # fmt: skip
 _MOST_LINES: Final = 8
 """Of a message: overloads of operators are dozens."""
 _NO_DISK: Final = re.compile(r"max_temp_directory_size|No space left|Disk quota")
@@ -58,9 +67,11 @@ def of_engine(
 def _clearer(message: str, columns: Sequence[str]) -> str:
     """A message without what does not help here, and with what does."""
     message = _SETTING.sub("", message).replace("Values list ", "table ").rstrip()
+    message = _ROWS.sub("the stream", message)
+    message = _NO_TYPE.sub(lambda found: f"there is no type {found[1]}; {did_you_mean(found[1], _TYPES)}", message)
     missing = _NO_COLUMN.search(message)
     if missing is not None and columns:
-        return f"{message}; {did_you_mean(missing[1], columns)}"
+        return f"{message.removesuffix('!')}; {did_you_mean(missing[1] or missing[2], columns)}"
     lines = message.split("\n")
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"\t... and {len(lines) - _MOST_LINES} others"]
@@ -69,7 +80,7 @@ def _clearer(message: str, columns: Sequence[str]) -> str:
 
 def engine_message(error: BaseException) -> str:
     """What DuckDB says, without the kind of the error and the text around its place."""
-    return _PLACE.sub("", _KIND.sub("", str(error))).strip()
+    return plain(_PLACE.sub("", str(error)))
 
 
 def _first_line(message: str) -> str:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tidelog.model.arguments import integer
+from tidelog.model.errors import InputError
 from tidelog.sql.clauses.operation import Stretch
 from tidelog.sql.query import Query
 
@@ -37,8 +42,9 @@ class Result:
         return self._query.arrow()
 
     def reader(self, batch_rows: int = _BATCH_ROWS) -> pa.RecordBatchReader:
-        """All rows, in batches, with bounded memory."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches(batch_rows))
+        """All rows, in batches of so many at most, with bounded memory."""
+        rows = integer("batch_rows", batch_rows, 1)
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(rows))
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         scanned = self._query.scanned()
@@ -53,13 +59,19 @@ class Result:
 
     def df(self) -> Any:
         """All rows, as a frame of pandas."""
+        _check_installed("pandas")
         with self._query.opened() as running:
             return running.fetch(lambda relation: relation.df())
 
     def pl(self) -> Any:
-        """All rows, as a frame of Polars."""
+        """All rows, as a frame of Polars. It has no intervals: as in pandas, a month is 30 days."""
+        _check_installed("polars")
         with self._query.opened() as running:
-            return running.fetch(lambda relation: relation.pl())
+            if "INTERVAL" not in map(str, running.relation.types):
+                return running.fetch(lambda relation: relation.pl())
+            import polars
+
+            return polars.from_arrow(_with_durations(running.fetch(lambda relation: relation.to_arrow_table())))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows, as tuples."""
@@ -114,7 +126,7 @@ class Result:
 
     def __str__(self) -> str:
         with self._query.opened() as running:
-            return running.fetch(lambda relation: str(relation.limit(_SHOWN_ROWS)))
+            return running.fetch(str)  # of thousands of rows it shows those at both ends, and says how many there are
 
     __repr__ = __str__
 
@@ -123,10 +135,12 @@ class Result:
         from html import escape
 
         with self._query.opened() as running:
-            rows = running.fetch(lambda relation: relation.limit(_SHOWN_ROWS).fetchall())
+            rows = running.fetch(lambda relation: relation.limit(_SHOWN_ROWS + 1).fetchall())
+        more = f"<p>the first {_SHOWN_ROWS} rows; there are more</p>" if len(rows) > _SHOWN_ROWS else ""
         heads = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(str(each))}</td>" for each in row) + "</tr>" for row in rows)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        shown = rows[:_SHOWN_ROWS]
+        body = "".join("<tr>" + "".join(f"<td>{escape(str(each))}</td>" for each in row) + "</tr>" for row in shown)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """All rows as a stream of Arrow's C interface."""
@@ -135,3 +149,23 @@ class Result:
     def __arrow_c_schema__(self) -> object:
         """The columns, for those who ask by Arrow's C interface."""
         return self.schema.__arrow_c_schema__()
+
+
+def _check_installed(package: str) -> None:
+    """Raise if what makes frames is missing; DuckDB would say that the statement is wrong."""
+    if find_spec(package) is None:
+        raise InputError(f"found no {package} to make a frame of; install it with `pip install {package}`")
+
+
+def _with_durations(table: pa.Table) -> pa.Table:
+    """A table whose intervals are lengths of time in microseconds."""
+    parts = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
+    for index, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            column = table.column(index).combine_chunks()
+            found = np.frombuffer(column.buffers()[1], parts)[column.offset : column.offset + len(column)]
+            days = found["months"].astype(np.int64) * 30 + found["days"]
+            lengths = pa.array(days * 86_400_000_000 + found["nanoseconds"] // 1000, pa.duration("us"))
+            lengths = pc.if_else(column.is_valid(), lengths, pa.scalar(None, lengths.type))
+            table = table.set_column(index, field.name, lengths)
+    return table

@@ -16,10 +16,12 @@ from tidelog.sql.changing.clauses import Clauses, Parameters
 from tidelog.sql.database import Database, memory_limit, shared
 from tidelog.sql.errors import SqlError
 from tidelog.sql.explaining import explain
-from tidelog.sql.query import Query, Sources, read_alone, refuse_monstrous
+from tidelog.sql.query import Query, read_alone
 from tidelog.sql.reading.sources import NoStreams, Streams, checked_tables
+from tidelog.sql.resolving import Sources
 from tidelog.sql.result import Result
 from tidelog.sql.situations import Asked
+from tidelog.sql.text.limits import refuse_monstrous
 from tidelog.sql.text.tokens import statements, tokens
 
 _FIRSTS: Final = ("SELECT", "EXPLAIN", "DESCRIBE", "SUMMARIZE", "SHOW", "CREATE", "INSERT", "DELETE", "ALTER", "DROP")
@@ -133,7 +135,9 @@ class _Statement:
             start = clauses.place
             with clauses.placed(start):
                 read_alone(clauses.text[start:], clauses.database)
-        elif is_explained or not any(clauses.comes_all(*words) for words in _CHANGES):
+        elif is_explained:
+            raise self._explained_refusal()
+        elif not any(clauses.comes_all(*words) for words in _CHANGES):
             raise self._refusal()
         else:
             self._checked()
@@ -144,15 +148,28 @@ class _Statement:
             if clauses.comes_all(*words):
                 return clauses.error(f"found {' '.join(words)}, which tidelog does not run; {advice}")
         first = clauses.peek()
-        meant = "" if first is None else did_you_mean(first.text.upper(), _FIRSTS)
+        word = "" if first is None else first.text.upper()
+        meant = "" if word in _FIRSTS else did_you_mean(word, _FIRSTS)
         return clauses.error(
             "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW STREAMS, "
             "CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM" + (f"; {meant}" if "did" in meant else "")
         )
 
+    def _explained_refusal(self) -> SqlError:
+        if self._clauses.peek() is None:
+            return self._clauses.error("expected a statement that selects behind EXPLAIN")
+        word = self._clauses.peek()
+        meant = did_you_mean("" if word is None else word.text.upper(), ["ANALYZE"])
+        return self._clauses.error(
+            "EXPLAIN tells of statements that select; expected SELECT or another of these"
+            + (f"; {meant}" if meant.startswith("did") else "")
+        )
+
     def _explained(self) -> list[str]:
         clauses = self._clauses
         analyze = clauses.accept("ANALYZE")
+        if not clauses.comes(*_SELECTS):
+            raise self._explained_refusal()
         start = clauses.place
         with clauses.placed(start):
             return explain(clauses.query(start, len(clauses.text)), analyze=analyze).split("\n")
@@ -180,6 +197,14 @@ _CHANGES: Final[Mapping[tuple[str, ...], Callable[[Clauses, Changes], pa.Table]]
     ("DELETE",): modification.delete,
 }
 _ADVICE: Final[Mapping[tuple[str, ...], str]] = {
+    ("SHOW",): "expected SHOW STREAMS, or SHOW OPTIONS FROM and a stream; DESCRIBE tells the columns of one",
+    ("SET",): "a time zone is given as timezone='Europe/Berlin', memory as sql_memory='2GB'",
+    ("BEGIN",): "each statement is done whole or not at all, by itself",
+    ("COMMIT",): "each statement is done whole or not at all, by itself",
+    ("COPY",): "write a result with pyarrow, or by tidelog sql --output",
+    ("PREPARE",): "give values as parameters, for ? or $name",
+    ("VACUUM",): "streams are maintained by store.maintain()",
+    ("CREATE", "OR"): "to replace a stream, say DROP STREAM IF EXISTS s; CREATE STREAM s ...",
     ("CREATE",): "expected CREATE STREAM",
     ("ALTER",): "expected ALTER STREAM",
     ("DROP",): "expected DROP STREAM",

@@ -33,6 +33,8 @@ def draw_situations(figure_of: Callable[..., Any], stretches: Sequence[Stretch],
     kind = table.schema.field(stretches[0].start).type
     if pa.types.is_temporal(kind):
         axes.xaxis_date()
+    axes.use_sticky_edges = False  # so that bars at the ends stand apart from the frame
+    axes.margins(x=0.03)
     axes.invert_yaxis()
     axes.set_xlabel("time")
     axes.grid(visible=True, axis="x", alpha=0.3)
@@ -52,7 +54,8 @@ def _draw_matches(axes: Any, stretches: Sequence[Stretch], table: pa.Table) -> N
     count = min(table.num_rows, _MOST_LINES)
     step = -(-count // _MOST_TICKS)
     axes.set_yticks(range(0, count, step), range(1, count + 1, step))
-    axes.set_ylabel("match")
+    left_out = table.num_rows - count
+    axes.set_ylabel(f"match (the first {count:,} of {table.num_rows:,})" if left_out else "match")
     axes.legend()
 
 
@@ -71,7 +74,7 @@ def _draw_bar(axes: Any, at: float, height: float, start: Any, end: Any, known: 
         return
     is_open = end is None
     length = (known if is_open else end) - start
-    border = {"edgecolor": colour, "linestyle": "--"} if is_open else {}
+    border = {"edgecolor": colour, "linestyle": "--", "linewidth": 1.5} if is_open else {}
     alpha = 0.4 if is_open else 0.9
     axes.barh(at, length, left=start, height=height, color=colour, alpha=alpha, label=label, **border)
 

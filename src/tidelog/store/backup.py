@@ -152,7 +152,7 @@ def _pinned(
         before = _subscriptions(copies, medium)
         _pin(copies, pairs)
         after = _subscriptions(copies, medium)
-        if all(name in after and after[name].number == kept.number for name, kept in before.items()):
+        if {name: kept.number for name, kept in before.items()} == {name: kept.number for name, kept in after.items()}:
             return before
     raise StorageError(
         f"subscriptions went on {_ATTEMPTS} times while they were looked at; back up when less is written, or some "

@@ -134,8 +134,11 @@ def drop_subscription(medium: Medium, name: str) -> None:
         raise NotFoundError(f"there is no subscription {name!r}; store.subscriptions() tells which there are")
     lock = _locked(medium, name)
     try:
-        for number in _numbers(medium, directory):  # the newest one last: until then it is there as it was
+        *older, newest = _numbers(medium, directory)
+        for number in older:
             medium.remove(_journal_name(directory, number))
+        medium.sync_names(directory)  # also of those removed before: none may outlive the newest one in a crash
+        medium.remove(_journal_name(directory, newest))
         medium.sync_names(directory)
     finally:
         lock.release()
@@ -237,9 +240,11 @@ class SubscriptionLog(Closing):
 
     def close(self) -> None:
         """Let others run it."""
-        if self._journal is not None:
-            self._journal.abandon()  # every record is durable already
-        self._lock.release()
+        try:
+            if self._journal is not None:
+                self._journal.abandon()  # every record is durable already
+        finally:
+            self._lock.release()
 
 
 def _locked(medium: Medium, name: str) -> Lock:

@@ -103,7 +103,7 @@ class Session:
 def run(given, *, session, once, watch, stop):
     watch([pipeline.Progress(sink="out", rows_read=5, batches=1)])
     print("ready", flush=True)
-    assert stop.wait(60)
+    assert stop.wait(240)
     return runner.Outcome((pipeline.Progress(sink="out", rows_read=7, batches=2, busy_seconds=1.0),), 1.0, True)
 runner.start_session = lambda given: Session()
 runner.run = run
@@ -115,7 +115,7 @@ sys.exit(main(["pipeline", "run", {str(file)!r}]))
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         os.kill(process.pid, number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (code, "out: 7 rows in 2 batches, 7 rows/s, 1.0 s in all\n")
     assert err.splitlines()[-1] == "stopped; the next run goes on from here"
 
@@ -150,7 +150,7 @@ def test_quiet_is_quiet(file: Path) -> None:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", SPARK_THAT_TALKS, str(file), *map(str, arguments)]
         environ = {name: value for name, value in os.environ.items() if name != "TIDELOG_QUIET"}
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environ)
 
     loud = run("--once", "--metrics", 0)
     assert loud.returncode == 0, loud.stderr

@@ -6,7 +6,9 @@ import csv
 import gzip
 import io
 import json
+import re
 import tempfile
+import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -417,3 +419,48 @@ def test_zoned_times_of_text(tmp_path: Path) -> None:
         found, error = read(path, schema)
         assert error is None
         assert [row["t"] for row in found] == [noon]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"t,x\n1,2,3\n", "row 1: found 3 values, expected 2: '1,2,3'"),
+        (b"t,x\n1\n", "row 1: found 1 values, expected 2: '1'"),
+        (b't,x\n1,"open\n', "row 1: found a quote in line 2 that is not closed"),
+        (b"t;x\n1;2\n", "found one column, 't;x'; if another sign than ',' separates its names"),
+        (b"t\tx,y\n", "there is no column 't'"),
+        ("t,x\n1,2\n".encode("utf-16"), "cannot be read: its line of column names is no text in UTF-8"),
+        ("t,caf\u00e9\n1,2\n".encode("latin-1"), "cannot be read: its line of column names is no text in UTF-8"),
+    ],
+)
+def test_what_is_wrong_before_there_is_a_type(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises((InputError, SchemaError), match=re.escape(reason)):
+        inferred(path)
+
+
+def test_a_stream_that_is_there_has_other_columns_than_a_file_with_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"t;x\n1;2\n")
+    rows, error = read(path, SCHEMA)
+    assert not rows
+    assert "say so with --delimiter" in str(error)
+    assert read(path, SCHEMA, delimiter=";")[0][0]["x"] == 2
+
+
+def test_the_parser_has_let_go_of_an_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread would abort the process if it did so while Python ends."""
+    read_by_parser: list[weakref.ref[object]] = []
+
+    class Content(delimited._WatchedContent):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            read_by_parser.append(weakref.ref(self))
+
+    monkeypatch.setattr(delimited, "_WatchedContent", Content)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"t,x\n1,2\n")
+    for _ in range(20):
+        inferred(path)
+        assert read_by_parser.pop()() is None

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidelog
 from tidelog.cli.formats import Output
 from tidelog.cli.telling.saying import printable
 from tidelog.cli.telling.units import count, duration, size
@@ -27,6 +28,7 @@ from tidelog.cli.writing.formats import output_for, writer
 from tidelog.cli.writing.table import Column, columns_of, fitted_widths, print_table
 from tidelog.cli.writing.target import opened
 from tidelog.cli.writing.texts import csv_lines, json_lines
+from tidelog.model.errors import InputError
 
 BATCH = pa.record_batch(
     {
@@ -82,6 +84,36 @@ def test_csv_has_every_type() -> None:
     empty = {name for name, text in zip(BATCH.schema.names, second, strict=True) if text == ""}
     assert empty == {"z", "i", "g", "d", "b", "day", "s", "x"}
     assert csv_lines(BATCH).decode().endswith(',"",\n')  # a text that is empty, and nothing
+
+
+MADE = {
+    "[1, NULL]": ("[1, NULL]", [1, None]),
+    "['a', 'b,c']": ("[a, 'b,c']", ["a", "b,c"]),
+    "['NaN'::DOUBLE, 'inf'::DOUBLE, 1.5]": ("[nan, inf, 1.5]", [None, None, 1.5]),
+    "['NaN']": ("[NaN]", ["NaN"]),
+    "{'a': 1, 'b': DATE '2026-01-02'}": ("{'a': 1, 'b': 2026-01-02}", {"a": 1, "b": "2026-01-02"}),
+    "MAP {'k': [1]}": ("{k=[1]}", {"k": [1]}),
+    "[1, 2]::INTEGER[2]": ("[1, 2]", [1, 2]),
+    "INTERVAL '1 month 2 days 3 seconds'": ("1 month 2 days 00:00:03", "1 month 2 days 00:00:03"),
+    "12::BIGNUM": ("12", 12),
+    "CASE WHEN false THEN [1] END": (None, None),
+}
+"""What queries make that no stream has: as text and in JSON."""
+
+
+@pytest.mark.parametrize("expression", MADE)
+def test_what_queries_make(expression: str) -> None:
+    text, value = MADE[expression]
+    (batch,) = tidelog.sql(f"SELECT {expression} AS v, 7 AS n").arrow().combine_chunks().to_batches()
+    assert columns_of(batch)[0].texts == [text]
+    assert list(csv.reader(io.StringIO(csv_lines(batch).decode()))) == [[text or "", "7"]]
+    assert json.loads(json_lines(batch)) == {"v": value, "n": 7}
+
+
+def test_what_parquet_does_not_have() -> None:
+    schema = tidelog.sql("SELECT 1 AS n, INTERVAL 1 DAY AS gap").schema
+    with pytest.raises(InputError, match=r"column 'gap': found month_day_nano_interval, .* epoch\(x\)"):
+        writer(Output.PARQUET, io.BytesIO(), schema, is_stream=False)
 
 
 TEXTS = st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=8), min_size=1, max_size=20)

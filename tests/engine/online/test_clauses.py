@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidelog
+from support.waiting import until
 from tidelog.engine.store import Store
 
 QUERIES = {
@@ -94,6 +94,24 @@ def test_what_arrives_in_pieces_is_history_in_the_end(tmp_path: Path, case: str)
         assert _sorted(plain) == _sorted(expected)
 
 
+@pytest.mark.parametrize("option", ["complete_only", "empty"])
+def test_at_the_end_nothing_waits_for_windows_that_are_incomplete_or_empty(tmp_path: Path, option: str) -> None:
+    inner = f"SELECT window_end AS ts, count(*) AS n FROM a GROUP BY window(ts, '4 us', {option} => true)"
+    with tidelog.open(tmp_path / "store", maintenance="manual") as store:
+        for name, times in (("a", [1, 4, 6, 9]), ("b", [2, 30])):
+            _created(store, name, "x").append({"ts": pa.array(times, pa.timestamp("us"))})
+        for text, expected in (
+            (f"{inner} UNION ALL SELECT ts, CAST(0 AS BIGINT) FROM b", {2: 0, 8: 2, 30: 0}),
+            (f"SELECT window_end AS ts, sum(n) AS n FROM ({inner}) GROUP BY window(ts, '20 us')", {20: 2}),
+        ):
+            if option == "empty":
+                expected = {20: 4} if 20 in expected else {2: 0, 4: 1, 8: 2, 12: 1, 30: 0}
+            live = pa.Table.from_batches(store.subscribe(text, follow=False))
+            for rows in (store.sql(text).arrow(), live):
+                found = zip(rows["ts"].cast(pa.int64()).to_pylist(), rows["n"].to_pylist(), strict=True)
+                assert sorted(found) == sorted(expected.items())
+
+
 def _created(store: Store, name: str, value: str) -> Any:
     schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), (value, pa.float64())])
     return store.create_stream(name, schema, time="ts")
@@ -101,7 +119,4 @@ def _created(store: Store, name: str, value: str) -> Any:
 
 def _wait_until_read(store: Store) -> None:
     """Until all rows that are there have been read."""
-    end = time.monotonic() + 60
-    while any(each.behind for each in store.subscriptions()):
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    until(lambda: not any(each.behind for each in store.subscriptions()))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,11 @@ import pytest
 
 import tidelog
 from support.media.memory import MemoryMedium
+from support.waiting import PATIENCE, until
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.errors import CorruptionError, LockedError
+from tidelog.store import backup
 from tidelog.store.subscriptions import Kept, SubscriptionLog, read_subscription, subscription_names
 from tidelog.threads import Flag, start
 
@@ -37,7 +39,7 @@ def _append(stream: Stream, first: int, rows: int) -> None:
 
 def _finished(store: Store) -> list[int]:
     """What the subscription has written into its stream when it has read everything."""
-    assert store.subscribe(_QUERY, into="b", follow=False).wait(30.0)
+    assert store.subscribe(_QUERY, into="b", follow=False).wait(PATIENCE)
     found: list[int] = store.stream("b").scan().read_all()["x"].to_pylist()
     return found
 
@@ -57,7 +59,8 @@ def test_a_backup_goes_on_like_the_store_whenever_it_is_made(store: Store, tmp_p
     copies = [tmp_path / f"copy {number}" for number in range(4)]
     for path in copies:
         store.backup(path, verify=False)
-        time.sleep(0.05)
+        rows = len(a)
+        until(lambda rows=rows: len(a) > rows)  # type: ignore[misc]
     over.set()
     appending.result()
     running.close()
@@ -71,6 +74,26 @@ def test_a_backup_goes_on_like_the_store_whenever_it_is_made(store: Store, tmp_p
     store.backup(tmp_path / "alone", streams=["a"])
     with tidelog.open(tmp_path / "alone") as alone:
         assert alone.subscriptions() == []  # where would its rows go?
+
+
+def test_one_that_begins_while_a_backup_is_made_is_in_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _append(store.stream("a"), 0, 10)
+    store.create_stream("b", _SCHEMA, "ts")
+    pin = backup._pin
+
+    def pinning(*given: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(backup, "_pin", pin)
+            with tidelog.open(tmp_path / "store", maintenance="manual") as other:
+                _finished(other)
+        pin(*given)
+
+    monkeypatch.setattr(backup, "_pin", pinning)
+    store.backup(tmp_path / "copy")
+    with tidelog.open(tmp_path / "copy") as copy:
+        assert _finished(copy) == list(range(0, 10, 2))
 
 
 def test_what_is_whole_is_salvaged(store: Store, tmp_path: Path) -> None:
@@ -103,6 +126,21 @@ def test_damage_is_found(store: Store, tmp_path: Path) -> None:
     with tidelog.open(tmp_path / "store") as opened:
         opened.drop_subscription("b")
         assert opened.check() == []
+
+
+def test_damage_at_the_end_of_what_is_kept_is_found_by_the_stream_that_took_it(store: Store, tmp_path: Path) -> None:
+    """It looks like a step that a crash has torn, whose rows the stream cannot have."""
+    for step in range(2):
+        _append(store.stream("a"), step * 10, 10)
+        _finished(store)
+    (path,) = (tmp_path / "store" / "subscriptions" / "b").glob("*.journal")
+    content = bytearray(path.read_bytes())
+    content[len(content.rstrip(b"\0")) - 20] ^= 1
+    path.write_bytes(content)
+    _append(store.stream("a"), 20, 10)
+    with pytest.raises(CorruptionError, match="ends with step 1, but stream 'b' has rows of step 2"):
+        store.subscribe(_QUERY, into="b")
+    assert len(store.stream("b")) == 10
 
 
 def test_a_stream_that_somebody_else_writes_is_refused_at_once(store: Store, tmp_path: Path) -> None:

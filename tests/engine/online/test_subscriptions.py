@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +15,14 @@ import pytest
 
 import tidelog
 import tidelog.engine.online.subscription as subscription_module
+from support.interrupts import assert_interrupted
+from support.waiting import PATIENCE, until
 from tidelog.engine.online.flow import Flow
+from tidelog.engine.online.inputs import Input, stream_shape
 from tidelog.engine.online.subscription import Subscription
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
+from tidelog.engine.writer import StreamWriter
 from tidelog.model.errors import (
     ClosedError,
     GrainError,
@@ -29,10 +32,11 @@ from tidelog.model.errors import (
     ReadOnlyError,
     SchemaError,
 )
+from tidelog.operators.window import assigning
+from tidelog.store.subscriptions import SubscriptionLog
 from tidelog.threads import Task, start
 
 _SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.int64())])
-_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -68,20 +72,13 @@ def _rows(times: Any, x: int = 0) -> pa.RecordBatch:
 def _taken(subscription: Subscription, count: int) -> list[dict[str, Any]]:
     """The next rows, exactly so many."""
     rows: list[dict[str, Any]] = []
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + PATIENCE
     while len(rows) < count:
         batch = subscription.next(0.1)
         rows += [] if batch is None else batch.to_pylist()
         assert time.monotonic() < deadline, f"{len(rows)} of {count} rows came: {subscription.stats()}"
     assert len(rows) == count
     return rows
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 # -- what comes out -----------------------------------------------------------------------------------------------
@@ -122,7 +119,7 @@ def test_a_union_waits_for_all_inputs_and_gives_their_rows_in_the_order_of_time(
         a.append(_rows([1, 7], 20))
         b.append(_rows([8]))
         assert [row["ts"] for row in _taken(subscription, 2)] == [4, 5]
-        _until(lambda: subscription.stats()["late"] == 1)
+        until(lambda: subscription.stats()["late"] == 1)
 
 
 def test_windows_come_when_the_watermark_has_passed_their_ends(store: Store) -> None:
@@ -136,7 +133,7 @@ def test_windows_come_when_the_watermark_has_passed_their_ends(store: Store) -> 
         for first in range(0, 400, 40):  # by a subscription that is begun anew each time, and by one that is not
             a.append(_rows(times[first : first + 40], first))
             a.flush()
-            store.subscribe(text, into="w", follow=False).wait(_SECONDS)
+            store.subscribe(text, into="w", follow=False).wait(PATIENCE)
         kept = _stream(store, "kept")
         for at, x in zip(times[~is_late].tolist(), np.flatnonzero(~is_late).tolist(), strict=True):
             kept.append(_rows([at], x))
@@ -237,7 +234,7 @@ def test_a_callback_is_called_in_another_thread(store: Store) -> None:
 
     with store.subscribe("SELECT * FROM a", callback=take) as subscription:
         a.append(_rows(range(5)))
-        _until(lambda: len(found) == 5)
+        until(lambda: len(found) == 5)
         with pytest.raises(InputError, match="go to a stream, or to a callback"):
             next(subscription)
     assert len(threads) == 1
@@ -253,7 +250,7 @@ def test_what_a_callback_raises_ends_the_subscription_and_is_told(store: Store) 
     subscription = store.subscribe("SELECT * FROM a", callback=take)
     a.append(_rows(range(5)))
     with pytest.raises(LookupError, match="no"):
-        subscription.wait(_SECONDS)
+        subscription.wait(PATIENCE)
     assert not subscription.is_running
     subscription.close()  # told already
 
@@ -298,13 +295,9 @@ def test_closing_the_store_ends_its_subscriptions(store: Store) -> None:
 
 def test_an_interrupt_while_rows_are_waited_for_harms_nothing(store: Store) -> None:
     a = _stream(store)
-    main = threading.get_ident()
     with store.subscribe("SELECT ts, x FROM a", name="s") as subscription:
         for step in range(5):
-            interrupting = start(lambda: (time.sleep(0.05), signal.pthread_kill(main, signal.SIGINT)))
-            with pytest.raises(KeyboardInterrupt):
-                next(subscription)
-            interrupting.result()
+            assert_interrupted(lambda: next(subscription), after=0.05)
             a.append(_rows(range(3), step * 3))
             a.flush()
             assert [row["x"] for row in _taken(subscription, 3)] == [step * 3, step * 3 + 1, step * 3 + 2]
@@ -344,9 +337,19 @@ def test_rows_that_nobody_takes_wait_in_the_stream(store: Store) -> None:
         for step in range(60):
             a.append(_rows(range(2000), step * 2000))
         a.flush()
-        _until(lambda: subscription.stats()["rows"] >= 2000)
-        _until(lambda: (told := subscription.stats())["rows"] + told["behind"] == 120_000)
+        until(lambda: subscription.stats()["rows"] >= 2000)
+        until(lambda: (told := subscription.stats())["rows"] + told["behind"] == 120_000)
         assert [row["x"] for row in _taken(subscription, 120_000)] == list(range(120_000))
+
+
+def test_few_rows_are_taken_at_once_where_many_more_come_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assigning, "_MOST", 100)
+    _stream(store).append(_rows(range(200)))
+    text = "SELECT ts, window_start FROM HOP(TABLE a, DESCRIPTOR(ts), 1, 10)"
+    batches = list(store.subscribe(text, follow=False))
+    found = [(row["ts"], row["window_start"]) for batch in batches for row in batch.to_pylist()]
+    assert found == [(ts, start) for ts in range(200) for start in range(ts - 9, ts + 1)]
+    assert {batch.num_rows for batch in batches} == {100}
 
 
 def test_appends_wait_for_a_slow_subscription_that_blocks(store: Store) -> None:
@@ -356,7 +359,7 @@ def test_appends_wait_for_a_slow_subscription_that_blocks(store: Store) -> None:
     taken: list[int] = []
 
     def take(batch: pa.RecordBatch) -> None:
-        may_take.wait(_SECONDS)
+        may_take.wait(PATIENCE)
         taken.extend(batch["x"].to_pylist())
 
     with store.subscribe("SELECT * FROM a", callback=take, when_behind="block", most_behind=2500):
@@ -372,13 +375,48 @@ def test_appends_wait_for_a_slow_subscription_that_blocks(store: Store) -> None:
         assert len(appended) < 8
         may_take.set()
         task.result()
-        _until(lambda: len(taken) == 8001)
+        until(lambda: len(taken) == 8001)
         assert taken == list(range(-1, 8000))
         a.append(_rows([0]))  # whoever takes the rows himself is not held up
     with store.subscribe("SELECT * FROM a", start="latest", when_behind="block", most_behind=0) as own:
         assert own.next(0.05) is None
         a.append(_rows(range(5000)))
         assert len(_taken(own, 5000)) == 5000
+
+
+def test_one_that_waits_for_another_one_holds_up_nobody_else(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the first go to a stream that the second one reads, of which nobody takes anything."""
+    monkeypatch.setattr(subscription_module, "_MOST_WAITING", 1)
+    a, _ = _stream(store), _stream(store, "b")
+    second = store.subscribe("SELECT * FROM b", when_behind="block", most_behind=0)
+    first = store.subscribe("SELECT ts, k, x FROM a", into="b")
+    for step in range(3):  # the last one is held up
+        a.append(_rows([step]))
+        a.flush()
+        until(lambda step=step: first.stats()["given"] > step)  # type: ignore[misc]
+    try:
+        assert first.keeping_mutex.acquire(timeout=PATIENCE / 4)  # as a backup does
+        first.keeping_mutex.release()
+        assert start(store.close).wait(PATIENCE / 4)
+    finally:
+        second.stop()
+
+
+def test_whatever_fails_at_its_end_it_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stream(store).append(_rows(range(10)))
+    store.flush()
+    close = SubscriptionLog.close
+
+    def closing(log: SubscriptionLog) -> None:
+        close(log)
+        raise MemoryError
+
+    monkeypatch.setattr(SubscriptionLog, "close", closing)
+    found = store.subscribe("SELECT * FROM a", name="s", follow=False)
+    assert len(_taken(found, 10)) == 10
+    with pytest.raises(StopIteration):
+        found.next(PATIENCE / 4)
+    assert not store.subscriptions()[0].is_running
 
 
 def test_a_subscription_may_drop_rows_and_counts_them(store: Store) -> None:
@@ -389,16 +427,16 @@ def test_a_subscription_may_drop_rows_and_counts_them(store: Store) -> None:
 
     def take(batch: pa.RecordBatch) -> None:
         is_waiting.set()
-        may_take.wait(_SECONDS)
+        may_take.wait(PATIENCE)
         taken.extend(batch["x"].to_pylist())
 
     with store.subscribe("SELECT * FROM a", callback=take, when_behind="drop", most_behind=300) as subscription:
         a.append(_rows([0], 0))
-        assert is_waiting.wait(_SECONDS)
+        assert is_waiting.wait(PATIENCE)
         for step in range(10):
             a.append(_rows(range(100), 1 + step * 100))
         may_take.set()
-        _until(lambda: len(taken) + subscription.stats()["dropped"] == 1001)
+        until(lambda: len(taken) + subscription.stats()["dropped"] == 1001)
         assert taken == [0, *range(701, 1001)]
         assert subscription.stats()["dropped"] == 700
 
@@ -421,7 +459,7 @@ def test_late_rows_are_counted_and_set_aside(store: Store, name: str | None) -> 
         assert is_late.any()
         found = [row["x"] for row in _taken(subscription, int((~is_late).sum()))]
         assert found == np.flatnonzero(~is_late).tolist()
-        _until(lambda: subscription.stats()["rows"] == 2000)
+        until(lambda: subscription.stats()["rows"] == 2000)
         assert {stream for stream, _ in late} == {"a"}
         assert [each for _, rows in late for each in rows] == np.flatnonzero(is_late).tolist()
         assert subscription.stats()["late"] == is_late.sum()
@@ -477,7 +515,7 @@ def test_rows_go_into_a_stream_once(store: Store) -> None:
             a.append(_rows(range(step * 10, step * 10 + 10), step * 10))
             store.stream("b").append(_rows(range(step * 10, step * 10 + 10), 1000))
             store.flush()
-            _until(lambda: sum(info.behind or 0 for info in store.subscriptions()) == 0)
+            until(lambda: sum(info.behind or 0 for info in store.subscriptions()) == 0)
             with pytest.raises(InputError, match="go to a stream"):
                 subscription.commit()
     expected = store.sql(f"SELECT * FROM ({text}) WHERE ts < 37 ORDER BY ts, y").arrow()
@@ -489,6 +527,41 @@ def test_rows_go_into_a_stream_once(store: Store) -> None:
     assert [info.name for info in store.subscriptions()] == ["c"]
 
 
+def test_a_name_that_was_dropped_counts_its_steps_on(store: Store) -> None:
+    """The stream has had steps of these numbers, and passes over what it has had."""
+    a = _stream(store)
+    text, counted = "SELECT ts, x FROM a", "SELECT count(*), count(DISTINCT x) FROM b"
+    for step in range(3):
+        a.append(_rows(range(5), step * 5))
+        a.flush()
+        store.subscribe(text, into="b", follow=False).wait(PATIENCE)
+    store.drop_subscription("b")
+    store.subscribe(text, into="b", follow=False).wait(PATIENCE)
+    assert store.sql(counted).fetchone() == (30, 15)
+    a.append(_rows(range(5), 15))
+    a.flush()
+    store.subscribe(text, into="b", follow=False).wait(PATIENCE)
+    assert store.sql(counted).fetchone() == (35, 20)
+
+
+def test_a_stream_that_takes_rows_and_was_made_again_is_another_one(store: Store) -> None:
+    a = _stream(store)
+    a.append(_rows(range(5)))
+    a.flush()
+    text = "SELECT ts, x FROM a"
+    store.subscribe(text, into="b", follow=False).wait(PATIENCE)
+    store.drop_stream("b")
+    with pytest.raises(NotFoundError, match="'b' has given its rows, was dropped or renamed, and there is none"):
+        store.subscribe(text, into="b")
+    assert "b" not in store
+    store.create_stream("b", pa.schema([("ts", pa.int64()), ("x", pa.int64())]), "ts")
+    with pytest.raises(NotFoundError, match="there is another one of its name; drop the subscription"):
+        store.subscribe(text, into="b")
+    store.drop_subscription("b")
+    store.subscribe(text, into="b", follow=False).wait(PATIENCE)
+    assert store.sql("SELECT count(*) FROM b").fetchone() == (5,)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_step_that_was_kept_is_given_once_wherever_it_ended(
     store: Store, monkeypatch: pytest.MonkeyPatch, when: str
@@ -496,23 +569,23 @@ def test_a_step_that_was_kept_is_given_once_wherever_it_ended(
     """It ends before the rows of a step are appended, or just after, without anything being said of it."""
     a = _stream(store)
     text = "SELECT ts, x FROM a WHERE x % 2 = 0"
-    append = Stream.append
+    append = StreamWriter.append
 
-    def failing(stream: Stream, data: Any, **numbered: Any) -> None:
+    def failing(writer: StreamWriter, *given: Any) -> None:
         if when == "after":
-            append(stream, data, **numbered)
-            stream.flush()
+            append(writer, *given)
+            writer.flush()
         raise KeyboardInterrupt
 
     for step in range(4):
         a.append(_rows(range(10), step * 10))
         a.flush()
         with monkeypatch.context() as patched:
-            patched.setattr(Stream, "append", failing)
+            patched.setattr(StreamWriter, "append", failing)
             with pytest.raises(KeyboardInterrupt):
-                store.subscribe(text, into="b").wait(_SECONDS)
+                store.subscribe(text, into="b").wait(PATIENCE)
         if step % 2:  # else it ends again, when it gives once more what it has kept
-            store.subscribe(text, into="b", follow=False).wait(_SECONDS)
+            store.subscribe(text, into="b", follow=False).wait(PATIENCE)
             expected = sorted(range(0, step * 10 + 10, 2), key=lambda x: (x % 10, x))
             assert store.stream("b").scan().read_all()["x"].to_pylist() == expected
 
@@ -536,6 +609,26 @@ def test_rows_that_go_before_they_are_read_are_an_error(store: Store) -> None:
     subscription.close()
     with store.subscribe(text) as subscription:  # who begins anew has all that is left
         assert [row["ts"] for row in _taken(subscription, 5)] == [15, 16, 17, 18, 19]
+
+
+@pytest.mark.parametrize(("bound", "is_lost"), [(40, False), (45, False), (46, True), (60, True)])
+def test_rows_that_go_are_no_error_where_they_are_before_the_start(store: Store, bound: int, is_lost: bool) -> None:
+    a = _stream(store)
+    a.append(_rows(range(100)))
+    a.flush()
+    own = Input(a, stream_shape(a), durable=True)
+    own.begin(50)
+    a.append(_rows([45, 70], 1000))  # they come later, so both count
+    a.flush()
+    a.delete_before(bound)
+    if is_lost:
+        with pytest.raises(NotFoundError, match="were deleted before this subscription read them"):
+            own.take(1000)
+    else:
+        rows = own.take(1000)
+        assert rows is not None
+        assert rows["x"].to_pylist() == [*range(50, 100), 1000, 1001]
+    own.close()
 
 
 def test_rows_that_are_coarsened_before_they_are_read_are_an_error(store: Store) -> None:
@@ -567,6 +660,21 @@ def test_a_stream_that_was_made_again_is_another_one(store: Store) -> None:
     store.drop_subscription("s")
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_stream_that_is_dropped_ends_it(store: Store, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_module, "_LOOK_EVERY", 0.0)
+    a = _stream(store)
+    a.append(_rows(range(3)))
+    a.flush()
+    with store.subscribe("SELECT ts FROM a", name="s") as subscription:
+        _taken(subscription, 3)
+        store.drop_stream("a")
+        if again:
+            _stream(store).append(_rows(range(3)))
+        with pytest.raises(NotFoundError, match="stream 'a' was dropped while a subscription was reading it"):
+            next(subscription)
+
+
 def test_a_column_that_changes_ends_it(store: Store) -> None:
     a = _stream(store)
     with store.subscribe("SELECT ts, x FROM a") as subscription:
@@ -588,7 +696,7 @@ def test_rows_that_come_just_before_it_is_told_to_finish(store: Store, monkeypat
 
     def step(self: Flow) -> Any:
         found = look(self)
-        if found is None and ready.wait(_SECONDS) and subscriptions:
+        if found is None and ready.wait(PATIENCE) and subscriptions:
             a.append(_rows(range(5)))
             subscriptions.pop().finish()
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +109,42 @@ def test_merging_does_not_change_results(values: list[int | None], floats: list[
     total = _evaluated("sum(y)", batch, places).as_py()
     numbers = [value for value in floats if value is not None]
     assert total is None if not numbers else math.isclose(total, math.fsum(numbers), rel_tol=1e-12, abs_tol=1e-6)
+
+
+@settings(max_examples=scaled(60))
+@given(
+    values=st.lists(st.none() | st.text("ab\U0001f600é\0", max_size=3), min_size=1, max_size=30),
+    spare=st.integers(0, 3),
+    cuts=st.lists(st.integers(0, 30), max_size=8),
+)
+def test_texts_and_rows_at_ends(values: list[str | None], spare: int, cuts: list[int]) -> None:
+    rows = [*[None] * spare, *values]
+    texts = pa.array(rows).cast(pa.string())
+    blobs, lengths = texts.cast(pa.binary()), pa.array([None if each is None else len(each) for each in rows])
+    batch = pa.RecordBatch.from_arrays([texts, blobs, lengths], ["s", "z", "n"]).slice(spare)
+    places = np.array([0, *sorted(min(cut, len(values)) for cut in cuts), len(values)], np.int64)
+    runs = [batch.slice(first, last - first) for first, last in pairwise(places.tolist())]
+    for column, function in product(batch.schema.names, ("min", "max", "first", "last")):
+        call = parse_aggregate(f"{function}({column})", batch.schema)
+        states = call.lift(batch, places)
+        expected = [_one(function, run[column].to_pylist()) for run in runs]
+        assert call.lower_column(states).to_pylist() == expected
+        ends = np.array([0, len(runs)], np.int64)
+        for backward in (False, True):
+            stretches = [
+                batch[column].slice(places[at] if backward else 0, None if backward else places[at + 1])
+                for at in range(len(runs))
+            ]
+            running = call.lower_column(call.scan(states, ends, backward=backward))
+            assert running.to_pylist() == [_one(function, each.to_pylist()) for each in stretches]
+
+
+def _one(function: str, values: list[object]) -> object:
+    """An aggregate of values, by Python: its order of texts is that of their characters, and of their bytes."""
+    if function in ("first", "last"):
+        return values[0 if function == "first" else -1] if values else None
+    known = [each for each in values if each is not None]
+    return {"min": min, "max": max}[function](known, default=None)
 
 
 def test_variance_of_large_means_keeps_its_digits() -> None:

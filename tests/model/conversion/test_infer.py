@@ -70,6 +70,8 @@ def test_dictionaries_count_as_their_values() -> None:
         ({"ts": [1], "x": [None]}, "name the type its values will have"),
         ([], "no column 'ts'"),
         ([5], "no schema can be told from a list"),
+        ({"ts": [1], "x": [2**70]}, "no schema can be told from a dict: Python int too large"),
+        ({"ts": ["2026-01-01"]}, "the time column 'ts' has texts, which are read as times where a schema says so"),
     ],
 )
 def test_says_why_there_is_no_schema(data: Any, reason: str) -> None:

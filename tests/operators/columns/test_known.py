@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidelog.operators.base import Shape
+from tidelog.operators.columns import known as known_module
 from tidelog.operators.columns.known import known_values
 from tidelog.operators.keys import Keys
 
@@ -44,8 +45,9 @@ def _floats(dice: np.random.Generator, count: int) -> list[Any]:
     ],
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
-def test_keys_of_many_rows(type_: pa.DataType, make: Any) -> None:
+def test_keys_of_many_rows(type_: pa.DataType, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches large enough for kernels, and others between them, give keys the numbers that Python gives them."""
+    monkeypatch.setattr(known_module, "_TOGETHER", 128)  # so that threads divide the larger ones
     dice = np.random.default_rng(60)
     of = Shape(pa.schema([pa.field("ts", pa.int64(), nullable=False), ("k", type_)]), "ts")
     keys = Keys(of, ["k"])
@@ -54,7 +56,7 @@ def test_keys_of_many_rows(type_: pa.DataType, make: Any) -> None:
         values = make(dice, count)
         batch = pa.RecordBatch.from_arrays([pa.array(range(count)), pa.array(values, type_)], schema=of.schema)
         start = int(dice.integers(0, count))
-        got = keys.encode(batch).tolist() + keys.encode(batch.slice(start)).tolist()
+        got = keys.encode(batch, 3).tolist() + keys.encode(batch.slice(start)).tolist()
         named = ["nan" if value != value else value for value in values]
         assert got == [known.setdefault(value, len(known)) for value in named + named[start:]]
         if count == 2000:  # all but some are forgotten

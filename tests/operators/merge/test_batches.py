@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from operators.merge.copies import KINDS, copy, events
+from support.profiles import scaled
 from tidelog.operators.merge import codes
 from tidelog.operators.merge.batches.counting.engine import Counted
 from tidelog.operators.merge.batches.engine import BatchMerge, Disordered, Keyed, Ordered, Policy, Rows, rows_of
@@ -22,7 +24,7 @@ from tidelog.operators.merge.reference.keyed import R3
 from tidelog.operators.merge.reference.ordered import R0, R1, R2, R2D, R2DDup, R2Dup
 from tidelog.operators.state import State
 
-RUNS = 60
+RUNS = scaled(60)
 
 PAIRS: dict[str, tuple[str, Callable[[], Merge], Callable[[], BatchMerge]]] = {
     "R0": ("R0", R0, lambda: Ordered(codes.ONE)),
@@ -31,20 +33,32 @@ PAIRS: dict[str, tuple[str, Callable[[], Merge], Callable[[], BatchMerge]]] = {
     "R2dup": ("R2dup", R2Dup, lambda: Ordered(codes.COUNTED)),
     "R2d": ("R2d", R2D, Disordered),
     "R2ddup": ("R2ddup", R2DDup, lambda: Disordered(counted=True)),
-    "R3": ("R3", R3, Keyed),
-    "R3 aggressive": ("R3", lambda: R3(policies.Aggressive()), lambda: Keyed(Policy(codes.AGGRESSIVE))),
-    "R3 fully frozen": ("R3", lambda: R3(policies.FullyFrozen()), lambda: Keyed(Policy(codes.FULLY_FROZEN))),
-    "R3 half frozen": ("R3", lambda: R3(policies.HalfFrozen()), lambda: Keyed(Policy(codes.HALF_FROZEN))),
-    "R3 open ended": ("R3", lambda: R3(policies.OpenEnded()), lambda: Keyed(Policy(codes.OPEN_ENDED))),
-    "R3 leader": ("R3", lambda: R3(policies.FollowLeader()), lambda: Keyed(Policy(codes.LEADER))),
-    "R3 by start": ("R3", lambda: R3(policies.LeaderByStart()), lambda: Keyed(Policy(codes.LEADER_BY_START))),
-    "R3 fraction": ("R3", lambda: R3(policies.Fraction(0.5)), lambda: Keyed(Policy(codes.FRACTION, share=0.5))),
-    "R3 lagging": ("R3", lambda: R3(policies.Lagging(5)), lambda: Keyed(Policy(codes.LAGGING, delay=5))),
-    "R3 exact": ("R3", lambda: R3(policies.Exact()), lambda: Keyed(Policy(codes.EXACT))),
-    "R4": ("R4", R4, Counted),
-    "R4 exact": ("R4", lambda: R4(exact=True), lambda: Counted(exact=True)),
     "R4 with keys": ("R3", R4, Counted),
 }
+
+POLICIES: dict[str, tuple[Callable[[], policies.Policy], Policy]] = {
+    "lazy": (policies.Lazy, Policy()),
+    "aggressive": (policies.Aggressive, Policy(codes.AGGRESSIVE)),
+    "fully frozen": (policies.FullyFrozen, Policy(codes.FULLY_FROZEN)),
+    "half frozen": (policies.HalfFrozen, Policy(codes.HALF_FROZEN)),
+    "open ended": (policies.OpenEnded, Policy(codes.OPEN_ENDED)),
+    "leader": (policies.FollowLeader, Policy(codes.LEADER)),
+    "by start": (policies.LeaderByStart, Policy(codes.LEADER_BY_START)),
+    "by unfrozen": (policies.LeaderByUnfrozen, Policy(codes.LEADER_BY_UNFROZEN)),
+    "fraction": (lambda: policies.Fraction(0.5), Policy(codes.FRACTION, share=0.5)),
+    "lagging": (lambda: policies.Lagging(5), Policy(codes.LAGGING, delay=5)),
+    "exact": (policies.Exact, Policy(codes.EXACT)),
+}
+
+
+def _pair(by_element: Callable[[policies.Policy], Merge], by_batch: Callable[[Policy], BatchMerge], name: str) -> Any:
+    make, policy = POLICIES[name]
+    return lambda: by_element(make()), lambda: by_batch(policy)
+
+
+for _name in POLICIES:
+    PAIRS[f"R3 {_name}"] = ("R3", *_pair(R3, Keyed, _name))
+    PAIRS[f"R4 {_name}"] = ("R4", *_pair(R4, Counted, _name))
 
 
 def found(rows: Rows) -> list[Element]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from operators.merge.notation import element, elements
-from tidelog.operators.merge.adapters import open_close
+from support.merging.adapters import open_close
 from tidelog.operators.merge.codes import INSERT, NEVER
 from tidelog.operators.merge.compatibility import check_keyed
 from tidelog.operators.merge.elements import Element
@@ -137,7 +137,7 @@ CASES: dict[str, tuple[Callable[[], Merge], str, str]] = {
         "=; =; -; -; =; -; a(A,6,20→6) s(10); -; -; a(A,6,30→12) s(15); =",
     ),
     "V18 exact": (
-        lambda: R4(exact=True),
+        lambda: R4(policies.Exact()),
         "1 i(A,6,20); 1 i(A,6,20); 2 i(A,6,25); 2 i(A,6,12); 2 i(A,6,30); 1 a(A,6,20→12); 1 s(10)",
         "=; =; -; -; =; -; a(A,6,20→6) a(A,6,30→12) s(10)",
     ),

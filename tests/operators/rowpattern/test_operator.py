@@ -223,3 +223,23 @@ def test_streams_have_no_end() -> None:
 def test_the_order_begins_with_time() -> None:
     with pytest.raises(PatternError, match="expected t, its time, first"):
         RowPatternOperator(SHAPE, replace(V, order=(OrderKey("v"),)))
+
+
+@pytest.mark.parametrize("physical", [-1, -2, 1, 2])
+def test_patterns_that_name_no_row_of_the_match_itself(physical: int) -> None:
+    """But its neighbours alone, on one side: no row before them, or behind what there is, is taken for one of it."""
+    beside = Measure("beside", expression('"#0"', navigation("t", physical=physical)), pa.int64())
+    start = Measure("start", expression('"#0"', navigation("t", is_last=False, physical=physical)), pa.int64())
+    pairs = Concatenation((Variable("A"), Variable("A")))
+    pattern = replace(V, pattern=pairs, defines={}, measures=(start, beside), skip=Skip.TO_NEXT_ROW)
+    operator = RowPatternOperator(SHAPE, pattern)
+    found = []
+    for time in range(1, 7):
+        operator.push(0, batch((time, 1)))
+        found += values(operator.advance(time + 1))
+    found += values(operator.finish())
+    there = {time: time for time in range(1, 7)}.get
+    expected = [(there(first + physical), there(first + 1 + physical)) for first in range(1, 6)]
+    assert [row[:2] for row in found] == expected
+    parts = [batch((time, 1)) for time in range(1, 7)]
+    assert values(list(evaluate(pattern, parts))) == expected

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from operators.cases import Parts
+from operators.cases import Parts, rereadable
 from operators.rowpattern.test_evaluate import expression, navigation, random_case
 from operators.rowpattern.test_operator import SHAPE, V, has_end, rows_of
 from tidelog.model.times.clock import INT64_MIN
+from tidelog.operators.base import LookBack
 from tidelog.operators.composed import chain
 from tidelog.operators.conformance import rows_of as values_of
-from tidelog.operators.feedback import Flow
+from tidelog.operators.feedback import Flow, Scan
 from tidelog.operators.rowpattern.operator import RowPatternOperator
 from tidelog.operators.rowpattern.syntax import Measure, RowPattern, Skip, Strategy
 from tidelog.operators.rowwise import Filter
@@ -53,7 +54,7 @@ def looking_back(pattern: RowPattern, condition: int, measure: int) -> RowPatter
 @pytest.mark.parametrize("seed", range(8))
 def test_matches_behind_the_horizon_are_what_they_were(seed: int) -> None:
     dice = np.random.default_rng(seed)
-    skipped = dropped = 0
+    skipped = dropped = unread = 0
     for _ in range(24):
         pattern = random_pattern(dice)
         rows = rows_of(dice, 60)
@@ -62,7 +63,8 @@ def test_matches_behind_the_horizon_are_what_they_were(seed: int) -> None:
         operator = chain(make, Filter(make.output, '"#time" % 3 <> 1')) if dice.random() < 0.3 else make
         if operator is not make:
             whole = [row for row in whole if row[-1] % 3 != 1]
-        flow = Flow(operator, [Parts(rows, dice)])
+        source = rereadable(rows, "t", dice) if dice.random() < 0.5 else Parts(rows, dice)
+        flow = Flow(operator, [source])
         horizon, found = int(dice.integers(0, 40)), []
         flow.skip(horizon)
         for batch in flow:
@@ -73,22 +75,33 @@ def test_matches_behind_the_horizon_are_what_they_were(seed: int) -> None:
         assert [row for row in found if row[-1] >= horizon] == [row for row in whole if row[-1] >= horizon]
         if make.skip(horizon) == (INT64_MIN,):
             assert flow.skipped == 0
+            assert isinstance(source, Parts) or source.rows == rows.num_rows
+        elif isinstance(source, Scan):
+            unread += rows.num_rows - source.rows
         skipped, dropped = skipped + flow.skipped, dropped + make.skipped
     assert skipped > 0
     assert dropped > 0
+    assert unread > 0
 
 
 def test_as_many_rows_before_the_limit_are_looked_at_as_conditions_look_back() -> None:
     rows = rows_of(np.random.default_rng(1), 80)
     pattern = looking_back(replace(V, partition=("k",), skip=Skip.TO_NEXT_ROW, within=4), 2, 1)
     operator = RowPatternOperator(SHAPE, pattern)
-    assert operator.skip(45) == (INT64_MIN,)
+    assert operator.skip(45) == (40,)
+    assert operator.looks_back == (LookBack(2, ("k",)),)
     operator.push(0, rows)
     found = values_of(operator.output, operator.finish())
     old = [key for key, time in zip(*(rows.column(name).to_pylist() for name in ("k", "t")), strict=True) if time < 40]
     assert operator.skipped == sum(max(old.count(key) - 2, 0) for key in set(old)) > 0
     assert found
     assert all(row[-1] >= 45 for row in found)
+
+
+def test_where_ties_have_an_order_of_their_own_sources_cannot_tell_the_last_rows() -> None:
+    order = (*V.order, replace(V.order[0], column="v"))
+    pattern = looking_back(replace(V, partition=("k",), skip=Skip.TO_NEXT_ROW, within=4, order=order), 2, 1)
+    assert RowPatternOperator(SHAPE, pattern).skip(45) == (INT64_MIN,)
 
 
 @pytest.mark.parametrize(

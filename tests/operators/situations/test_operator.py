@@ -12,6 +12,7 @@ import pytest
 from support.situations import columns
 from support.situations.oracle import Kind, completed, early, situations
 from support.situations.queries import SHAPE, of_key, random_query, random_rows
+from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Batches, Operator
 from tidelog.operators.situations.operator import SituationsOperator
 from tidelog.operators.situations.syntax import Mode, Situations
@@ -83,3 +84,28 @@ def test_the_oracle_of_columns_is_the_one_of_definitions(seed: int) -> None:
     table: Any = columns.expected(rows, query, kinds, constraints)
     own = [0, 1, *(2 + 4 * number + part for number in range(len(kinds)) for part in (0, 1))]
     assert plain(rows, query, kinds, constraints) == sorted(map(tuple, table[:, own].tolist()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_instant_is_one_like_others(seed: int) -> None:
+    """What goes on at the last time that can be counted has not ended there."""
+    dice = np.random.default_rng(50 + seed)
+    matches = 0
+    for _ in range(20):
+        rows = random_rows(dice, KEYS, int(dice.integers(4, 9)), ends=False)
+        # All keys have their last row at the same time.
+        last = int(np.asarray(rows.column("t")).max())
+        query, kinds, constraints = random_query(dice, rows, Mode.EARLY if dice.random() < 0.7 else Mode.COMPLETED)
+        keys, times = (np.asarray(rows.column(name)).copy() for name in ("k", "t"))
+        for key in range(KEYS):
+            own = keys == key
+            times[own] += last - times[own].max()
+        rows = rows.set_column(1, "t", pa.array(times)).take(pa.array(np.argsort(times, kind="stable")))
+        expected = columns.expected(rows, query, kinds, constraints)
+        moved = rows.set_column(1, "t", pa.array(np.asarray(rows.column("t")) + (INT64_MAX - last)))
+        table = columns.found(everything(SituationsOperator(SHAPE, query), moved, 10_000), query)
+        for column in (1, *(2 + 4 * number + part for number in range(len(kinds)) for part in (0, 1))):
+            table[:, column] -= np.where(table[:, column] == -1, 0, INT64_MAX - last)
+        assert np.array_equal(columns.in_order(table), expected), query
+        matches += len(expected)
+    assert matches

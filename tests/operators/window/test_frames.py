@@ -103,3 +103,5 @@ def test_what_cannot_be() -> None:
         Period(0, 0)
     with pytest.raises(TimeError, match="plain integers"):
         CalendarFrames(Clock(pa.int64()), Period(1), Period(1))
+    with pytest.raises(TimeError, match="no time zone 'Nowhere/City'"):
+        CalendarFrames(Clock(pa.timestamp("us")), Period(1), Period(1), "Nowhere/City")

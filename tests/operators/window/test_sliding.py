@@ -8,7 +8,7 @@ import pytest
 
 from support.profiles import scaled
 from tidelog.expr import parse_aggregate
-from tidelog.operators.window.sliding import Sliding, merge_ranges
+from tidelog.operators.window.sliding import Sliding, merge_groups
 
 SCHEMA = pa.schema(
     [("ts", pa.int64()), ("_seq", pa.int64()), ("x", pa.float64()), ("n", pa.int64()), ("k", pa.string())]
@@ -41,7 +41,7 @@ def test_ranges(seed: int) -> None:
         ]
         for fold, own in zip(folds, every, strict=True)
     ]
-    at_once = merge_ranges(folds, every, firsts, lasts)
+    at_once, _ = merge_groups(folds, every, firsts, lasts)
     for fold, own, wanted in zip(folds, at_once, expected, strict=True):
         assert fold.lower(own) == pytest.approx(wanted), str(fold)
     # The same in several calls, slices put in as they are needed and dropped when they are not.

@@ -13,7 +13,11 @@ from operators.window.models import AGGREGATES, fixed, time_windows
 from support.profiles import scaled
 from tidelog.model.errors import InputError, SchemaError, TimeError
 from tidelog.operators.base import Shape
+from tidelog.operators.composed import chain
 from tidelog.operators.conformance import OperatorConformance, Row, in_order, in_time, rows_of
+from tidelog.operators.replaying import replay
+from tidelog.operators.rowwise import Filter
+from tidelog.operators.window import timed
 from tidelog.operators.window.frames import FixedFrames, GrowingFrames
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 
@@ -139,6 +143,50 @@ def test_windows_far_apart_take_no_time() -> None:
         operator = TimeWindows(of, FixedFrames(2, 1), {"rows": "count(*)"}, by)
         found = rows_of(operator.output, operator.push(0, batch) + operator.finish())
         assert len(found) == (6 if not by else 8)
+
+
+@pytest.mark.parametrize(
+    ("size", "slide", "by", "flags"),
+    [
+        (300, 1, (), {}),
+        (300, 1, ("k",), {}),
+        (90, 4, ("k",), {"complete_only": True}),
+        (3, 1, (), {"empty": True}),
+    ],
+    ids=str,
+)
+def test_many_windows_come_out_some_at_a_time(
+    size: int, slide: int, by: tuple[str, ...], flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 40
+    monkeypatch.setattr(timed, "_MOST", most)
+    dice = np.random.default_rng(19)
+    of = shape()
+    batch = rows(of, dice, 40, span=200, jitter=6)
+    make = partial(TimeWindows, of, FixedFrames(size, slide), AGGREGATES, by, **flags)  # type: ignore[arg-type]
+    kept = lambda: chain(make(), Filter(make().output, "window_end % 7 <> 0"))  # noqa: E731
+    found = OperatorConformance(make).check([batch], dice, lateness=6, rounds=1)
+    same(found, time_windows(ordered(of, batch), fixed(size, slide, 0), by, **flags))
+    for each in (make, kept):
+        batches = list(replay(each(), [[in_order(of, batch)]]))
+        assert len(batches) > 1
+        assert max(part.num_rows for part in batches) <= 2 * most
+        of_both = [row for row in found if each is make or row[len(by) + 1] % 7]
+        assert rows_of(each().output, batches) == of_both
+
+
+def test_the_first_of_any_number_of_windows_come_at_once() -> None:
+    of = Shape(pa.schema([pa.field("ts", pa.int64(), nullable=False)]), "ts")
+    batch = pa.RecordBatch.from_arrays([pa.array([0, 10**15])], schema=of.schema)
+    for operator in (
+        TimeWindows(of, FixedFrames(1, 1), {"rows": "count(*)"}, empty=True),
+        TimeWindows(of, FixedFrames(10**15, 1), {"rows": "count(*)"}),
+    ):
+        found = replay(operator, [[batch]])
+        first = next(found)
+        assert first["rows"].to_pylist()[0] == 1
+        assert 1 < first.num_rows < 1_000_000
+        found.close()
 
 
 def test_what_comes_out_comes_once_the_watermark_has_passed() -> None:

@@ -84,7 +84,7 @@ def test_queries_that_cannot_be_written(path: str, stream: str, overwrite: bool,
 def test_a_query_ends_with_the_message(session: SparkSession, path: str, tmp_path: Path) -> None:
     query = copying(session, path, tmp_path / "checkpoint", "other").trigger(availableNow=True).start(path)
     with pytest.raises(Exception, match="column 'v': found type int64, expected bool"):
-        query.awaitTermination(120)
+        query.awaitTermination(600)
     with tidelog.open(path) as store:
         assert len(store.stream("other")) == 0
         assert store.orphans() == []

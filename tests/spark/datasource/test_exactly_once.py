@@ -161,7 +161,7 @@ def run_query(session: SparkSession, store: Path, faults: Faults) -> None:
         .trigger(availableNow=True)
         .start(str(store))
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
 
 
 def test_a_query_whose_driver_fails(faulty: SparkSession, store: Path, faults: Faults) -> None:

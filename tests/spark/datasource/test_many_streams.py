@@ -330,7 +330,7 @@ def test_there_and_back(session: SparkSession, tmp_path: Path) -> None:
         .trigger(availableNow=True)
         .start(str(tmp_path))
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     for rest in range(2):
         wanted = [(ts, ts / 2) for ts in range(3, 300, 5) if ts % 2 == rest]
         assert contents(tmp_path)[f"copy/{rest}"] == wanted

@@ -285,7 +285,7 @@ def test_a_checkpoint_of_another_stream_in_spark(session: SparkSession, path: Pa
             .trigger(availableNow=True)
             .start(str(path))
         )
-        query.awaitTermination(120)
+        query.awaitTermination(600)
         assert query.exception() is None
 
     append(path, 1, 2, 3)

@@ -47,7 +47,7 @@ def copied(session: SparkSession, store: Path, checkpoint: Path, **options: Any)
         .trigger(availableNow=True)
         .start(str(store))
     )
-    query.awaitTermination(120)
+    query.awaitTermination(600)
     assert query.exception() is None
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_read(
     def run() -> None:
         frame = reader.load(str(store))
         writer = frame.writeStream.format("tidelog").options(stream="out", checkpointLocation=str(tmp_path / "c"))
-        writer.trigger(availableNow=True).start(str(store)).awaitTermination(60)
+        writer.trigger(availableNow=True).start(str(store)).awaitTermination(600)
 
     with pytest.raises(Exception, match=message):
         run()

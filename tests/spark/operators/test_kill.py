@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import tidelog
 from support.spark import pipeline_process
-from support.spark.drivers import WAIT, kill, small_spark
+from support.spark.drivers import kill, small_spark
+from tidelog.spark import pipeline
 
 TESTS = Path(__file__).resolve().parents[2]
 ROWS = 6_000
@@ -101,8 +103,8 @@ def stored(folder: Path) -> Found:
         }
 
 
-def campaign(folder: Path, kills: int, seed: int) -> None:
-    """Kill a pipeline so many times, then let it come to its end."""
+def campaign(session: SparkSession, folder: Path, kills: int, seed: int) -> None:
+    """Kill a pipeline so many times, then let it come to its end, in the session that tests share."""
     expected = create(folder, np.random.default_rng(seed))
     file, log = folder / "pipeline.toml", folder / "log"
     environ = {**small_spark(), "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
@@ -122,18 +124,17 @@ def campaign(folder: Path, kills: int, seed: int) -> None:
         for name, found in stored(folder).items():
             assert not Counter(found) - Counter(expected[name]), f"rows of {name} are wrong, or there twice"
     file.write_text(FILE.format(rows=ROWS, **given))
-    command = [sys.executable, "-m", "tidelog.cli", "pipeline", "run", str(file), "--once"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=2 * WAIT, check=False)
-    assert done.returncode == 0, done.stderr
+    done = pipeline.run(pipeline.load(file), session=session, once=True)
+    assert {each.state for each in done.sinks} == {"done"}
     assert stored(folder) == expected
     assert min(map(len, expected.values())) > ROWS // 20
 
 
-def test_windows_and_situations_that_are_killed(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=3, seed=0)
+def test_windows_and_situations_that_are_killed(session: SparkSession, tmp_path: Path) -> None:
+    campaign(session, tmp_path, kills=3, seed=0)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_soak_windows_that_are_killed(tmp_path: Path, seed: int) -> None:
-    campaign(tmp_path, kills=10, seed=seed)
+def test_soak_windows_that_are_killed(session: SparkSession, tmp_path: Path, seed: int) -> None:
+    campaign(session, tmp_path, kills=10, seed=seed)

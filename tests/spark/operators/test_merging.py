@@ -18,6 +18,7 @@ from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.merge.codes import NEVER, STABLE
 from tidelog.operators.merge.elements import KINDS as NAMES
 from tidelog.operators.merge.elements import Element
+from tidelog.spark.pipeline.description.merging import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,9 +61,10 @@ def put(folder: Path, tables: list[pa.Table]) -> None:
         os.utime(path, (1_000_000_000 + number,) * 2)
 
 
-def stream(session: SparkSession, folder: Path, like: pa.Schema) -> DataFrame:
+def stream(session: SparkSession, folder: Path, like: pa.Schema, name: str | None = None) -> DataFrame:
     columns = ", ".join(f"`{each.name}` {'string' if each.type == pa.string() else 'bigint'}" for each in like)
-    return session.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    reader = session.readStream.schema(columns).option("maxFilesPerTrigger", 1)
+    return (reader if name is None else reader.name(name)).parquet(str(folder))
 
 
 def run(frame: DataFrame, folder: Path) -> Any:
@@ -129,6 +131,16 @@ def test_batches(session: SparkSession) -> None:
     assert Counter(map(tuple, counted)) == most
 
 
+def test_steps_of_pipelines_do_not_look_at_the_case_of_names(session: SparkSession) -> None:
+    rows = whole(20)
+    frames = {"north": session.createDataFrame(table(rows)), "south": session.createDataFrame(table(rows))}
+    frames["south"] = frames["south"].withColumnsRenamed({"x": "X", "ts": "Ts"})
+    step = Merge(name="both", inputs=("north", "south"), key=("K", "X"), time="TS", tasks=1)
+    merged = step.build(session, frames)
+    assert merged.columns == EVENTS.names
+    assert sorted(map(tuple, merged.collect())) == rows
+
+
 def test_batches_of_elements(session: SparkSession) -> None:
     dice = random.Random(2)
     kind = KINDS["R3"]
@@ -184,6 +196,34 @@ def test_streams_of_elements(session: SparkSession, tmp_path: Path) -> None:
     out = pq.read_table(tmp_path / "out").to_pylist()
     assert net(out) == Counter(events_of)
     assert len([each for each in out if each["kind"] == "stable"]) >= 1
+
+
+def test_named_sources_come_and_go_in_any_number(session: SparkSession, tmp_path: Path) -> None:
+    """One goes, two come: Spark knows sources by their names, if it is told to from the beginning."""
+    options = {"queryEvolution.enableSourceEvolution": "true", "offsetLog.formatVersion": "2"}
+    dice, rows = random.Random(6), whole()
+    north, south, west = (table(received(dice, rows)) for _ in range(3))
+    put(tmp_path / "north", [north.slice(0, 100)])
+    put(tmp_path / "south", [south.slice(0, 60)])
+
+    def merged(*names: str) -> DataFrame:
+        frames = [stream(session, tmp_path / name, EVENTS, name) for name in names]
+        return tl.logical_merge(frames, names=names, time="ts", key=["x"], delay=DELAY, tasks=2)
+
+    for name, value in options.items():
+        session.conf.set(f"spark.sql.streaming.{name}", value)
+    try:
+        run(merged("north", "south"), tmp_path)
+        before = found(tmp_path)
+        assert 60 < len(before) == len(set(before)) < len(rows)
+        put(tmp_path / "west", [west])
+        put(tmp_path / "empty", [west.slice(0, 0)])
+        put(tmp_path / "south", [south.slice(60, 40)])
+        run(merged("west", "empty", "south"), tmp_path)
+    finally:
+        for name in options:
+            session.conf.unset(f"spark.sql.streaming.{name}")
+    assert found(tmp_path) == rows
 
 
 def test_what_cannot_be_merged_is_refused(session: SparkSession) -> None:

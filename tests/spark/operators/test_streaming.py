@@ -132,6 +132,15 @@ def test_another_query_cannot_go_on_with_a_state(session: SparkSession, tmp_path
     put(tmp_path / "in", [arriving(np.random.default_rng(43), 50, jitter=0)])
     with pytest.raises(StreamingQueryException, match="the checkpoint has the state of another query"):
         run(tl.window_aggregate(frame, CALLS, size="20s", by="k", tasks=3), tmp_path)
+    with pytest.raises(
+        StreamingQueryException, match=r"of another query, window_aggregate.*size='20s'.*; found .*'30s'"
+    ):
+        run(tl.window_aggregate(frame, CALLS, size="30s", by="k", tasks=2), tmp_path)
+    asked = "SELECT k, window_end, {}(n) AS n FROM t GROUP BY k, window(ts, '20 seconds')"
+    run(tl.sql(session, asked.format("max"), tables={"t": frame}, tasks=2), tmp_path / "text")
+    put(tmp_path / "in", [arriving(np.random.default_rng(44), 50, jitter=0)])
+    with pytest.raises(StreamingQueryException, match=r"of another query, SELECT .*max.*; found SELECT .*min\("):
+        run(tl.sql(session, asked.format("min"), tables={"t": frame}, tasks=2), tmp_path / "text")
 
 
 def test_what_cannot_be_run_is_refused(session: SparkSession, tmp_path: Path) -> None:
@@ -151,6 +160,11 @@ def test_what_cannot_be_run_is_refused(session: SparkSession, tmp_path: Path) ->
         tl.window_aggregate(table, CALLS, gap="5s", zone="Europe/Berlin")
     with pytest.raises(tidelog.TidelogError, match="there is no column 'nope'"):
         tl.window_aggregate(table, "sum(nope)", size="5s")
+    with pytest.raises(tidelog.SchemaError, match="the DataFrame has two columns 'K'"):
+        tl.window_aggregate(table.selectExpr("*", "k AS K"), CALLS, size="5s", by="k")
+    asked = "SELECT window_end FROM t GROUP BY window(ts, '5 seconds')"
+    with pytest.raises(tidelog.SchemaError, match="table 't' has two columns 'K'"):
+        tl.sql(session, asked, tables={"t": frame.selectExpr("*", "k AS K")})
     provider = "spark.sql.streaming.stateStore.providerClass"
     rocks = session.conf.get(provider)
     session.conf.unset(provider)

@@ -78,7 +78,7 @@ def test_a_running_session_is_returned_as_it_is(in_tokyo: SparkSession) -> None:
     assert again is in_tokyo
     assert in_tokyo.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     assert in_tokyo.conf.get("spark.sql.shuffle.partitions") == "2"
-    (warning,) = caught
+    (warning,) = (each for each in caught if each.category is UserWarning)  # garbage of other tests may have its say
     told = str(warning.message)
     assert (
         "spark.sql.session.timeZone is 'Asia/Tokyo', not 'UTC', and tidelog takes times without a zone for UTC" in told
@@ -125,7 +125,7 @@ def test_threads_write_and_read(session: SparkSession, tmp_path: Path) -> None:
         own = ts.session()  # makes it that of the thread
         rows = own.readStream.format("tidelog").option("stream", "a").load(place)
         writer = rows.writeStream.format("tidelog").trigger(availableNow=True).options(stream="b", time="t")
-        return writer.option("checkpointLocation", str(tmp_path / "state")).start(place).awaitTermination(120)
+        return writer.option("checkpointLocation", str(tmp_path / "state")).start(place).awaitTermination(600)
 
     assert in_thread(copy)
     with tidelog.open(place) as store:

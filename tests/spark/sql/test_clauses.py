@@ -33,6 +33,9 @@ STATEMENTS = [
     "GROUP BY upper(k), session_window(ts, '2 seconds')",
     "SELECT rows, count(*) AS windows FROM (SELECT k, count(*) AS rows FROM a GROUP BY k, window(ts, '1 minute')) w "
     "JOIN given USING (k) GROUP BY rows",
+    "SELECT a.k, v, w, rows, s FROM (SELECT k, second_largest(n) AS v, count(*) AS rows FROM a WHERE x > 1 GROUP BY k) "
+    "AS a JOIN (SELECT upper(k) AS u, second_largest(x + n) AS w, sum(n) AS s FROM a GROUP BY ALL HAVING s > 5) "
+    "ON upper(a.k) = u",
     "SELECT epoch_ns(window_start) AS w, sum(n) AS s FROM exact GROUP BY window(ts, '1 minute')",
     "SELECT l.k, l.x, r.x AS y, l.ts, r.ts AS other FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.k = r.k, "
     "LEFT => '2 seconds', RIGHT => 5 ROWS)",
@@ -55,13 +58,19 @@ STATEMENTS = [
     "AS s, classifier() AS c PATTERN (A B*? C) WITHIN INTERVAL '5 seconds' DEFINE A AS n > 2, C AS n = A.n)",
     "SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, _seq MEASURES first(ts) AS f, count(*) AS rows "
     "PATTERN (A B C) SKIP TILL NEXT WITHIN '3 seconds' EMIT TIMEOUTS DEFINE B AS n > A.n, C AS n > B.n)",
-    "SELECT * FROM a SITUATIONS (PARTITION BY k DEFINE H AS n > 1, L AS x < 4 AT LEAST 2s PATTERN H overlaps | during "
-    "| contains L WITHIN 2 minutes RETURN sum(H.n) AS s, L.end_time - H.start_time AS d, L.duration AS e, "
-    "first(L.x) AS x)",
+    "SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, _seq MEASURES (SELECT max(n) FROM b) AS top, "
+    "count(*) AS rows PATTERN (A B+) DEFINE A AS x > (SELECT avg(x) FROM a), B AS n NOT IN (SELECT n FROM b WHERE n "
+    "> 2) OR EXISTS (FROM b WHERE n > 1000))",
+    "SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, _seq MEASURES (SELECT min(n) FROM given) AS top, "
+    "count(*) AS rows PATTERN (A B+) DEFINE A AS k IN (SELECT k FROM given WHERE n > 1), B AS x > (SELECT avg(n) FROM "
+    "given))",
+    "SELECT * FROM a SITUATIONS (PARTITION BY upper(k), n > 100 DEFINE H AS n > 1, L AS x < 4 AT LEAST 2s PATTERN H "
+    "overlaps | during | contains L WITHIN 2 minutes RETURN sum(H.n) AS s, L.end_time - H.start_time AS d, "
+    "L.duration AS e, first(L.x) AS x, median(H.n) AS m, list(DISTINCT L.x ORDER BY L.x) AS l)",
     "SELECT h_is_open, count(*) AS matches, max(late) AS late FROM (SELECT ts, max(n) AS n, min(x) AS x FROM a "
-    "GROUP BY ts) SITUATIONS (DEFINE H AS n > 1, L AS x < 4 PATTERN H before | meets L WITHIN 9s RETURN max(L.x) AS "
+    "GROUP BY ts) SITUATIONS (DEFINE H AS n > 1, L AS x < 4 PATTERN H before | meets L WITHIN 9s RETURN median(L.x) AS "
     "late MODE early) GROUP BY h_is_open",
-    "SELECT * FROM a DERIVE (DEFINE H AS n > 4, L AS x < 2 BETWEEN 1s AND 1 minute RETURN count(*) AS rows)",
+    "SELECT * FROM (FROM a DEFINE H AS n > 4, L AS x < 2 BETWEEN 1s AND 1 minute RETURN count(*) AS rows) AS s",
     "SELECT * FROM exact MATCH_RECOGNIZE (ORDER BY ts MEASURES epoch_ns(B.ts) AS b PATTERN (A B) "
     "DEFINE A AS n % 7 = 1)",
     "SELECT *, count(*) OVER w AS rows, m OVER w, sum(n) OVER w AS s, first_value(x) OVER w AS f, c OVER seek, "

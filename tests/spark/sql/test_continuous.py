@@ -27,16 +27,19 @@ END = 10_000_000_000
 QUERIES = [
     "SELECT k, window_start, window_end, count(*) AS rows, sum(n) AS s FROM a WHERE n > -4 "
     "GROUP BY k, window(ts, '1 minute', '20 seconds') HAVING count(*) > 1",
+    "SELECT upper(k) AS u, window_end, count(*) AS rows, sum(n) AS s FROM a WHERE n <> 2 "
+    "GROUP BY n % 2, upper(k), session_window(ts, '2 seconds') HAVING count(*) > 1",
     "SELECT l.k, l.n, r.n AS m, time FROM WINDOW_JOIN(TABLE a AS l, TABLE b AS r, ON => l.k = r.k, "
     "LEFT => '1 second', RIGHT => '2 seconds')",
     "SELECT k, window_end, count(*) AS rows, sum(n) AS s FROM LOGICAL_MERGE((SELECT ts, k, n FROM a), "
-    "(SELECT ts, k, n FROM b), KEY => *) GROUP BY k, window(ts, '20 seconds')",
+    "(SELECT ts, k, n FROM b), TABLE dead, KEY => *, DELAY => '1 minute') GROUP BY k, window(ts, '20 seconds')",
     "SELECT window_end, title, count(*) AS rows FROM (SELECT ts, k FROM a UNION ALL SELECT ts, k FROM b) AS u "
     "JOIN titles USING (k) GROUP BY title, window(ts, '1 minute')",
     "SELECT k, m, rows, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES match_number() AS m, "
     "count(*) AS rows PATTERN (A B+ C) WITHIN INTERVAL '20 seconds' DEFINE B AS n < A.n, C AS n > last(B.n))",
-    "SELECT k, s, match_time FROM a SITUATIONS (PARTITION BY k DEFINE H AS n > 1, L AS n < 4 AT LEAST 2s "
-    "PATTERN H overlaps | during | meets L WITHIN 1 minute RETURN sum(H.n) AS s) WHERE s > 1",
+    'SELECT "upper(k)" AS k, s, m, match_time FROM a SITUATIONS (PARTITION BY upper(k) DEFINE H AS n > 1, L AS n < 4 '
+    "AT LEAST 2s PATTERN H overlaps | during | meets L WITHIN 1 minute RETURN sum(H.n) AS s, median(L.n) AS m) WHERE "
+    "s > 1",
     "SELECT situation, rows, start_time, end_time FROM (SELECT * FROM a WHERE n <> 0) DERIVE (DEFINE H AS n > 1, L AS "
     "n < 3 RETURN count(*) AS rows)",
     "SELECT k, rows, timed_out, match_time FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES count(*) AS "
@@ -82,6 +85,7 @@ def ran(frame: DataFrame, folder: Path) -> tuple[pa.Table, Any]:
 def test_queries_give_the_rows_of_subscriptions(number: int, session: SparkSession, tmp_path: Path) -> None:
     dice = np.random.default_rng(32)
     tables = {name: arriving(dice, 300) for name in ("a", "b")}
+    tables["dead"] = tables["a"].slice(0, 10)
     titles = pa.table({"k": ["a", "b"], "title": ["one", "two"]})
     text = QUERIES[number]
     with tidelog.open(tmp_path / "store") as store:
@@ -89,7 +93,7 @@ def test_queries_give_the_rows_of_subscriptions(number: int, session: SparkSessi
             store.create_stream(name, SCHEMA, time="ts").append(table)
         with store.subscribe(text, follow=False, lateness="2s", tables={"titles": titles}) as rows:
             expected = pa.Table.from_batches(rows)
-    frames = {name: streaming(session, tmp_path / name, table) for name, table in tables.items()}
+    frames = {name: streaming(session, tmp_path / name, own, 2 - (name == "dead")) for name, own in tables.items()}
     found, query = ran(tl.sql(session, text, tables={**frames, "titles": titles}), tmp_path / "checkpoint")
     times = [each for each in expected.column_names if pa.types.is_timestamp(expected.schema.field(each).type)]
     done = [row for row in expected.to_pylist() if row[times[-1]].timestamp() * 1e6 < END - LATENESS]

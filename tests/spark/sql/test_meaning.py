@@ -143,6 +143,7 @@ epoch(d); strftime(p, '%Y-%m-%d %H:%M:%S.%f %j'); strftime(z, '%d %H:%M'); strft
 p AT TIME ZONE 'America/New_York'; z AT TIME ZONE 'Europe/Berlin'; p = z; p > DATE '2026-03-29'
 z > '2026-03-29 02:00'; p BETWEEN '2026-01-01' AND '2026-06-01'; p IN (TIMESTAMP '2026-01-01', NULL)
 greatest(p, TIMESTAMP '2026-01-01'); coalesce(z, TIMESTAMPTZ '2026-01-01 00:00+00'); d < '2026-06-01'
+z + INTERVAL '1 day' + INTERVAL '1 day' + INTERVAL '1 day' - INTERVAL '2 days'
 """
 PARTS = [
     "year",
@@ -181,6 +182,21 @@ OF_TIMES = [
     ),
     *expressions(OF_MOMENTS),
 ]
+_ENDS = [(one, other) for one in MOMENTS for other in MOMENTS]
+DIFFERENCES = pa.table(
+    {
+        "p": pa.array([one for one, _ in _ENDS], pa.timestamp("us")),
+        "q": pa.array([other for _, other in _ENDS], pa.timestamp("us")),
+        "z": pa.array([one for one, _ in _ENDS], pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC")),
+        "y": pa.array([one for _, one in _ENDS], pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC")),
+    }
+)
+OF_DIFFERENCES = [
+    *("z - y", "p - q", "epoch(z - y)", "epoch(p - q)", "epoch_us(p - q)", "z - p", "p::DATE - q::DATE"),
+    *(f"date_diff('{unit}', p, q)" for unit in (*UNITS, "us", "weeks")),
+    *(f"date_diff('{unit}', z, y)" for unit in ("day", "week", "month", "quarter", "year", "second")),
+    *(f"date_diff('{unit}', p::DATE, q::DATE)" for unit in ("day", "week", "month")),
+]
 AGGREGATES = """
 count(*); count(i); count(DISTINCT i); sum(i); sum(u); sum(huge); sum(big); sum(dec); sum(DISTINCT i); sum(i::FLOAT)
 avg(i); avg(u); avg(big); min(a); max(a); min(dec); max(truth); min(f); bool_or(truth); bool_and(truth); count_if(truth)
@@ -193,8 +209,66 @@ sum(a) FILTER (WHERE abs(a) < 100 AND a > 1); max(i) - min(j)
 """
 
 
-def compare(session: SparkSession, table: pa.Table, texts: list[str], timezone: str = "UTC", rest: str = "") -> None:
-    ask = f"SELECT {', '.join(texts)} FROM v {rest}"
+LISTED = pa.table(
+    {
+        "k": pa.array([None if n % 7 == 0 else n % 9 - 4 for n in range(100)], pa.int32()),
+        "b": pa.array([n % 5 for n in range(100)], pa.int64()),
+        "s": pa.array([("a", "b", None, "é")[n % 4] for n in range(100)]),
+    }
+)
+LISTS = """(
+    SELECT *, numbers[1 + place // 10] AS l, numbers[1 + place % 10] AS m, reals[1 + place % 5] AS dd,
+        words[1 + place % 5] AS ss, nested[1 + place % 4] AS ll, decimals[1 + place % 4] AS dec,
+        truths[1 + place % 5] AS bb
+    FROM v, (
+        SELECT
+            [NULL, [], [1], [1, 2, 3], [3, NULL, 1, 3], [NULL], [NULL, NULL], [5, 4, 3, 2, 1], [-1, 0, 1], [2, 2, 2]
+            ]::INTEGER[][] AS numbers,
+            [NULL, [], [1.5, 'nan'::DOUBLE, NULL, -2.5], ['inf'::DOUBLE, 0.5], [2.0, 1.0]]::DOUBLE[][] AS reals,
+            [NULL, [], ['a', 'b'], ['b', NULL, 'ab'], ['é', '']]::VARCHAR[][] AS words,
+            [NULL, [], [[1], NULL, [2, NULL]], [[], [3, 4]]]::INTEGER[][][] AS nested,
+            [NULL, [], [1, 2], [NULL, 3]]::DECIMAL(9, 2)[][] AS decimals,
+            [NULL, [], [true, NULL], [false, true], [true]]::BOOLEAN[][] AS truths
+    )
+)"""
+OF_LISTS = """
+list_contains(l, k); l.list_contains(2); list_has(ss, s); k IN l; list_contains(dd, 1.5::DOUBLE)
+list_contains(dd, 'nan'::DOUBLE); array_contains(l, b); list_contains(l, NULL); list_position(l, k)
+list_indexof(l, 3); list_position(ss, s); list_position(l, NULL::INTEGER); list_sort(l); list_sort(l, 'DESC')
+list_sort(l, 'DESC', 'NULLS FIRST'); list_sort(l, 'ASC', 'NULLS FIRST'); list_reverse_sort(l); list_sort(dd)
+list_sort(ss); list_sort(dd, 'DESC'); list_reverse(l); list_reverse_sort(ss); list_unique(l); list_unique(ss)
+list_concat(l, m); l || m; list_concat(l, m, [9]); list_append(l, k); list_prepend(k, l); list_min(l); list_max(l)
+list_min(dd); list_max(dd); list_min(ss); list_sum(l); list_sum(dec); list_avg(l); list_count(l)
+list_aggregate(l, 'max'); list_any_value(l); list_first(l); list_last(l); list_bool_or(bb); list_bool_and(bb)
+list_sum([1.5::DOUBLE, 2.25]); len(l); length(ss); array_length(l); list_extract(l, k); l[k]; l[1]; l[-1]; l[0]; l[9]
+l[b]; l[1:2]; l[2:]; l[:-2]; l[0:1]; l[-2:]; l[-9:2]; l[3:1]; list_slice(l, 1, k); l[k:]; l[:k]; l[k:b]; ss[2:3]
+flatten(ll); flatten([l, m]); list_has_any(l, m); list_has_all(l, m); l && m; l @> m; l <@ m; list_has_any(ss, ['a'])
+l::BIGINT[]; l::VARCHAR[]; list_filter(l, lambda x: x > k); list_transform(l, lambda x: x + k)
+list_transform(l, lambda x: x * 2 + 1); [x * 2 for x in l if x > 1]; list_filter(l, lambda x, i: i > 1)
+list_transform(l, lambda x, i: x + i); list_transform(l, lambda x: list_transform(m, lambda y: x + y + k))
+list_filter(l, lambda x: list_contains(m, x)); list_transform(ss, lambda x: upper(x) || s)
+list_transform(dd, lambda x: x / 2); list_transform(l, lambda x: [x, k])
+list_transform(l, lambda x: {'a': x, 'b': k}); list_reduce([1, 2, 3], lambda a, x: a + x)
+list_reduce(l, lambda a, x: a + x, 100); list_reduce(l, lambda a, x: a * 2 + x, k)
+list_reduce(list_append(l, 1), lambda a, x: greatest(a, x) + k)
+list_transform(list_filter(l, lambda x: x IS NOT NULL), lambda x: CASE WHEN x > 2 THEN 'big' ELSE 'small' END)
+apply(l, lambda x: x = k); array_filter(ss, lambda x: x LIKE 'a%'); list_sum(list_transform(l, lambda x: abs(x)))
+list_transform(string_split('a,b,c', ','), lambda x: x || s); list_transform(l, lambda x: x::VARCHAR)
+len(list_filter(l, lambda x: x > 1)) > 1; list_transform(l, lambda x: x > 1 AND k > 0)
+list_filter(dec, lambda x: x > 1.5); list_transform(dec, lambda x: x * 2)
+list_max(list_transform(l, lambda x: x + 1))
+"""
+
+
+def compare(
+    session: SparkSession,
+    table: pa.Table,
+    texts: list[str],
+    timezone: str = "UTC",
+    rest: str = "",
+    source: str = "v",
+) -> None:
+    ask = f"SELECT {', '.join(texts)} FROM {source} {rest}"
     numbered = table.append_column("place", pa.array(range(table.num_rows), pa.int32()))
     order = "" if rest else "ORDER BY place"
     with duckdb.connect() as connection:
@@ -220,11 +294,23 @@ def test_numbers(session: SparkSession) -> None:
 
 def test_texts(session: SparkSession) -> None:
     compare(session, TEXTS, expressions(OF_TEXTS))
+    kelvin = "SELECT regexp_matches(s, 'k', 'i') FROM v"  # true for DuckDB, and not for Java
+    with pytest.raises(PySparkException, match="takes for k or s"):
+        tl.sql(session, kelvin, tables={"v": pa.table({"s": ["\u212a"]})}).collect()
 
 
 @pytest.mark.parametrize("timezone", ["UTC", "Europe/Berlin", "America/New_York"])
 def test_times(session: SparkSession, timezone: str) -> None:
     compare(session, TIMES, OF_TIMES, timezone)
+
+
+@pytest.mark.parametrize("timezone", ["Europe/Berlin", "America/New_York"])
+def test_differences(session: SparkSession, timezone: str) -> None:
+    compare(session, DIFFERENCES, OF_DIFFERENCES, timezone)
+
+
+def test_lists(session: SparkSession) -> None:
+    compare(session, LISTED, expressions(OF_LISTS), source=LISTS)
 
 
 def test_aggregates(session: SparkSession) -> None:

@@ -139,22 +139,31 @@ def test_streaming_frames_are_tables(session: SparkSession, path: Path, tmp_path
     )
     assert frame.isStreaming
     writing = frame.writeStream.format("memory").queryName("doubled").option("checkpointLocation", str(tmp_path))
-    assert writing.trigger(availableNow=True).start().awaitTermination(120)
+    assert writing.trigger(availableNow=True).start().awaitTermination(600)
     assert sorted(row.double for row in session.table("doubled").collect()) == [2, 4, 6, 8]
 
 
 def test_the_settings_of_the_session_do_not_matter(session: SparkSession, path: Path) -> None:
-    before = {name: session.conf.get(name) for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
-    times = "max(ts)::TIMESTAMPTZ::VARCHAR, max(date_trunc('day', ts::TIMESTAMPTZ))::VARCHAR"
-    text = f"SELECT {times} FROM sensors WHERE n > 2"
-    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    session.conf.set("spark.sql.ansi.enabled", "false")
+    others = {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.legacy.interval.enabled": "true",
+        "spark.sql.legacy.statisticalAggregate": "true",
+    }
+    before = {name: session.conf.get(name) for name in others}
+    times = "max(ts)::TIMESTAMPTZ::VARCHAR, max(date_trunc('day', ts::TIMESTAMPTZ))::VARCHAR, max(ts) - min(ts)"
+    text = f"SELECT {times}, stddev(n) FILTER (n = 5) FROM sensors WHERE n > 2"
+    for name, value in others.items():
+        session.conf.set(name, value)
     try:
+        (column,) = tl.sql(session, "SELECT date_trunc('day', ts::TIMESTAMPTZ) FROM sensors", store=path).schema
+        assert column.dataType.simpleString() == "timestamp"
         for zone in ("UTC", "Europe/Berlin"):
             same(session, path, text, timezone=zone)
         with pytest.raises(PySparkException):
             tl.sql(session, "SELECT n + 2147483647 FROM sensors", store=path).collect()
-        assert session.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        assert {name: session.conf.get(name) for name in others} == others
     finally:
         for name, value in before.items():
             session.conf.set(name, str(value))
@@ -171,6 +180,7 @@ def test_the_settings_of_the_session_do_not_matter(session: SparkSession, path: 
         ("SELECT 1; SELECT 2", "expected one that selects", None),
         ("SELECT * FROM read_csv('/etc/passwd')", "read_csv", 14),
         ("SELECT n FROM sensors WHERE regexp_matches(site, '(?i)a')", "(? in a regular expression", 28),
+        ("SELECT n FROM sensors WHERE regexp_matches(site, 'É', 'i')", "other letters than a to z", 28),
         ("SELECT ts::TIMESTAMP_NS AS t FROM sensors", "nanoseconds in column 't'", None),
         ("SELECT n" + " + n" * 600 + " FROM sensors", "nested too deeply", 0),
     ],

@@ -138,6 +138,9 @@ def test_what_is_read_is_told_by_the_text_that_is_printed(parser: Parser) -> Non
         ("FROM a JOIN c USING (k) ASOF JOIN b ON a.t >= b.t TOLERANCE ? JOIN d USING (k)", False, "?"),
         ("FROM a ASOF JOIN b ON a.t >= b.t AND tolerance = nearest", None, None),
         ("FROM a ASOF JOIN b ON a.t >= b.t WHERE tolerance > 3", None, None),
+        ("FROM a ASOF JOIN nearest ON a.t >= nearest.t", None, None),
+        ("FROM a ASOF JOIN nearest b ON a.t >= b.t", None, None),
+        ("FROM a ASOF JOIN b tolerance ON a.t >= tolerance.t NEAREST", True, None),
     ],
 )
 def test_words_beside_as_of_joins(parser: Parser, text: str, nearest: bool | None, tolerance: str | None) -> None:

@@ -97,6 +97,7 @@ BOUNDS = [
     "'2026-03-01' <= ts AND TIMESTAMP '2026-03-01 04:59:59.999999' >= ts",
     "t.ts > '2026-03-01' AND ts <= '2026-03-01 04:00' AND ts < '2030-01-01' AND ts > DATE '2026-02-27'",
     "ts >= (SELECT TIMESTAMP '2026-03-01') AND ts < (SELECT min(TIMESTAMP '2026-03-01 05:00')) AND x > -1",
+    "ts > TIMESTAMP '2026-02-28 23:59:59.999999' AND ts < '2026-03-01 05:00'",
 ]
 
 
@@ -113,6 +114,28 @@ def test_bounds_come_from_the_condition_however_it_is_written(where: str, kind: 
     ).fetchall()
     assert [each[0].replace(tzinfo=None) for each in found] == [START + at * HOUR for at in range(5)]
     assert [each[1:] for each in found] == [(None, 0), (None, 0), (1, 7), (None, 0), (None, 0)]
+
+
+@pytest.mark.parametrize("time", ["ts::TIMESTAMPTZ", "CAST(t.ts AS TIMESTAMP)"])
+def test_bounds_of_a_column_are_those_of_its_casts(time: str) -> None:
+    for kind, where in ((pa.timestamp("us"), BOUNDS[0]), (pa.timestamp("ns"), BOUNDS[2])):
+        found = tidelog.sql(
+            f"SELECT time_bucket_gapfill('1 hour', {time}) AS h, count(*) FROM t WHERE {where} GROUP BY 1 ORDER BY 1",
+            tables={"t": table([(START + 2 * HOUR, "a", 7)], kind)},
+        ).fetchall()
+        assert [each[0].replace(tzinfo=None) for each in found] == [START + at * HOUR for at in range(5)]
+        assert [each[1] for each in found] == [None, None, 1, None, None]
+
+
+def test_one_moment_is_a_range_and_no_event_is_left_out() -> None:
+    """A text is in the order of texts, so what bounds it is no range of time; events count all the same."""
+    rows = [(START + 2 * HOUR, "a", 7)]
+    one = "SELECT time_bucket_gapfill('1 hour', ts) AS h, count(*) FROM t WHERE '2026-03-01 01:30' = ts GROUP BY 1"
+    assert tidelog.sql(one, tables={"t": table(rows)}).fetchall() == [(START + HOUR, None)]
+    texts = "(SELECT ts::VARCHAR AS born FROM t)"
+    for bound in ("born < 'later'", "born < '2026-03-01 02:00:00.0'"):
+        text = f"SELECT time_bucket_gapfill('1 day', born::TIMESTAMP), count(*) FROM {texts} WHERE {bound} GROUP BY 1"
+        assert tidelog.sql(text, tables={"t": table(rows)}).fetchall() == [(START, 1)]
 
 
 def test_without_bounds_gaps_between_events_are_filled() -> None:

@@ -314,6 +314,7 @@ def test_columns_go_by_the_names_of_sides(store: Store) -> None:
         ("FROM WINDOW_JOIN(TABLE a l, TABLE b r, {}", "not closed", "WINDOW_JOIN"),
         ("FROM a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts TOLERANCE 'x'", "Could not convert", "'x'"),
         ("FROM a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts TOLERANCE", "without a length", None),
+        ("FROM a ASOF JOIN b ON a.ts >= b.ts TOLERANCE '1 s' NEAREST", "behind TOLERANCE; it stands before", "NEAREST"),
         ("FROM a ASOF JOIN b ON a.k = b.k TOLERANCE '1 s'", "without a comparison of times", "ASOF"),
         ("FROM a ASOF NEAREST JOIN b ON a.k <> b.k AND a.ts >= b.ts", "another condition", "a.k <>"),
         ("FROM a ASOF NEAREST FULL JOIN b ON a.ts >= b.ts", "expected ASOF JOIN or ASOF LEFT JOIN", "ASOF"),

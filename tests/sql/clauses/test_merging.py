@@ -95,6 +95,21 @@ def test_whatever_one_copy_has_comes_out(store: Store, case: str, stored: bool) 
     assert sorted(found.fetchall()) == _asked(expected)
 
 
+def test_instants_of_a_query_are_merged_with_those_of_a_stream_in_any_zone(store: Store) -> None:
+    """DuckDB gives them in the zone of the statement; the same text is asked of history and of what arrives."""
+    schema = pa.schema([("ts", pa.timestamp("us", "Asia/Tokyo")), ("seen", pa.timestamp("us", "America/Lima"))])
+    times = [0, 5, 7]
+    table = pa.table([pa.array(times, pa.int64()).cast(each.type) for each in schema], schema=schema)
+    store.create_stream("zoned", schema, "ts").append(table)
+    query = "(SELECT ts, seen FROM HOP(TABLE zoned, DESCRIPTOR(ts), '1 us', '2 us')) DESCRIPTOR(ts)"
+    for sides in (f"TABLE zoned, {query}", f"{query}, TABLE zoned"):
+        text = f"SELECT ts, seen FROM LOGICAL_MERGE({sides})"
+        live = pa.Table.from_batches(store.subscribe(text, follow=False))
+        for rows in (store.sql(text).arrow(), live):
+            ts, seen = (column.cast(pa.int64()).to_pylist() for column in rows.columns)
+            assert sorted(zip(ts, seen, strict=True)) == [(0, 0), (0, 0), (5, 5), (5, 5), (7, 7), (7, 7)]
+
+
 def test_it_stands_among_other_things(store: Store) -> None:
     merge = "LOGICAL_MERGE(TABLE a, TABLE b, KEY => *)"
     union = "(SELECT ts, k, x FROM a UNION SELECT ts, k, x FROM b)"

@@ -54,6 +54,15 @@ def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
+def test_an_offset_moves_windows_of_instants_in_any_zone(store: Store) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us", "Asia/Kolkata"))])
+    store.create_stream("zoned", schema, "ts").append({"ts": pa.array([0, 1, 2, 9], pa.int64()).cast(schema[0].type)})
+    tumble = "FROM TUMBLE(TABLE zoned, DESCRIPTOR(ts), '5 us', '2 us')"
+    grouped = f"SELECT epoch_us(window_end), count(*) {tumble} GROUP BY window_start, window_end ORDER BY 1"
+    assert store.sql(grouped).fetchall() == [(2, 2), (7, 1), (12, 1)]
+    assert store.sql(f"SELECT epoch_us(window_end) {tumble} ORDER BY 1").fetchall() == [(2,), (2,), (7,), (12,)]
+
+
 @pytest.mark.parametrize("offset", [None, "7 seconds", "-20 minutes"])
 @pytest.mark.parametrize(
     ("slide", "size"), [("5 minutes", "5 minutes"), ("4 minutes", "10 minutes"), ("1 hour", "10 s")]

@@ -209,6 +209,23 @@ def test_windows_of_a_number_of_rows(store: Store, table: pa.Table, size: int, s
     assert close(found, expected)
 
 
+def test_rows_are_counted_in_the_order_of_time(store: Store, table: pa.Table) -> None:
+    """Also where keys are computed, conditions ask a query, and the time of a table is its only timestamp."""
+    expected = store.sql("SELECT site, first(n), max(x) FROM events GROUP BY count_window(7, 3), site ORDER BY ALL")
+    rows = expected.fetchall()
+    assert len(rows) > 100
+    computed = (
+        "SELECT Site || '' AS site, first(n), max(x) FROM events AS e WHERE e.ts IN (SELECT ts FROM events) "
+        "GROUP BY count_window(7, 3), e.site || '' ORDER BY ALL"
+    )
+    assert store.sql(computed).fetchall() == rows
+    assert tidelog.sql(computed, tables={"events": table}).fetchall() == rows
+    two = table.append_column("born", table["ts"])
+    with pytest.raises(SqlError, match="of rows of which nobody knows the time; expected it as third argument"):
+        tidelog.sql(computed, tables={"events": two})
+    assert tidelog.sql(computed.replace("(7, 3)", "(7, 3, ts)"), tables={"events": two}).fetchall() == rows
+
+
 def test_what_is_around_stays(store: Store, table: pa.Table) -> None:
     found = store.sql(
         """WITH hours AS (
@@ -321,6 +338,13 @@ WRONG = {
     "SELECT count(*) FROM events GROUP BY window(site, '1 hour')": "has type string",
     "SELECT count(*) FROM events GROUP BY count_window(0)": "at least 1",
     "SELECT count(*) FROM events GROUP BY count_window(1.5)": "whole number",
+    "SELECT count(*) FROM events GROUP BY count_window(9223372036854775808)": "expected at most 9223372036854775807",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', zone => 'Nowhere/City')": "no time zone 'Nowhere/City'",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', zone => 7)": "the zone 7; expected the name",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', zone => '')": "the zone ''; expected the name",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', origin => 'first event', zone => 'UTC')": "of a zone",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', empty => 'no')": "'no'; expected true or false",
+    "SELECT count(*) FROM events GROUP BY window(ts, '1 day', complete_only => NULL)": "None; expected true or false",
     "SELECT count(*) FROM (SELECT * FROM events) GROUP BY count_window(5)": "third argument",
     "SELECT count(*) FROM events GROUP BY session_window(ts, '1 month')": "months",
     "SELECT count(*) FROM events GROUP BY window(ts, '1 month 2 hours')": "days or months",

@@ -82,7 +82,7 @@ BY_DUCKDB = [
     "SELECT k FROM s WHERE round(x) = 5",
     "SELECT count(*) FROM s",
     "SELECT k FROM s UNION ALL SELECT k FROM s",
-    "SELECT k FROM (SELECT k FROM s)",
+    "SELECT k FROM (SELECT DISTINCT k FROM s)",
     "SELECT a.k FROM s AS a, s AS b WHERE a.k = b.k",
     "SELECT k AS ts FROM s ORDER BY ts LIMIT 5",
     "SELECT k FROM s USING SAMPLE 10%",

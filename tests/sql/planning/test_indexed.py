@@ -66,6 +66,12 @@ def way(result: Result) -> list[str]:
 
 
 FROM_INDEX = [
+    "SELECT count(*), sum(x), min(n), max(n), avg(x) FROM plain WHERE ts < '2026-01-05' OR ts > '2026-02-01'",
+    "SELECT count(x), avg(n) FROM plain WHERE ts BETWEEN '2026-01-05' AND '2026-01-09' OR ts >= '2026-02-20 03:04:05'",
+    "SELECT date_trunc('week', ts) AS w, count(*), avg(x), sum(n) FROM plain "
+    "WHERE ts < '2026-01-14 12:00' OR ts > '2026-01-15 06:00' GROUP BY w ORDER BY w",
+    "SELECT count(*), max(x) FROM plain WHERE ts < '2020-01-01' OR ts > '2030-01-01'",
+    "SELECT count(*), sum(x) FROM plain WHERE NOT ts BETWEEN '2026-01-05' AND '2026-01-09' AND ts < '2026-02-01'",
     "SELECT count(*) FROM plain",
     "SELECT count(*), count(x), sum(x), avg(x), min(x), max(x), sum(n), min(ts), max(ts), min(s) FROM {}",
     "SELECT count(*) AS c, sum(x) / count(*) + 1 FROM {} WHERE ts >= '2026-01-10' AND ts < '2026-02-01 10:11:12'",
@@ -103,7 +109,7 @@ def test_buckets_of_nanoseconds_are_those_of_duckdb(store: Store) -> None:
     text = "SELECT date_trunc('day', ts) AS d, sum(x) FROM nanos GROUP BY d ORDER BY d"
     result = store.sql(text)
     assert repr(result.fetchall()) == repr(plain(text))
-    assert way(result) == ["the events"]
+    assert way(result)[0].startswith("the index")
 
 
 def test_types_and_names_are_those_of_duckdb(store: Store) -> None:
@@ -176,14 +182,15 @@ def test_means_of_decimals_are_rounded_as_by_duckdb(tmp_path_factory: pytest.Tem
 FROM_EVENTS = {
     "SELECT s, count(*) FROM plain GROUP BY s ORDER BY s": "rows are grouped by s",
     "SELECT count(*) FROM plain WHERE n > 5": "not about a range of ts alone",
-    "SELECT count(*) FROM plain WHERE ts < '2026-01-05' OR ts > '2026-02-01'": "several ranges",
+    "SELECT last(n) FROM plain WHERE ts < '2026-01-05' OR ts > '2026-02-01'": "several streams, or ranges of time",
+    "SELECT count(*) FILTER (WHERE ts < '2026-01-05' OR ts > '2026-02-01') FROM plain": "several ranges",
     "SELECT count(DISTINCT n) FROM plain": "takes the events",
     "SELECT sum(x) FILTER (WHERE n > 3) FROM plain": "takes the events",
     "SELECT median(x) FROM plain": "takes the events",
     "SELECT sum(x + 1) FROM plain": "not of a column alone",
     "SELECT date_trunc('minute', ts), count(*) FROM plain GROUP BY 1 ORDER BY 1": "read as fast",
     "SELECT count(*), (SELECT 1) FROM plain": "subquery",
-    "SELECT n, sum(count(*)) OVER () FROM plain WHERE n < 2 GROUP BY n ORDER BY n": "window",
+    "SELECT n, sum(count(*)) OVER () FROM plain WHERE n < 2 GROUP BY n ORDER BY n": "rows are grouped by n",
     "SELECT count(*) FROM plain WHERE ts >= '2026-01-05' AND random() < 2": "computed by DuckDB",
     "SELECT time_bucket(INTERVAL '1 day', ts), s, sum(n) FROM plain GROUP BY ALL ORDER BY ALL": "rows are grouped by s",
     "SELECT count(*) FROM plain TABLESAMPLE 100%": "chosen after",
@@ -195,14 +202,14 @@ def test_what_takes_the_events(store: Store, text: str) -> None:
     result = store.sql(text)
     assert repr(result.fetchall()) == repr(plain(text))
     (relation,) = result._query.relations.values()
-    assert relation.way == "the events"
+    assert relation.way.startswith("the events")
     assert FROM_EVENTS[text] in relation.reasons[0]
 
 
 def test_a_past_version_takes_the_events(store: Store) -> None:
     result = store.sql("SELECT count(*), max(_seq) FROM plain AT (VERSION => 100)")
     assert result.fetchone() == (100, 99)
-    assert way(result) == ["the events"]
+    assert way(result)[0].startswith("the events")
 
 
 ENDS = {

@@ -24,7 +24,7 @@ def relation(tmp_path: Path) -> Iterator[Relation]:
 
 def test_a_reading_that_nobody_wants_to_the_end_is_no_failure(relation: Relation) -> None:
     """The statement has ended, and if it has failed, then by an error of its own."""
-    reading = relation._watched(iter([BATCH, BATCH]))
+    reading = relation.watched(iter([BATCH, BATCH]))
     assert next(reading) == BATCH
     reading.close()
     assert relation.failure is None
@@ -35,7 +35,7 @@ def test_what_reading_raises_is_kept(relation: Relation) -> None:
         yield BATCH
         raise OSError("gone")
 
-    reading = relation._watched(broken())
+    reading = relation.watched(broken())
     next(reading)
     with pytest.raises(OSError, match="gone") as error:
         next(reading)

@@ -39,6 +39,28 @@ MEMORY = "64MB"
         ("SELECT " + "hex(" * 30 + "'x'" + ")" * 30, "hex"),
         ("SELECT count(*) FROM range(3) t(i) WHERE repeat('x', i * 1000000) = 'y'", "repeat"),
         ("VALUES (repeat('x', 1000000000))", "repeat"),
+        ("SELECT length(list_reduce(list_transform(range(60), lambda x: 'xx'), lambda a, b: a || a))", "a || a"),
+        ("SELECT reduce(range(40), lambda a, x: concat(a::VARCHAR, a::VARCHAR), 'x')", "concat"),
+        ("SELECT len(list_concat(range(100000), range(100000), range(100000)))", "list_concat"),
+        ("SELECT concat_ws(',', repeat('x', 900000), repeat('x', 900000))", "concat_ws"),
+        ("SELECT len(string_split(repeat('x,', 400000), ','))", "string_split"),
+        ("SELECT len(regexp_extract_all(repeat('x', 20000 + i), '.')) FROM range(3) t(i)", "regexp_extract_all"),
+        ("SELECT sum(length(repeat('x', 900000) || i)) FROM range(5000) t(i)", "repeat('x', 900000) || i"),
+        ("SELECT sum(i) FROM unnest(range(1000000)) t(i)", "range"),
+        (
+            "SELECT length(repeat(repeat(repeat(repeat(i::VARCHAR, 64), 64), 64), 64)) FROM range(3) t(i)",
+            "repeat(repeat(repeat(i",
+        ),
+        (
+            "SELECT length(replace(replace(replace(replace(i::VARCHAR, '1', '11111111111111111111'), '1', "
+            "'11111111111111111111'), '1', '11111111111111111111'), '1', '11111111111111111111')) FROM range(3) t(i)",
+            "replace(replace(replace(replace(",
+        ),
+        (
+            "WITH RECURSIVE r AS (SELECT 'x' AS s UNION ALL SELECT repeat(s, 16) FROM r WHERE length(s) < 1e8) "
+            "SELECT max(length(s)) FROM r",
+            "repeat",
+        ),
     ],
 )
 def test_values_out_of_nothing_are_refused_at_their_place(text: str, place: str) -> None:
@@ -80,6 +102,10 @@ def test_parameters_are_tested(tmp_path: Path) -> None:
         "SELECT regexp_replace(s, '[ab]+', s || '!', 'g'), format('{:>5}|{}', n, s), printf('%5d', n) FROM {rows}",
         "SELECT list_transform([s, s], lambda x: repeat(x, n)), list_resize([n], n), bitstring('1', n + 1) FROM {rows}",
         "SELECT repeat('x', count(*)::INTEGER), repeat('y', (SELECT 3)) FROM {rows}",
+        "SELECT list_reduce([s, 'x', s], lambda a, b: a || ',' || b), string_split(s || n, 'a') FROM {rows}",
+        "SELECT string_split(repeat(s, n), 'a'), regexp_extract_all(repeat(s, n), '[ab]') FROM {rows} ORDER BY n",
+        "SELECT 'a' || repeat('x', 900000) || 'b', concat_ws('-', s, repeat('x', 60000)) FROM {rows} ORDER BY n",
+        "SELECT sum(i) FROM (SELECT unnest(range(400000)) AS i)",
         "SELECT length(repeat('x', 1000000)), length(repeat(repeat('x', 60000), 1))",
     ],
 )

@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from support.profiles import scaled
 from tidelog.model.errors import SchemaError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import Encoding
-from tidelog.storage.codec.numeric import decode_integers, decode_numbers, encode_integers, encode_numbers
+from tidelog.storage.codec.numeric import (
+    decode_integers,
+    decode_number_rows,
+    decode_numbers,
+    encode_integers,
+    encode_numbers,
+)
 
 TYPES = [
     pa.bool_(),
@@ -78,12 +85,21 @@ def encode(array: pa.Array, cuts: Any) -> tuple[Bytes, Pieces, Ints]:
     return arena.data, pieces, cuts
 
 
+def rows_of(type: pa.DataType, data: Bytes, pieces: Pieces, rows: Ints, places: Ints) -> pa.Array:
+    """Some rows, given by rising numbers, of pieces of so many rows."""
+    chosen, own = Chosen.of(places, rows)
+    return decode_number_rows([type], data, pieces.offsets[own][None, :], pieces.lengths[own][None, :], chosen)[0]
+
+
 def check(array: pa.Array, cuts: Any) -> list[Encoding]:
     """Round trip of all rows; returns the encodings."""
     data, pieces, cuts = encode(array, cuts)
     rows = np.diff(cuts)
     got = decode_numbers(array.type, data, pieces.offsets, pieces.lengths, np.zeros_like(rows), rows)
     same(got, array)
+    for count in (1, 40, len(array) // 3):
+        some = np.sort(np.random.default_rng(len(array)).permutation(len(array))[:count])
+        same(rows_of(array.type, data, pieces, rows, some), array.take(pa.array(some)))
     width = max(1, array.type.bit_width // 8)
     # Never more than the raw values, the head and the bitmap.
     assert (pieces.lengths <= 16 + 8 + (rows + 7) // 8 + rows * width + 7).all()

@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from support.profiles import scaled
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import Encoding
-from tidelog.storage.codec.numeric import decode_integers, decode_numbers, encode_integers, encode_numbers
+from tidelog.storage.codec.numeric import (
+    decode_integers,
+    decode_number_rows,
+    decode_numbers,
+    encode_integers,
+    encode_numbers,
+)
 from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.decoder import decode_blocks
 
@@ -78,12 +85,23 @@ def test_changed_bytes(encoding: Encoding, data: st.DataObject) -> None:
         place = data.draw(early | st.integers(0, len(piece) - 1))
         piece[place] = data.draw(st.integers(0, 255))
     keep = data.draw(st.just(len(piece)) | st.integers(0, len(piece)))
+    some = np.array(sorted(data.draw(st.sets(st.integers(0, ROWS - 1), min_size=1, max_size=50))))
+    chosen, _ = Chosen.of(some, np.array([ROWS]))
+    rows = None
+    with contextlib.suppress(CorruptionError):
+        one = np.zeros((1, 1), np.int64)
+        (rows,) = decode_number_rows([type], piece, one, one + keep, chosen)
+        rows.validate()
     try:
         got = decode(type, piece[:keep])
     except CorruptionError:
         return
     assert len(got) == ROWS
     got.validate()
+    assert rows is not None
+    expected = got.take(pa.array(some))
+    assert rows.is_valid().equals(expected.is_valid())
+    assert repr(rows.to_pylist()) == repr(expected.to_pylist())  # NaN equals nothing
 
 
 @pytest.mark.parametrize("encoding", PIECES, ids=lambda e: e.name)

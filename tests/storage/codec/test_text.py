@@ -17,6 +17,7 @@ from support.profiles import scaled
 from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import InputError
 from tidelog.storage.codec.arena import Arena, Pieces
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import VECTOR, Encoding, ValidityKind
 from tidelog.storage.codec.numeric import decode_integers
 from tidelog.storage.codec.text import (
@@ -24,6 +25,7 @@ from tidelog.storage.codec.text import (
     compression,
     decode_coded_text,
     decode_text,
+    decode_text_rows,
     encode_text,
     encoder,
 )
@@ -55,12 +57,36 @@ def decode(type: pa.DataType, image: np.ndarray, pieces: Pieces, ranges: list[tu
         assert pa.types.is_dictionary(coded.type) == (kinds <= {DICTIONARY, CONSTANT})
         if pa.types.is_dictionary(coded.type):
             assert len(set(coded.dictionary.to_pylist())) == len(coded.dictionary)
+        listed = decode_coded_text(image, pieces.offsets, pieces.lengths, starts, stops, united=False)
+        listed.validate(full=True)
+        assert listed.to_pylist() == array.to_pylist()
     return array
+
+
+def check_rows(array: pa.Array, cuts: list[int], image: np.ndarray, pieces: Pieces) -> None:
+    """Single rows, by themselves where all pieces are dictionaries."""
+    for count in (1, 40, len(array) // 3):
+        places = np.sort(np.random.default_rng(len(array)).permutation(len(array))[:count])
+        chosen, own = Chosen.of(places, np.diff(np.array(cuts, np.int64)))
+        offsets, lengths = pieces.offsets[own], pieces.lengths[own]
+        expected = array.take(pa.array(places))
+        for coded in (False, True):
+            found = decode_text_rows(image, offsets, lengths, chosen, coded=coded)
+            if not {Encoding(int(image[offset])) for offset in offsets} <= {DICTIONARY, CONSTANT}:
+                assert found is None
+                continue
+            found.validate(full=True)
+            assert pa.types.is_dictionary(found.type) == coded
+            assert (found.to_pylist(), found.null_count) == (expected.to_pylist(), expected.null_count)
+            if coded and not expected.null_count:
+                assert sorted(found.dictionary.to_pylist()) == sorted(set(expected.to_pylist()))
 
 
 def round_trip(array: pa.Array, cuts: list[int], level: int = 1) -> list[Encoding]:
     """Encode, decode whole and compare; returns the encodings chosen."""
     image, pieces = encode(array, cuts, level)
+    if pa.types.is_string(array.type):
+        check_rows(array.slice(cuts[0], cuts[-1] - cuts[0]), cuts, image, pieces)
     found = decode(array.type, image, pieces, [(0, last - first) for first, last in pairwise(cuts)])
     expected = array.slice(cuts[0], cuts[-1] - cuts[0])
     assert found.to_pylist() == expected.to_pylist()
@@ -491,3 +517,23 @@ def integers(piece: bytes, at: int, size: int, count: int) -> list[int]:
     one = [np.array([value], np.int64) for value in (at, size, 0, count)]
     decode_integers(np.frombuffer(piece, np.uint8), *one, out)
     return list(map(int, out))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_of_blocks_are_listed_as_they_come(seed: int) -> None:
+    """Dictionaries that are not united have the same values, block by block."""
+    rng = np.random.default_rng(seed)
+    blocks = [
+        [None if rng.random() < 0.1 * seed else f"value {int(rng.integers(distinct))} é" for _ in range(3000)]
+        for distinct in (1, 5, 40)
+    ]
+    blocks.append([None] * 3000)
+    array = pa.array([value for block in blocks for value in block], pa.string())
+    pieces = encode_text(array, np.arange(5) * 3000, arena := Arena())
+    starts = np.array([0, 1024, 0, 2048])
+    stops = np.array([3000, 3000, 2048, 3000])
+    found = decode_coded_text(arena.data, pieces.offsets, pieces.lengths, starts, stops, united=False)
+    expected = [blocks[b][row] for b in range(4) for row in range(starts[b], stops[b])]
+    assert pa.types.is_dictionary(found.type)
+    assert found.to_pylist() == expected
+    assert set(found.dictionary.to_pylist()) <= {value for block in blocks for value in block}

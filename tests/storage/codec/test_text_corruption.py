@@ -15,9 +15,10 @@ from support.profiles import scaled
 from support.storage.guarded_memory import GuardedMemory
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import Encoding
 from tidelog.storage.codec.numeric import encode_integers
-from tidelog.storage.codec.text import decode_coded_text, decode_text, encode_text
+from tidelog.storage.codec.text import decode_coded_text, decode_text, decode_text_rows, encode_text
 
 ROWS = 2500
 LETTERS = str.maketrans("01", "xy")
@@ -49,12 +50,28 @@ def decode(image: bytes, rows: int = ROWS) -> pa.Array:
     one = [np.array([value], np.int64) for value in (BEFORE, len(image), 0, rows)]
     try:
         coded = decode_coded_text(buffer, *one)
+        listed = decode_coded_text(buffer, *one, united=False)
     except CorruptionError:
+        with pytest.raises(CorruptionError):
+            decode_coded_text(buffer, *one, united=False)
         with pytest.raises(CorruptionError):  # neither way lets pass what the other one does not
             decode_text(pa.large_binary(), buffer, *one)
     else:
+        assert listed.cast(pa.large_binary()).equals(coded.cast(pa.large_binary()))
+        check_rows(buffer, len(image), coded)
         assert coded.cast(pa.large_binary()).to_pylist() == decode_text(pa.large_binary(), buffer, *one).to_pylist()
     return decode_text(pa.large_binary(), buffer, *one)
+
+
+def check_rows(buffer: np.ndarray, length: int, whole: pa.Array) -> None:
+    """Some rows by themselves are those among all of them."""
+    places = np.arange(0, len(whole), 37)
+    chosen, own = Chosen.of(places, np.array([len(whole)]))
+    one = np.array([BEFORE])[own], np.array([length])[own]
+    rows = decode_text_rows(buffer, *one, chosen, coded=True)
+    if rows is not None:
+        expected = whole.take(pa.array(places))
+        assert rows.cast(pa.large_binary()).to_pylist() == expected.cast(pa.large_binary()).to_pylist()
 
 
 def stream(numbers: list[int]) -> bytes:

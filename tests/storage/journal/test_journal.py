@@ -402,7 +402,7 @@ class TestGroupCommit:
     @staticmethod
     def join(*threads: threading.Thread) -> None:
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive(), "a thread waits for a sync that nobody makes"
 
     @staticmethod
@@ -430,7 +430,7 @@ class Gate:
         if kind == "sync" and self._first:
             self._first = False
             self.reached.release()
-            assert self.open.wait(60)
+            assert self.open.wait(240)
             if self.interrupt_first:
                 raise KeyboardInterrupt
 

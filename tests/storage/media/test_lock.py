@@ -13,6 +13,7 @@ import pytest
 
 from support.children import child, run
 from support.interrupts import Boundaries
+from support.media.descriptors import open_below
 from tidelog.model.errors import LockedError, StorageError
 from tidelog.storage.media import lock as locks
 from tidelog.storage.media.file_medium import FileMedium
@@ -292,11 +293,10 @@ class TestIdentity:
     def test_a_lock_file_deleted_for_ever_ends_in_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        before = len(os.listdir("/proc/self/fd"))
         monkeypatch.setattr(locks.fcntl, "lockf", lambda *arguments: (tmp_path / "writer").unlink())
         with pytest.raises(StorageError, match="deleted again and again"):
             FileMedium(tmp_path).lock("writer")
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert open_below(tmp_path) == []
 
     def test_a_path_redirected_to_a_lock_of_ours_keeps_that_lock(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -311,7 +311,6 @@ class TestIdentity:
                 os.link(tmp_path / "writer", tmp_path / "other")
             return system_open(path, *rest, **where)
 
-        before = len(os.listdir("/proc/self/fd"))
         with monkeypatch.context() as patch:
             patch.setattr(locks.os, "open", redirect_first)
             with pytest.raises(LockedError, match="as writer"):
@@ -319,7 +318,7 @@ class TestIdentity:
         run(LOOK, tmp_path)
         lock.release()
         assert not medium.is_locked("writer")
-        assert len(os.listdir("/proc/self/fd")) == before - 1
+        assert open_below(tmp_path) == []
 
 
 class TestFailures:

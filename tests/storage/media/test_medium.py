@@ -11,6 +11,7 @@ import pytest
 from support.children import run
 from support.media.contract import MediumContract
 from support.media.crash import RecordingMedium
+from support.media.descriptors import open_below
 from tidelog.model.errors import ClosedError, ExistsError, NotFoundError, StorageError
 from tidelog.storage.media import directories, files
 from tidelog.storage.media.file_medium import FileMedium
@@ -178,12 +179,11 @@ class TestSystemErrors:
 class TestDescriptors:
     def test_closing_gives_the_descriptor_back(self, tmp_path: Path) -> None:
         medium = FileMedium(tmp_path, mapped=True)
-        before = len(os.listdir("/proc/self/fd"))
         for i in range(50):
             with medium.create(f"f{i}") as file:
                 file.write(0, b"abc")
                 assert bytes(file.view(0, 3)) == b"abc"
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert open_below(tmp_path) == []
 
     def test_closing_waits_for_operations_under_way(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         medium = FileMedium(tmp_path)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support.media.memory import MemoryMedium
 from support.profiles import scaled
+from support.waiting import until
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.expr import predicate
@@ -142,8 +143,7 @@ def test_an_abandoned_scan_lets_go_of_its_snapshot() -> None:
     del snapshot, reader
     stream.append({"ts": [9000], "n": [0]})
     assert len(stream) == 4001  # and another snapshot takes the place of the last one
-    gc.collect()
-    assert part() is None
+    until(lambda: gc.collect() >= 0 and part() is None)  # a thread may be reading ahead just now
 
 
 @pytest.mark.parametrize("columns", [["n"], ["ts"], ["_seq"], ["n", "ts"], ["_seq", "ts", "n"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.media.crash import RecordingMedium
+from support.media.descriptors import open_below
 from support.media.disk_states import Disk
 from support.streams.history import NAME, SCHEMA, SMALL, rows_of, table
 from tidelog.engine.store import Store
@@ -222,8 +222,7 @@ def test_files_that_were_removed_are_not_kept_open(tmp_path: Path) -> None:
 
     def kept() -> list[str]:
         gc.collect()
-        paths = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-        return [path for path in paths if path.startswith(str(tmp_path)) and path.endswith("(deleted)")]
+        return [path for path in open_below(tmp_path) if path.endswith("(deleted)")]
 
     with Store(FileMedium(tmp_path)) as store, Store(FileMedium(tmp_path), read_only=True) as reader:
         stream = store.create_stream(NAME, SCHEMA, "ts", **{**SMALL, "split_bytes": 1 << 20, "grace": 0.0})

@@ -67,6 +67,7 @@ class Maker:
             (7, self._grouped),
             (8, self._indexed),
             (6, self._bucketed),
+            (8, self._put_together),
             (1, self._own),
             (2, self._distinct),
             (3, self._window),
@@ -359,6 +360,50 @@ class Maker:
         text = f"SELECT {', '.join(items)}{text}"
         if dice.random() < 0.1:
             text = dice.choice([f"SELECT * FROM ({text}) t", f"WITH c AS ({text}) FROM c", f"{text} UNION ALL {text}"])
+        return self._made(text)
+
+    def _put_together(self) -> Query:
+        """Groups by columns and buckets, with aggregates that can be put together from those of parts."""
+        dice, one = self.dice, self._mention()
+        numbers = [each for each in one.columns if each.is_number and not pa.types.is_decimal(each.type)]
+        floats = [each.text for each in numbers if each.is_float]
+
+        def call() -> str:
+            name = dice.choice(["count(*)", "count", "sum", "avg", "min", "max", "end", "computed"])
+            if name == "end":
+                return self._by_time(one, filtered=0.3)
+            argument = dice.choice(numbers if name in ("sum", "avg") else one.columns).text
+            if name == "computed":
+                name = dice.choice(["sum", "avg", "max", "min", "count"])
+                argument = f"{dice.choice(floats)} {dice.choice(['* 2', '+ 0.25', '/ 4', '- ' + dice.choice(floats)])}"
+            text = name if name == "count(*)" else f"{name}({argument})"
+            filter = dice.random() < 0.3
+            return text + (f" FILTER (WHERE {self.write.condition(one.columns, 1)})" if filter else "")
+
+        keys = [
+            self.write.bucket(one.time) if dice.random() < 0.2 else dice.choice(one.columns).text
+            for _ in range(dice.choice([0, 1, 1, 1, 2, 2, 3]))
+        ]
+        calls = [call() for _ in range(dice.choice([1, 2, 3] if not keys else [0, 1, 1, 2, 4]))]
+        shown = [f"{key} AS g{at}" for at, key in enumerate(keys)]
+        shown += [f"{each} AS v{at}" for at, each in enumerate(calls)]
+        if keys and dice.random() < 0.15:
+            shown.append("row_number() OVER (ORDER BY count(*), " + ", ".join(keys) + ") AS n")
+        group = f" GROUP BY {dice.choice([', '.join(keys), 'ALL'])}" if keys else ""
+        if any(" OVER " in each for each in shown):
+            group = group.replace("ALL", ", ".join(keys))
+        text = f"SELECT {', '.join(shown)} FROM {one.text}{self._where(one.columns, 0.5)}{group}"
+        if dice.random() < 0.2:
+            text += f" HAVING {call()} IS {dice.choice(['', 'NOT '])}NULL"
+        if keys and dice.random() < 0.1:
+            text += f" QUALIFY rank() OVER (ORDER BY {', '.join(keys)}) < 5"
+        around = dice.random()
+        if around < 0.1 and keys:
+            return self._made(f"SELECT * FROM ({text}) t WHERE g0 IS {dice.choice(['', 'NOT '])}NULL")
+        if around < 0.2 and keys:
+            return self._made(f"WITH c AS ({text}) SELECT count(*), count(g0) FROM c")
+        if around < 0.25:
+            return self._made(f"{text} UNION ALL {text}")
         return self._made(text)
 
     def _own(self) -> Query:

@@ -44,8 +44,9 @@ CONCATENATION = [
     C("A (B C)", "abc", "A1 B2 C3"),
     C("((A))", "a", "A1"),
     C("A () B", "ab", "A1 B2"),
-    C("a B", "ab", "a1 B2"),
+    C("a B", "ab", "A1 B2"),
     C("A a", "aa", "A1 A2"),
+    C('"a" b', "ab", "a1 B2"),
     C("A B", "ab", "A1 B2", "a=a,b=b"),
     C('"A" B', "ab", "A1 B2"),
     C("A Z", "ab", "A1 Z2", "Z=*"),
@@ -66,6 +67,8 @@ QUANTIFIERS = [
     C("A{2,}?", "aaaaa", "A1 A2 | A3 A4"),
     C("A{,2}", "aaab", "A1 A2 | A3 | ()4"),
     C("A{,2}?", "a", "()1"),
+    C("A{,}", "aab", "A1 A2 | ()3"),
+    C("A{,}? B", "aab", "A1 A2 B3"),
     C("A{2,3}", "aaaaa", "A1 A2 A3 | A4 A5"),
     C("A{2,3}?", "aaaaa", "A1 A2 | A3 A4"),
     C("A{1}", "aa", "A1 | A2"),
@@ -188,7 +191,7 @@ SKIPS = [
     C("A* B?", "aab", "A1 A2 B3 | A2 B3 | B3", after="SKIP TO NEXT ROW"),
     C("(A B)?", "cab", "()1 | A2 B3 | ()3", after="SKIP TO LAST B"),
     C("A B", "aabab", "A2 B3 | A4 B5", after="SKIP TO LAST B"),
-    C("x y", "aaa", "x1 y2 | x2 y3", "X=a,Y=a", "SKIP TO Y"),
+    C("x y", "aaa", "X1 Y2 | X2 Y3", "X=a,Y=a", "SKIP TO Y"),
 ]
 
 EXCLUSION = [

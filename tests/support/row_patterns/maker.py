@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -27,7 +28,28 @@ from tidelog.operators.rowpattern.syntax import (
 
 Value = Callable[[View], Any]
 
-SCHEMA = pa.schema([("g", pa.int64()), ("n", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
+SCHEMA = pa.schema(
+    [
+        *((name, pa.int64()) for name in "ginxmq"),
+        ("s", pa.string()),
+        ("y", pa.float64()),
+        ("t", pa.timestamp("us")),
+        ("d", pa.date32()),
+    ]
+)
+ORDERS: Final = {
+    "n": "{}",
+    "n NULLS FIRST": "{}",
+    "m DESC": "{}",
+    "m DESC NULLS FIRST, g": "{}",
+    "t": "INTERVAL '{} seconds'",
+    "t ASC NULLS FIRST": "INTERVAL '{} seconds'",
+    "d DESC": "INTERVAL {} DAY",
+    "q, n": None,
+    "q NULLS FIRST, m DESC NULLS FIRST": None,
+}
+"""Orders that are all that of n, and how a length of n is said of their first keys."""
+FLOATS: Final = (None, float("nan"), float("inf"), -1.5, 0.0, 1.0, 1.0, 2.5)
 
 
 @dataclass(frozen=True)
@@ -40,36 +62,62 @@ class Made:
 
 @dataclass(frozen=True)
 class Statement:
-    """A clause over columns g (of the partition), n (of the order), x (numbers and nulls) and s (letters)."""
+    """A clause over columns g (of the partition), i (of the row), n (of the order), x and y (numbers and nulls) and s
+    (letters); m, q, t and d are made of n."""
 
     clause: str
     query: Query
+    order: str
 
     @property
     def text(self) -> str:
         """The whole statement."""
-        keys = ["g", "n"] if self.query.rows is not Rows.ONE else ["g"]
+        keys = ["g", "i"] if self.query.rows is not Rows.ONE else ["g"]
         columns = [*keys, *(name for name, _ in self.query.measures)]
         columns += ["timed_out"] if self.query.with_timeouts else []
         return f"SELECT {', '.join(columns)} FROM t MATCH_RECOGNIZE ({self.clause})"
 
 
 def rows(draw: random.Random, count: int) -> list[dict[str, Any]]:
-    """The rows of one partition."""
+    """The rows of one partition, in their order."""
     found = []
     n = draw.randrange(5)
     letters = draw.choice(["abc", "ab", "aab"])
-    for _ in range(count):
-        found.append({"n": n, "x": draw.choice([None, 0, 1, 1, 2, 3]), "s": draw.choice(letters)})
+    for i in range(count):
+        row = {"n": n, "x": draw.choice([None, 0, 1, 1, 2, 3]), "s": draw.choice(letters)}
+        found.append({"i": i, **row, "y": draw.choice(FLOATS), **_orders(n)})
         n += draw.choice([1, 1, 2, 3])
     return found
 
 
+def tied(draw: random.Random, count: int) -> list[dict[str, Any]]:
+    """Rows of one partition in no order, some of which have the same place in it, or none."""
+    found = rows(draw, count)
+    places: list[int | None] = [draw.randrange(2 * count) for _ in found]
+    if draw.random() < 0.2:
+        places = [None if draw.random() < 0.3 else place for place in places]
+    return [{**row, "n": place, **_orders(place)} for row, place in zip(found, places, strict=True)]
+
+
+def in_order(own: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    """Rows as a matcher sees them, those with the same place as they come."""
+    nulls_first = "NULLS FIRST" in order
+    return sorted(own, key=lambda row: ((row["n"] is None) != nulls_first, row["n"] or 0))
+
+
+def _orders(n: int | None) -> dict[str, int | None]:
+    if n is None:
+        return dict.fromkeys("mqtd")
+    return {"m": -n, "q": n // 3, "t": n * 1_000_000, "d": -n}
+
+
 def table_of(partitions: dict[int, list[dict[str, Any]]], draw: random.Random) -> pa.Table:
-    """Rows of partitions, in no order."""
-    found = [{"g": g, **row} for g, each in partitions.items() for row in each]
-    draw.shuffle(found)
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    """Rows of partitions among each other, those of one as they come."""
+    places = [g for g, each in partitions.items() for _ in each]
+    draw.shuffle(places)
+    left = {g: iter(each) for g, each in partitions.items()}
+    found = [{"g": g, **next(left[g])} for g in places]
+    return pa.table({each.name: pa.array([row[each.name] for row in found], each.type) for each in SCHEMA})
 
 
 def shown(pattern: Pattern) -> str:
@@ -105,6 +153,8 @@ class Maker:
     draw: random.Random
     variables: list[str] = field(default_factory=list)
     subset: frozenset[str] | None = None
+    other: frozenset[str] | None = None
+    """The variables of a second subset."""
     is_define: bool = False
     is_final: bool = False
     is_all: bool = False
@@ -124,26 +174,27 @@ class Maker:
         self.variables = names(pattern)
         if not self.variables:
             return self.statement()
-        self.subset = None
-        if draw.random() < 0.4:
-            self.subset = frozenset(draw.sample(self.variables, draw.randint(1, len(self.variables))))
+        self.subset = self._subset(0.4)
+        self.other = self._subset(0.2)
         self.is_define, self.is_final = True, False
         defines = {name: self._condition(2) for name in self.variables if draw.random() < 0.85}
         self.is_define, self.is_final = False, output is Rows.ONE
         measures = [(f"m{at}", self._measure()) for at in range(draw.randint(1, 4))]
         skip, skip_to, after = self._skip()
         within = draw.choice([draw.randint(0, 6)] if self.timeouts else [None, None, draw.randint(0, 6)])
-        parts = ["PARTITION BY g ORDER BY n"]
+        order = draw.choice([each for each, length in ORDERS.items() if within is None or length])
+        parts = [f"PARTITION BY g ORDER BY {order}"]
         parts.append("MEASURES " + ", ".join(f"{made.text} AS {name}" for name, made in measures))
         parts.append(output.value)
         parts.append("ALL MATCHES" if is_all else f"AFTER MATCH {after}" if after else "")
         parts.append(f"PATTERN ({shown(pattern)})")
         parts.append(strategy.value if strategy is not Strategy.CONTIGUOUS or draw.random() < 0.1 else "")
-        parts.append("" if within is None else f"WITHIN {within}")
+        parts.append("" if within is None else f"WITHIN {ORDERS[order].format(within)}")
         with_timeouts = within is not None and output is not Rows.WITH_UNMATCHED and (self.timeouts or within % 2 == 1)
         parts.append("EMIT TIMEOUTS" if with_timeouts else "")
-        if self.subset is not None:
-            parts.append(f"SUBSET U = ({', '.join(sorted(self.subset))})")
+        subsets = {name: each for name, each in (("U", self.subset), ("W", self.other)) if each is not None}
+        if subsets:
+            parts.append("SUBSET " + ", ".join(f"{name} = ({', '.join(sorted(subsets[name]))})" for name in subsets))
         if defines:
             parts.append("DEFINE " + ", ".join(f"{name} AS {made.text}" for name, made in defines.items()))
         query = Query(
@@ -158,7 +209,12 @@ class Maker:
             is_all,
             with_timeouts,
         )
-        return Statement(" ".join(filter(None, parts)), query)
+        return Statement(" ".join(filter(None, parts)), query, order)
+
+    def _subset(self, share: float) -> frozenset[str] | None:
+        if self.draw.random() >= share:
+            return None
+        return frozenset(self.draw.sample(self.variables, self.draw.randint(1, len(self.variables))))
 
     # -- patterns -------------------------------------------------------------------------------------------------
 
@@ -208,6 +264,8 @@ class Maker:
             return "", None
         if kind < 0.45 and self.subset is not None:
             return "U", self.subset
+        if kind < 0.5 and self.other is not None:
+            return "w", self.other
         name = self.draw.choice(self.variables)
         return self.draw.choice([name, name, name.lower()]), frozenset([name])
 
@@ -265,10 +323,10 @@ class Maker:
     def _aggregate(self) -> Made:
         draw = self.draw
         name, variables = self._label()
-        column = draw.choice(["x", "x", "n"])
+        column = draw.choice(["x", "x", "n", "y"])
         about = f"{name}.{column}" if name else column
         word, is_final = self._mode()
-        kind = draw.choice(["count", "star", "sum", "min", "max", "distinct", "filter", "twice"])
+        kind = draw.choice(["count", "star", "sum", "min", "max", "distinct", "filter", "twice", "avg", "list", "by"])
 
         def chosen(view: View) -> list[Any]:
             return [view.rows[row][column] for row, _, _ in view.chosen(variables, is_final)]
@@ -280,12 +338,29 @@ class Maker:
             "star": (f"count({f'{name}.*' if name else '*'})", lambda view: len(chosen(view))),
             "count": (f"count({about})", lambda view: len(known(view))),
             "sum": (f"sum({about})", lambda view: sum(known(view)) if known(view) else None),
-            "min": (f"min({about})", lambda view: min(known(view), default=None)),
-            "max": (f"max({about})", lambda view: max(known(view), default=None)),
-            "distinct": (f"count(DISTINCT {about})", lambda view: len(set(known(view)))),
+            "avg": (f"avg({about})", lambda view: sum(known(view)) / len(known(view)) if known(view) else None),
+            "min": (f"min({about})", lambda view: min(known(view), default=None, key=rank)),
+            "max": (f"max({about})", lambda view: max(known(view), default=None, key=rank)),
+            "distinct": (f"count(DISTINCT {about})", lambda view: len(set(map(rank, known(view))))),
             "filter": (
                 f"count({about}) FILTER (WHERE {about} > 0)",
-                lambda view: sum(1 for each in known(view) if each > 0),
+                lambda view: sum(1 for each in known(view) if rank(each) > rank(0)),
+            ),
+            "list": (
+                f"list({about})",
+                lambda view: len(chosen(view)) or None,
+            ),
+            "by": (
+                f"min_by({f'{name}.i' if name else 'i'}, {about})",
+                lambda view: min(
+                    (
+                        view.rows[row]
+                        for row, _, _ in view.chosen(variables, is_final)
+                        if view.rows[row][column] is not None
+                    ),
+                    default={"i": None},
+                    key=lambda row: rank(row[column]),
+                )["i"],
             ),
             "twice": (
                 f"sum({about} * 2 + 1)",
@@ -293,13 +368,15 @@ class Maker:
             ),
         }
         text, value = made[kind]
-        return Made(word + text, value)
+        return Made(f"len({word}{text})" if kind == "list" else word + text, value)
 
     def _number(self) -> Made:
         draw = self.draw
         kind = draw.random()
-        if kind < 0.55:
+        if kind < 0.45:
             return self._navigation("x")
+        if kind < 0.55:
+            return self._navigation("y")
         if kind < 0.62:
             return self._navigation("n")
         if kind < 0.8:
@@ -352,9 +429,11 @@ class Maker:
             return Made(
                 f"{one.text} = '{name}'", lambda view: None if one.value(view) is None else one.value(view) == name
             )
-        if kind < 0.66:
+        if kind < 0.64:
             one = self._number()
             return Made(f"{one.text} IS NULL", lambda view: one.value(view) is None)
+        if kind < 0.72:
+            return self._test()
         one = self._number()
         bound = draw.randrange(4)
         other = Made(str(bound), lambda view: bound) if draw.random() < 0.5 else self._number()
@@ -369,9 +448,58 @@ class Maker:
 
         def compared(view: View) -> Any:
             left, right = one.value(view), other.value(view)
-            return None if left is None or right is None else compare[sign](left, right)
+            return None if left is None or right is None else compare[sign](rank(left), rank(right))
 
         return Made(f"{one.text} {sign} {other.text}", compared)
+
+    def _test(self) -> Made:
+        """A condition with a word instead of a sign."""
+        draw = self.draw
+        one, other = self._number(), self._number()
+        kind = draw.choice(["between", "in", "in null", "distinct", "case", "like"])
+        if kind == "between":
+
+            def between(view: View) -> Any:
+                found = one.value(view)
+                return None if found is None else rank(0) <= rank(found) <= rank(2)
+
+            return Made(f"{one.text} BETWEEN 0 AND 2", between)
+        if kind.startswith("in"):
+            has_null = kind == "in null"
+
+            def is_in(view: View) -> Any:
+                found = one.value(view)
+                if found is None:
+                    return None
+                return True if found in (0, 2) else None if has_null else False
+
+            return Made(f"{one.text} IN (0, 2{', NULL' if has_null else ''})", is_in)
+        if kind == "distinct":
+
+            def distinct(view: View) -> Any:
+                left, right = one.value(view), other.value(view)
+                if left is None or right is None:
+                    return (left is None) != (right is None)
+                return rank(left) != rank(right)
+
+            return Made(f"{one.text} IS DISTINCT FROM {other.text}", distinct)
+        if kind == "case":
+            when, then = self._condition(0), self._condition(0)
+            return Made(
+                f"CASE WHEN {when.text} THEN {then.text} ELSE {one.text} > 0 END",
+                lambda view: (
+                    then.value(view)
+                    if when.value(view)
+                    else None
+                    if one.value(view) is None
+                    else rank(one.value(view)) > rank(0)
+                ),
+            )
+        letter = self._navigation("s")
+        return Made(
+            f"({letter.text} LIKE 'a%' OR {letter.text} > 'b')",
+            lambda view: None if letter.value(view) is None else letter.value(view) in "ac",
+        )
 
     def _measure(self) -> Made:
         draw = self.draw
@@ -391,6 +519,18 @@ class Maker:
             return "".join(found) if found else None
 
         return Made(f"{word}string_agg({about}, '')", joined)
+
+
+def rank(value: Any) -> tuple[bool, Any]:
+    """What numbers are ordered and told apart by: NaN is behind all others."""
+    return (True, 0) if value != value else (False, value)
+
+
+def plain(value: Any) -> Any:
+    """A value as Python has it, which is the same as itself."""
+    if isinstance(value, Decimal):
+        return int(value)
+    return "NaN" if value != value else value
 
 
 def _flat(kind: type, parts: list[Pattern]) -> tuple[Pattern, ...]:

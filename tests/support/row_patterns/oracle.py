@@ -221,7 +221,10 @@ class Oracle:
         if self.query.within is None:
             return True
         column, most = self.query.within
-        return bool(abs(self.rows[row][column] - self.rows[first][column]) <= most)
+        one, other = self.rows[row][column], self.rows[first][column]
+        if one is None or other is None:
+            return one is other
+        return bool(abs(one - other) <= most)
 
     def _view(self, bound: Sequence[Bound], whole: Sequence[Bound]) -> View:
         return View(self.rows, bound, whole, self._number, self.query.strategy is Strategy.CONTIGUOUS)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from support.spark.session import local_session
 from tidelog import spark as ts
@@ -25,29 +26,34 @@ def rows_of(job: int) -> range:
     return range(job * JOB_ROWS, (job + 1) * JOB_ROWS)
 
 
-def main() -> None:
-    store, folder, rows, jobs = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+def work(session: SparkSession, store: str, folder: Path, rows: int, jobs: int) -> None:
+    """Go on where the notes and the checkpoint end, up to the end."""
     notes = folder / "done"
     notes.touch()
-    with local_session(folder / "scratch") as session:
-        query = (
-            session.readStream.format("tidelog")
-            .options(stream="in", maxRowsPerBatch=rows, partition_size=256)
-            .load(store)
-            .writeStream.format("tidelog")
-            .options(stream="out", checkpointLocation=str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(store)
-        )
-        for job in range(len(notes.read_text().splitlines()), jobs):
-            own = rows_of(job)
-            frame = session.range(own.start, own.stop, 1, 2).selectExpr("id AS ts", "id AS v")
-            ts.write(frame, store, "jobs", sort=False, transaction=("jobs", job))
-            with notes.open("a") as file:
-                file.write(f"{job}\n")
-            sys.stdout.write("ready\n")
-            sys.stdout.flush()
-        query.awaitTermination()
+    query = (
+        session.readStream.format("tidelog")
+        .options(stream="in", maxRowsPerBatch=rows, partition_size=256)
+        .load(store)
+        .writeStream.format("tidelog")
+        .options(stream="out", checkpointLocation=str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(store)
+    )
+    for job in range(len(notes.read_text().splitlines()), jobs):
+        own = rows_of(job)
+        frame = session.range(own.start, own.stop, 1, 2).selectExpr("id AS ts", "id AS v")
+        ts.write(frame, store, "jobs", sort=False, transaction=("jobs", job))
+        with notes.open("a") as file:
+            file.write(f"{job}\n")
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+    query.awaitTermination()
+
+
+def main() -> None:
+    store, folder, rows, jobs = sys.argv[1:]
+    with local_session(Path(folder) / "scratch") as session:
+        work(session, store, Path(folder), int(rows), int(jobs))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from archive_classes import ARCHIVE, QUIET, submit_arguments
 
 NOTICE = 5
 """Seconds that workers have to notice that their driver is gone."""
-WAIT = 120
+WAIT = 600
 
 
 def start_light() -> None:

@@ -49,7 +49,7 @@ def refuse_relative_paths(session: SparkSession, folder: str) -> None:
         lambda: session.read.format("tidelog").options(stream="there").load("store").count(),
         lambda: session.readStream.format("tidelog").options(stream="there").load("store").schema,
         lambda: frame.write.format("tidelog").options(stream="there").mode("append").save("store"),
-        lambda: rows.writeStream.format("tidelog").options(**options).start("store").awaitTermination(60),
+        lambda: rows.writeStream.format("tidelog").options(**options).start("store").awaitTermination(600),
     ]
     for call in plain:
         with pytest.raises(PySparkException, match="the path 'store' is relative"):
@@ -128,7 +128,7 @@ def main() -> None:
         reading = session.readStream.format("tidelog").options(stream="there", maxRowsPerBatch=600, columns="t, a")
         writing = reading.load(path).writeStream.format("tidelog").trigger(availableNow=True)
         query = writing.options(stream="copy", time="t", checkpointLocation=f"{folder}/checkpoint").start(path)
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(600)
         with pytest.raises(tidelog.NotFoundError, match=r"did you mean 'there'\?"):
             ts.read(session, path, "their")
         if kind == "connect":

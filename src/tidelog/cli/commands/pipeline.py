@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.failures import ENDED_BY_SIGNAL, INTERRUPTED
+from tidelog.cli import ENDED_BY_SIGNAL
+from tidelog.cli.failures import INTERRUPTED
 from tidelog.cli.options import PipelineFile, Quiet
 from tidelog.cli.telling.saying import say
 from tidelog.model.errors import ExistsError

@@ -24,7 +24,8 @@ def sql(
         str | None, typer.Argument(metavar="[STATEMENT]", help="SQL; - or none reads it from standard input.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statements from a file.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read the statements from a file; - is standard input."),
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -72,7 +73,9 @@ def statements(text: str | None, file: Path | None) -> str:
     if file is not None:
         if text is not None:
             raise typer.BadParameter("found a statement and --file; give one of them", param_hint="--file")
-        return file.read_text(encoding="utf-8")
+        if str(file) != "-":
+            return file.read_text(encoding="utf-8")
+        text = "-"
     if text is None or text == "-":
         if text is None and sys.stdin.isatty():
             raise typer.BadParameter("found no statement; give one, or a file with --file", param_hint="STATEMENT")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import time
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -26,6 +28,11 @@ from tidelog.model.conversion.misfit import Misfit
 from tidelog.model.errors import InputError, TidelogError
 
 BLOCK_BYTES = 4 << 20
+
+_SEPARATORS: Final = ",;|\t"
+
+_PATIENCE: Final = 5.0
+"""Seconds that the parser gets at most to let go of what it has read."""
 
 
 class DelimitedSource:
@@ -60,13 +67,18 @@ class DelimitedSource:
         self._first: pa.RecordBatch | None = None
         self._blocks = self._read() if self._names else iter(())
         self._reader: pa.csv.CSVStreamingReader | None = None
+        self._held: weakref.ref[_WatchedContent] | None = None
+        """What the parser reads, as long as it holds it."""
         content.on_close(self._end)
 
     def infer(self, time: str, types: Mapping[str, pa.DataType]) -> Schema:
         """From the first block of rows."""
         if not self._names:
             raise InputError(f"{self._input.name}: found nothing; expected a line of column names and then rows")
+        self._check_separated(time)
         self._first = next(self._blocks, None)
+        if self._bad_row is not None and not (self._first and self._first.num_rows):  # no value tells a type
+            raise BadRowError(self._input.name, self._bad_row[1], row=self._bad_row[0])
         fields = []
         for index, name in enumerate(self._names):
             if name in types or self._first is None:
@@ -78,6 +90,7 @@ class DelimitedSource:
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         """Block by block."""
+        self._check_separated(schema.time)
         row = 0
         while (block := self._next()) is not None:
             end = row + block.num_rows
@@ -94,6 +107,14 @@ class DelimitedSource:
             row = end
         if self._bad_row is not None:
             raise BadRowError(self._input.name, self._bad_row[1], row=self._bad_row[0])
+
+    def _check_separated(self, time: str) -> None:
+        """Raise if the line of names is one name, in which another sign seems to separate them."""
+        if self._names != [time] and len(self._names) == 1 and any(sign in self._names[0] for sign in _SEPARATORS):
+            raise InputError(
+                f"{self._input.name}: found one column, {self._names[0]!r}; if another sign than "
+                f"{self._delimiter!r} separates its names, say so with --delimiter"
+            )
 
     def _next(self) -> pa.RecordBatch | None:
         if self._first is not None:
@@ -165,16 +186,28 @@ class DelimitedSource:
             yield waiting
 
     def _end(self) -> None:
-        """Let the parser come to its end: it reads ahead in a thread that must not be at it when Python ends."""
+        """Let the parser come to its end: the thread in which it reads ahead must hold nothing when Python ends.
+
+        Having read everything, it lets go of the content a little later, for which it needs Python once more.
+        """
         self._input.abandon()
-        if self._reader is not None:
-            with suppress(pa.ArrowException, TidelogError, OSError, ValueError):
-                for _ in self._reader:
-                    pass
+        reader, self._reader = self._reader, None
+        if reader is None:
+            return
+        with suppress(pa.ArrowException, TidelogError, OSError, ValueError):
+            for _ in reader:
+                pass
+        del reader
+        self._blocks = iter(())
+        deadline = time.monotonic() + _PATIENCE
+        while self._held is not None and self._held() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def _parsed(self) -> pa.csv.CSVStreamingReader:
+        content = _WatchedContent(self._input, self._quotes)
+        self._held = weakref.ref(content)
         self._reader = pa.csv.open_csv(
-            pa.PythonFile(_WatchedContent(self._input, self._quotes), mode="r"),
+            pa.PythonFile(content, mode="r"),
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # else rows have no numbers
             parse_options=pa.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_short_row
@@ -236,6 +269,10 @@ def _header(content: Input, delimiter: str) -> list[str]:
     except UnicodeDecodeError as error:
         # What was looked at may end inside of a character; the names may not.
         text = head[: error.start].decode("utf-8-sig")
+        if not text.strip("\r\n").count("\n"):
+            raise content.broken(
+                "its line of column names is no text in UTF-8; convert the file, as `iconv -t UTF-8` does"
+            ) from error
     try:
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         names = next((row for row in rows if row), [])

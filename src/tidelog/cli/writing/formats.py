@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidelog.cli.formats import Output
 from tidelog.cli.writing.texts import csv_lines, json_lines
+from tidelog.model.errors import InputError
 
 TEXT_BYTES: Final = 64 << 20
 """About how much Arrow data is turned into text at a time."""
@@ -119,7 +120,15 @@ class _ParquetWriter(Writer):
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         import pyarrow.parquet
 
-        self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+        try:
+            self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+        except pa.ArrowNotImplementedError as error:
+            kind = str(error).partition("conversion: ")[2]
+            names = ", ".join(repr(field.name) for field in schema if kind and kind in str(field.type))
+            raise InputError(
+                f"column {names or 'of some type'}: found {kind or error}, which Parquet files do not have; cast it, "
+                "as in x::VARCHAR, or epoch(x) of an INTERVAL"
+            ) from error
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._schema = schema

@@ -22,9 +22,11 @@ def plain(column: pa.Array) -> pa.Array:
     """Values as text, each as short as possible without loss; nulls stay nulls.
 
     Times are ISO 8601, in UTC with ``Z`` when the column has a zone. Floats always look like floats. Binary data is
-    in base64.
+    in base64. What queries make and Arrow has no texts for (lists, structs, intervals) is what DuckDB writes.
     """
     type_ = column.type
+    if _is_made(type_):
+        return _by_duckdb("CAST(x AS VARCHAR)", column)
     if pa.types.is_timestamp(type_):
         return _times(column)
     if pa.types.is_floating(type_):
@@ -84,7 +86,8 @@ def _concatenated(texts: pa.Array) -> bytes:
 
 def _csv_values(column: pa.Array) -> pa.Array:
     text = plain(column)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    type_ = column.type
+    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_) or _is_made(type_)):
         return text
     special = pc.match_substring_regex(text, '^$|[",\\r\\n]|^\\s|\\s$')
     quoted = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
@@ -93,11 +96,40 @@ def _csv_values(column: pa.Array) -> pa.Array:
 
 def _json_values(column: pa.Array) -> pa.Array:
     type_ = column.type
+    if _is_made(type_):
+        return _json_of_made(column)
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_decimal(type_):
         return column.cast(pa.string())
     if pa.types.is_floating(type_):
         return pc.if_else(pc.is_finite(column), plain(column), pa.scalar(None, pa.string()))
     return _quoted(plain(column))
+
+
+def _is_made(type_: pa.DataType) -> bool:
+    """Whether values are of a type that no stream has."""
+    return bool(
+        pa.types.is_nested(type_) or pa.types.is_interval(type_) or isinstance(type_, pa.BaseExtensionType)
+    )  # unions are nested
+
+
+def _by_duckdb(call: str, column: pa.Array) -> pa.Array:
+    """The text that DuckDB makes of each value, which the call names ``x``."""
+    from tidelog.sql.statements import run_on_tables
+
+    table = pa.Table.from_arrays([column], ["x"])
+    return run_on_tables(f"SELECT {call} AS t FROM v", None, {"v": table}, "UTC", None).arrow()["t"].combine_chunks()
+
+
+def _json_of_made(column: pa.Array) -> pa.Array:
+    text = _by_duckdb("to_json(x)", column)
+    odd = pc.fill_null(pc.match_substring_regex(text, "NaN|Infinity"), False)  # which JSON has in texts alone
+    if not pc.any(odd).as_py():
+        return text
+    finite = [
+        json.dumps(json.loads(each, parse_constant=lambda _: None), ensure_ascii=False)
+        for each in text.filter(odd).to_pylist()
+    ]
+    return pc.replace_with_mask(text, odd, pa.array(finite, text.type))
 
 
 def _quoted(text: pa.Array) -> pa.Array:

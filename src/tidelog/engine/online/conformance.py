@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from tidelog.engine.online.flow import Flow
 from tidelog.engine.online.inputs import Input
+from tidelog.engine.online.keeping import kept_state
 from tidelog.engine.online.subscribing import Subscriptions
-from tidelog.engine.online.subscription import kept_state
 from tidelog.engine.store import Store
 from tidelog.engine.stream import Stream
 from tidelog.model.schema import SEQUENCE_COLUMN

@@ -60,6 +60,9 @@ class Steps(ABC):
     def finish(self) -> Batches:
         """What waits, when there will be no rows any more."""
 
+    def check_inputs(self) -> None:  # noqa: B027  # what may come and go need not be there
+        """Raise if an input will have no rows any more."""
+
     @property
     def is_at_end(self) -> bool:
         """Whether there is nothing to be waited for, if nothing new is to be followed."""
@@ -100,6 +103,7 @@ class Flow(Steps):
         self._most_behind = most_behind
         self._on_late = on_late
         operator = query.make()
+        self._most_rows = min(MOST_ROWS, operator.most_rows or MOST_ROWS)
         if workers is not None:
             operator.use_threads(workers)
         self.arrivals = Arrivals(operator, lateness, idle_timeout=idle_timeout, now=time.monotonic())
@@ -130,17 +134,36 @@ class Flow(Steps):
         """Take rows of the input that is furthest behind in time and has some; None if none has any."""
         order = sorted(range(len(self.inputs)), key=lambda port: (self._newest[port] is not None, self._newest[port]))
         for port in order:
-            rows = self.inputs[port].take(MOST_ROWS, self._most_behind)
+            rows = self.inputs[port].take(self._most_rows, self._most_behind)
             if rows is None:
                 continue
             newest, top = self._newest[port], int(self.arrivals.operator.inputs[port].times(rows).max())
             self._newest[port] = top if newest is None else max(top, newest)
-            return self._given(self.arrivals.push(port, rows, time.monotonic()))
-        return None
+            now = time.monotonic()
+            return self._given(self.arrivals.push(port, rows, now) + self._settled(now))
+        return self._given(self._settled(time.monotonic())) or None
+
+    def _settled(self, now: float) -> Batches:
+        """What comes out because the plan goes on without inputs that lag, though not past rows that are there."""
+        if not self.arrivals.operator.leaves_behind:
+            return []
+        return self.arrivals.settle(now, [port for port, each in enumerate(self.inputs) if each.has_more])
+
+    def skip(self, horizon: int) -> None:
+        """Rows that would come out before it are of no use: those of inputs that only they need are not read."""
+        operator = self.arrivals.operator
+        for own, told, back in zip(self.inputs, operator.skip(horizon), operator.looks_back, strict=True):
+            if back is None:  # rows come as they arrive: which are the last ones before a time nobody knows
+                own.skip(told)
 
     def tick(self) -> Batches:
         """What comes out because inputs have been silent for too long."""
         return self._given(self.arrivals.tick(time.monotonic()))
+
+    def check_inputs(self) -> None:
+        """Raise :class:`NotFoundError` if a stream was dropped."""
+        for each in self.inputs:
+            each.check_there()
 
     def finish(self) -> Batches:
         """What waits, when there will be no rows any more."""

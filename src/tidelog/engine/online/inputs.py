@@ -17,8 +17,9 @@ import pyarrow as pa
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.engine.writer import StreamWriter
 from tidelog.model.arrays import integers
-from tidelog.model.errors import GrainError, NotFoundError, SchemaError
+from tidelog.model.errors import ClosedError, GrainError, NotFoundError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Shape
@@ -130,8 +131,33 @@ class Input:
         self.position = position
         self.reached = position.seen.stop
 
+    def skip(self, horizon: int) -> None:
+        """Rows that are there and before a time do not count any more; those that come later all do."""
+        before = self.position.before
+        if horizon == INT64_MIN or (before is not None and horizon <= before):
+            return
+        snapshot = self._snapshot()
+        if snapshot is not self._last:
+            self.position = replace(self.position, skipped=snapshot.visible, before=min(horizon, INT64_MAX))
+
     def _snapshot(self) -> Snapshot:
-        return self.writer.snapshot() if self._snapshots is None else self._snapshots.newest()
+        try:
+            return self.writer.snapshot() if self._snapshots is None else self._snapshots.newest()
+        except ClosedError:
+            self.check_there()  # it was closed to be dropped
+            raise
+
+    def check_there(self) -> None:
+        """Raise :class:`NotFoundError` if the stream was dropped: there will be no rows any more."""
+        if self.writer.was_dropped:
+            raise NotFoundError(
+                f"stream {self.name!r} was dropped while a subscription was reading it; subscribe to another one"
+            )
+
+    @property
+    def has_more(self) -> bool:
+        """Whether rows may be there that were not read."""
+        return self._snapshot() is not self._last
 
     def take(self, most: int, most_behind: int | None = None) -> pa.RecordBatch | None:
         """The next rows, at most so many, in the order of arrival; None if there are none.
@@ -147,7 +173,11 @@ class Input:
         if new and most_behind is not None:
             new, position = self._passed_over(snapshot, new, most_behind)
         numbers = first_rows(snapshot, new, most, without=position.not_counted) if new else new
-        lost = snapshot.lost(numbers)
+        bound = snapshot.manifest.deleted_before
+        if position.before is not None and bound is not None and bound <= position.before:
+            lost = snapshot.lost(numbers - position.skipped)  # of the others, none that is deleted concerns it
+        else:
+            lost = snapshot.lost(numbers)
         if lost:
             raise NotFoundError(
                 f"about {lost.count} rows of stream {self.name!r} were deleted before this subscription read them "

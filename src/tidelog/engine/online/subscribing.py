@@ -12,14 +12,8 @@ import pyarrow as pa
 
 from tidelog.engine.online.flow import Flow, OnLate, Steps
 from tidelog.engine.online.inputs import Input, Position, identity
-from tidelog.engine.online.subscription import (
-    WHEN_BEHIND,
-    Callback,
-    Keeping,
-    Subscription,
-    WhenBehind,
-    kept_state,
-)
+from tidelog.engine.online.keeping import Keeping, check_target, kept_state
+from tidelog.engine.online.subscription import WHEN_BEHIND, Callback, Subscription, WhenBehind
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.model.arguments import found, integer, one_of
 from tidelog.model.errors import InputError, NotFoundError, SchemaError
@@ -186,7 +180,7 @@ class Subscriptions:
         own = stream.options.lateness_ticks(clock)
         if own is not None:
             return own
-        return 0 if operator.needs.order else NEVER_LATE
+        return 0 if operator.waits else NEVER_LATE
 
     def _keeping(
         self, query: Continuous, operator: Operator, streams: Sequence[Stream], name: str, into: str | None
@@ -202,11 +196,8 @@ class Subscriptions:
             }
             if log.kept is not None:
                 _refuse_other(name, log.kept.values, about)
-            producer = f"subscription {name}"
-            target = None if into is None else self._target(query, operator, streams, into)
-            if target is not None:
-                target.last_number(producer)  # takes its lock, or is refused, now and not some time later
-            return Keeping(log, about, target, producer)
+            check_target(self._store, name, into, log.kept)
+            return Keeping.of(log, about, None if into is None else self._target(query, operator, streams, into))
         except BaseException:
             log.close()
             raise

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -19,12 +19,13 @@ import pyarrow as pa
 from tidelog.engine.online.flow import Steps
 from tidelog.engine.online.handover import Bell, Outbox
 from tidelog.engine.online.inputs import Input
-from tidelog.engine.stream import Stream
+from tidelog.engine.online.keeping import Keeping
+from tidelog.engine.stream import writer_of
 from tidelog.engine.writer import StreamWriter
 from tidelog.model.errors import ClosedError, InputError, TidelogError
 from tidelog.operators.base import Batches
-from tidelog.operators.state import State
-from tidelog.store.subscriptions import Kept, SubscriptionLog
+from tidelog.store.subscriptions import Kept
+from tidelog.store.tail.tail import Numbered
 from tidelog.threads import Task, start
 
 WhenBehind: TypeAlias = Literal["wait", "block", "drop"]
@@ -35,6 +36,8 @@ POLL: Final = 0.05
 
 _KEPT_EVERY: Final = 1.0
 """Seconds after which it is kept how far a subscription is whose steps give nothing."""
+_LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at whether streams of which nothing comes are still there."""
 _MOST_WAITING: Final = 8
 """Batches that wait for whoever takes them."""
 _PATIENCE: Final = 0.05
@@ -49,18 +52,9 @@ class _Item:
     """A batch on its way to who takes it."""
 
     rows: pa.RecordBatch
+    number: int
+    """How many batches there were up to this one."""
     ends_step: bool
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """What makes a subscription go on where it was: what is kept of it, and the stream that its rows go to."""
-
-    log: SubscriptionLog
-    about: dict[str, Any]
-    """What is told of the subscription besides how far it is."""
-    into: Stream | None
-    producer: str
 
 
 @dataclass(frozen=True)
@@ -71,9 +65,9 @@ class Throttle:
     input: Input
     most: int
 
-    def wait(self, writer: StreamWriter) -> None:
-        """Return when the subscription is near enough, or over."""
-        self.subscription.hold_up(writer, self.input, self.most)
+    def wait(self, writer: StreamWriter, is_over: Callable[[], bool] | None = None) -> None:
+        """Return when the subscription is near enough, or over, or whoever waits is to end."""
+        self.subscription.hold_up(writer, self.input, self.most, is_over)
 
 
 class Subscription:
@@ -104,9 +98,12 @@ class Subscription:
         self._bell = Bell()
         self._room = Bell()
         self._outbox: Outbox[_Item] = Outbox(_MOST_WAITING)
-        self._acks: SimpleQueue[None] = SimpleQueue()
-        self._owes_ack = False
+        self._batches = 0
+        """How many batches were given to whoever takes them."""
+        self._handed: _Item | None = None
+        """The batch that was taken last, which is done with when the next one is asked for."""
         self._acked = self._kept = 0
+        """The last batch of a step that is done with, and that is kept as such."""
         self._kept_news = Bell()
         self._consumer: int | None = None
         self._is_over = False
@@ -115,6 +112,7 @@ class Subscription:
         self._number = 0
         self._kept_at = time.monotonic()
         self._is_dirty = False
+        self._looked_at = self._kept_at
         self.keeping_mutex = threading.RLock()
         """Held while something is kept or appended."""
         self.rows_given = 0
@@ -125,13 +123,22 @@ class Subscription:
 
     def begin(self) -> None:
         """Start to work. Where one with a name begins is kept first: it begins there even if it crashes at once."""
+        try:
+            self._keep_beginning()
+            for writer in self._watched:
+                writer.watch(self._bell.ring)
+            for throttle in self._throttles:
+                throttle.input.writer.throttle(throttle)
+            self._thread = start(self._run)
+        except BaseException:
+            if self._thread is None:
+                self._end()
+            raise
+
+    def _keep_beginning(self) -> None:
         if self._keeping is not None and self._keeping.log.kept is None:
+            self._number = self._keeping.first
             self._keep()
-        for writer in self._watched:
-            writer.watch(self._bell.ring)
-        for throttle in self._throttles:
-            throttle.input.writer.throttle(throttle)
-        self._thread = start(self._run)
 
     # -- looking at it --------------------------------------------------------------------------------------------
 
@@ -191,7 +198,8 @@ class Subscription:
                     batches = self._flow.tick()
                     if not batches:
                         self._keep_if_dirty()
-                        self._bell.wait(POLL)
+                        if not self._bell.wait(POLL):
+                            self._look_after_inputs()
                         continue
                 self._room.ring()
                 if not self._deliver(batches):
@@ -206,20 +214,34 @@ class Subscription:
         finally:
             self._end()
 
+    def _look_after_inputs(self) -> None:
+        """Raise, now and then, if nothing will come any more."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_EVERY:
+            self._looked_at = now
+            self._flow.check_inputs()
+
     def _end(self) -> None:
-        for writer in self._watched:
-            writer.unwatch(self._bell.ring)
-        for throttle in self._throttles:
-            throttle.input.writer.unthrottle(throttle)
-        with suppress(Exception):
-            self._flow.close()
-        if self._keeping is not None:
-            self._keeping.log.close()
-        self._is_over = True
-        self._on_end(self)
-        self._room.ring()
-        self._kept_news.ring()
-        self._outbox.end()
+        """Let go of everything, and tell everybody, whatever fails on the way."""
+        try:
+            for writer in self._watched:
+                writer.unwatch(self._bell.ring)
+            for throttle in self._throttles:
+                throttle.input.writer.unthrottle(throttle)
+            with suppress(Exception):
+                self._flow.close()
+        finally:
+            try:
+                if self._keeping is not None:
+                    self._keeping.log.close()
+            finally:
+                self._is_over = True
+                try:
+                    self._on_end(self)
+                finally:
+                    self._room.ring()
+                    self._kept_news.ring()
+                    self._outbox.end()
 
     def _give_again(self) -> None:
         """Append what the last step has given, which may not have come so far."""
@@ -247,13 +269,16 @@ class Subscription:
             if not self._hand_over(batches):
                 return False
             self._keep()
-            self._kept += 1
+            self._kept = self._batches
             self._kept_news.ring()
             return True
         table = pa.Table.from_batches(batches)
         with self.keeping_mutex:
             self._keep(table)
             self._append(keeping, table)
+        writer = writer_of(keeping.into)
+        for throttle in writer.throttles:  # holding nothing: those that it waits for keep what they do
+            throttle.wait(writer, lambda: self._is_over)
         return True
 
     def _hand_over(self, batches: Batches) -> bool:
@@ -262,25 +287,23 @@ class Subscription:
                 self._callback(batch)
             return True
         for place, batch in enumerate(batches, 1):
-            if not self._outbox.put(_Item(batch, place == len(batches) and self._keeping is not None)):
+            self._batches += 1
+            if not self._outbox.put(_Item(batch, self._batches, place == len(batches))):
                 return False
         return self._keeping is None or not batches or self._is_acknowledged()
 
     def _is_acknowledged(self) -> bool:
         """Wait until whoever takes the rows of a step is done with them; False if that never comes."""
         while not self._is_over:
-            with suppress(Empty):
-                self._acks.get(timeout=_PATIENCE)
+            if self._outbox.wait_for(self._batches, _PATIENCE):
                 return True
-        with suppress(Empty):
-            self._acks.get_nowait()
-            return True
-        return False
+        return self._outbox.released >= self._batches
 
     def _append(self, keeping: Keeping, table: pa.Table) -> None:
         assert keeping.into is not None
-        keeping.into.append(table, producer=keeping.producer, number=self._number)
-        keeping.into.flush()
+        writer = writer_of(keeping.into)
+        writer.append(table, Numbered(keeping.producer, self._number))
+        writer.flush()
 
     def _keep_if_dirty(self) -> None:
         if self._is_dirty:
@@ -299,13 +322,18 @@ class Subscription:
         self._kept_at = time.monotonic()
         self._is_dirty = False
 
-    def hold_up(self, writer: StreamWriter, input: Input, most: int) -> None:
-        """Wait, for one who has appended, until no more than so many rows of an input wait; not in who takes rows."""
+    def hold_up(self, writer: StreamWriter, input: Input, most: int, is_over: Callable[[], bool] | None = None) -> None:
+        """Wait, for one who has appended, until no more than so many rows of an input wait; not in who takes rows.
+
+        Or until ``is_over`` tells that whoever waits is to end.
+        """
         thread = self._thread
         if thread is None or thread.is_mine or self._consumer == _thread.get_ident():
             return
         is_flushed = self._keeping is None
         while not self._is_over and writer.next_number - input.reached > most:
+            if is_over is not None and is_over():
+                return
             if not is_flushed:
                 writer.flush()  # others are not read
                 is_flushed = True
@@ -319,15 +347,19 @@ class Subscription:
 
     def __next__(self) -> pa.RecordBatch:
         self._ask()
-        return self._given(self._outbox.get())
+        item = self._told(self._outbox.get())
+        self._handed = item  # last of all: until then an interrupt leaves it where it is
+        return item.rows
 
     def next(self, seconds: float) -> pa.RecordBatch | None:
         """The next rows, or None if there are none for so many seconds. Raises :class:`StopIteration` at the end."""
         self._ask()
         try:
-            return self._given(self._outbox.get(seconds))
+            item = self._told(self._outbox.get(seconds))
         except Empty:
             return None
+        self._handed = item
+        return item.rows
 
     def __aiter__(self) -> Self:
         return self
@@ -335,9 +367,11 @@ class Subscription:
     async def __anext__(self) -> pa.RecordBatch:
         self._ask()
         try:
-            return self._given(await self._outbox.get_async())
+            item = self._told(await self._outbox.get_async())
         except StopIteration:
             raise StopAsyncIteration from None
+        self._handed = item
+        return item.rows
 
     def _ask(self) -> None:
         self._check_taken()
@@ -352,17 +386,18 @@ class Subscription:
             )
 
     def _acknowledge(self) -> None:
-        if self._owes_ack:
-            self._owes_ack = False
-            self._acked += 1
-            self._acks.put(None)
+        """The batch that was taken last is done with; no harm if that is said again, after an interrupt."""
+        handed = self._handed
+        if handed is not None:
+            if handed.ends_step:
+                self._acked = handed.number
+            self._outbox.release(handed.number)
 
-    def _given(self, item: _Item | None) -> pa.RecordBatch:
+    def _told(self, item: _Item | None) -> _Item:
         if item is None:
             self._raise_failure()
             raise StopIteration
-        self._owes_ack = item.ends_step
-        return item.rows
+        return item
 
     def commit(self) -> None:
         """Say that the rows taken so far are done with, and return when that survives any crash.
@@ -438,8 +473,3 @@ def _packed(table: pa.Table) -> pa.Buffer:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
-
-
-def kept_state(kept: Kept) -> State:
-    """What a plan knew when something was kept."""
-    return State(kept.values["core"], {name: pa.py_buffer(content) for name, content in kept.chunks.items()})

@@ -23,9 +23,20 @@ from tidelog.aggregates.runs import largest, smallest, spread, sums
 from tidelog.expr.aggregates import kernels
 from tidelog.expr.errors import EvaluationError
 from tidelog.expr.values import decimals
-from tidelog.expr.values.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, NULL, WIDEST_DECIMAL, is_decimal, is_float
+from tidelog.expr.values.types import (
+    BIGINT,
+    BLOB,
+    BOOLEAN,
+    DOUBLE,
+    HUGEINT,
+    NULL,
+    VARCHAR,
+    WIDEST_DECIMAL,
+    is_decimal,
+    is_float,
+)
 from tidelog.expr.values.types import is_integer as is_whole
-from tidelog.expr.values.vectors import Mask, has_numbers, made, numbers
+from tidelog.expr.values.vectors import Mask, has_numbers, made, numbers, valid_rows
 from tidelog.model.arrays import integer_column
 from tidelog.model.scalars import python_value
 
@@ -54,6 +65,10 @@ class BuiltIn(Incremental):
         pairs = np.stack([states, others], axis=1).reshape(-1)
         return self.merge(pairs, np.arange(len(states) + 1, dtype=np.int64) * 2)
 
+    def told(self, rows: int, value: Any) -> States:
+        """The state of so many rows, which are not none, whose aggregate is known from elsewhere."""
+        return self.init([pa.array([value], self.types[0])], np.array([0, 1], np.int64))
+
     def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
         """Running merges of runs of states, those of no rows passed over; None if there is no kernel for these.
 
@@ -72,9 +87,7 @@ class BuiltIn(Incremental):
 
     def to_arrow(self, states: States, known: Mask) -> list[pa.Array]:
         """States that are objects as columns."""
-        return [
-            pa.array([state if is_known else None for state, is_known in zip(states, known, strict=True)], *self.arrow)
-        ]
+        return [pa.array(np.ascontiguousarray(states), *self.arrow, mask=None if known.all() else ~known)]
 
     def from_arrow(self, columns: Sequence[pa.Array]) -> States:
         """The states that :meth:`to_arrow` gave as columns."""
@@ -94,6 +107,10 @@ class Count(BuiltIn):
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The lengths of runs."""
         return np.diff(cuts)
+
+    def told(self, rows: int, value: Any) -> States:
+        """Their number."""
+        return np.array([rows], np.int64)
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The sums of lengths."""
@@ -121,6 +138,7 @@ _FLOAT_SUM = np.dtype([("total", "<f8"), ("error", "<f8")])
 _WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
 """An integer of 128 bits, as Arrow has decimals in memory."""
 _HALF = np.uint64(0xFFFF_FFFF)
+_WORD = (1 << 64) - 1
 
 
 class Sum(BuiltIn):
@@ -150,6 +168,12 @@ class Sum(BuiltIn):
         states = np.zeros(len(cuts) - 1, self.state)
         states["total"] = sums(numbers(array).astype(np.float64, copy=False), cuts)
         return states
+
+    def told(self, rows: int, value: Any) -> States:
+        """The sum as it is; of decimals it is unscaled."""
+        if self._is_wide:
+            return _objects([value])
+        return np.array([(value, 0.0) if self._is_float else (value & _WORD, value >> 64)], self.state)
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The sums of sums."""
@@ -257,6 +281,10 @@ class Average(BuiltIn):
         """The lengths and sums of runs."""
         return self._beside(np.diff(cuts), self._sum.init(columns, cuts))
 
+    def told(self, rows: int, value: Any) -> States:
+        """Their number, and the sum, of which the mean is made."""
+        return self._beside(np.array([rows], np.int64), self._sum.told(rows, value))
+
     def merge(self, states: States, cuts: Cuts) -> States:
         """The lengths and sums of states."""
         return self._beside(sums(states["rows"], cuts), self._sum.merge(states["sum"], cuts))
@@ -327,25 +355,28 @@ class Minimum(BuiltIn):
             return self._extremes(numbers(array), cuts)
         if len(cuts) == 2:
             return _objects([pc.min_max(array)["max" if self.largest else "min"].as_py()])
+        if array.type in (VARCHAR, BLOB):
+            data, offsets = _text_memory(array)
+            places = np.empty(len(cuts) - 1, np.int64)
+            kernels.find_extreme_texts(data, offsets, cuts, self.largest, places)
+            return _values_at(array, places)
         rows = pa.table([pa.array(spread(np.arange(len(cuts) - 1), cuts)), array], ["run", "value"])
         order = np.asarray(pc.sort_indices(rows, [("run", "ascending"), ("value", "ascending")]))
-        return _objects(array.take(pa.array(order[cuts[1:] - 1 if self.largest else cuts[:-1]])).to_pylist())
+        return _values_at(array, order[cuts[1:] - 1 if self.largest else cuts[:-1]].astype(np.int64))
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The extremes of states."""
         if self._has_numbers:
             return self._extremes(states, cuts)
-        choose = max if self.largest else min
-        return _objects([choose(states[first:last].tolist()) for first, last in pairwise(cuts.tolist())])
+        return (np.maximum if self.largest else np.minimum).reduceat(states, cuts[:-1])
 
     def _extremes(self, values: States, cuts: Cuts) -> States:
         return (largest if self.largest else smallest)(values, cuts)
 
     def plus(self, states: States, others: States) -> States:
         """The extremes of pairs."""
-        if not self._has_numbers:
-            return super().plus(states, others)
-        found: States = (np.maximum if self.largest else np.fmin)(states, others)
+        smaller = np.fmin if self._has_numbers else np.minimum
+        found: States = (np.maximum if self.largest else smaller)(states, others)
         return found
 
     def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
@@ -361,7 +392,7 @@ class Minimum(BuiltIn):
 
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The extremes."""
-        return made(states, known, self.types[0]) if self._has_numbers else None
+        return made(states, known, self.types[0]) if self._has_numbers else self.to_arrow(states, known)[0]
 
     def eval(self, state: Any) -> Any:
         """The extreme."""
@@ -383,12 +414,24 @@ class First(BuiltIn):
     sees_nulls = True
     last = False
 
+    def __init__(self, types: Sequence[pa.DataType], **parameters: Any) -> None:
+        super().__init__(types, **parameters)
+        self._has_numbers = has_numbers(types[0])
+        if self._has_numbers:
+            self.state = np.dtype([("value", numbers(pa.nulls(0, types[0])).dtype), ("is_null", np.bool_)])
+
     def _ends(self, cuts: Cuts) -> Cuts:
         return cuts[1:] - 1 if self.last else cuts[:-1]
 
     def init(self, columns: Sequence[Column], cuts: Cuts) -> States:
         """The values at the ends of runs."""
-        return _objects([columns[0][row] for row in self._ends(cuts).tolist()])
+        array, ends = columns[0], self._ends(cuts)
+        if not self._has_numbers:
+            return _values_at(array, ends)
+        found = np.empty(len(ends), self.state)
+        valid = valid_rows(array)
+        found["value"], found["is_null"] = numbers(array)[ends], False if valid is None else ~valid[ends]
+        return found
 
     def merge(self, states: States, cuts: Cuts) -> States:
         """The states at the ends of runs."""
@@ -399,17 +442,26 @@ class First(BuiltIn):
         """The first or the second of pairs."""
         return others if self.last else states
 
+    def scan(self, rows: Cuts, states: States, cuts: Cuts, backward: bool) -> States | None:
+        """The states at the ends of what is merged."""
+        places = np.empty(len(states), np.int64)
+        kernels.scan_places(rows, cuts, backward, self.last != backward, places)
+        found: States = states[places]
+        return found
+
     def column(self, states: States, known: Mask) -> pa.Array | None:
         """The values."""
+        if self._has_numbers:
+            return made(states["value"], known & ~states["is_null"], self.types[0])
         return self.to_arrow(states, known)[0]
-
-    def from_arrow(self, columns: Sequence[pa.Array]) -> States:
-        """Values as they are: scalars of Arrow's."""
-        return _objects(list(columns[0]))
 
     def eval(self, state: Any) -> Any:
         """The value."""
-        return plain(state)
+        if not self._has_numbers:
+            return _whole(state, self.types[0])
+        if state["is_null"]:
+            return None
+        return plain(made(np.array([state["value"]]), None, self.types[0])[0])
 
 
 class Last(First):
@@ -501,6 +553,18 @@ def plain(scalar: pa.Scalar) -> Any:
 
 def _whole(value: Any, type_: pa.DataType) -> Any:
     return int(value) if isinstance(value, Decimal) and type_.scale == 0 else value
+
+
+def _values_at(array: pa.Array, places: Cuts) -> States:
+    """Values of an array as objects of Python's; None for nulls."""
+    return np.asarray(array.take(integer_column(places)).to_numpy(zero_copy_only=False), _OBJECTS)
+
+
+def _text_memory(array: pa.Array) -> tuple[Any, Any]:
+    """The bytes of texts, and where they begin and the last one ends."""
+    _, offsets, content = array.buffers()
+    data = np.zeros(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)
+    return data, np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
 
 
 def _objects(values: Sequence[Any]) -> States:

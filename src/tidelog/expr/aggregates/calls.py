@@ -84,6 +84,13 @@ class AggregateCall(Call):
         """The state of no rows."""
         return np.zeros(1, self._states)
 
+    def told(self, rows: int, value: Any) -> States:
+        """The state of so many rows that took part, whose aggregate, of means the sum, is known from elsewhere."""
+        states = self.start()
+        if rows:
+            states["rows"], states["state"] = rows, self._aggregate.told(rows, value)
+        return states
+
     def lift(self, rows: pa.RecordBatch, cuts: Cuts) -> States:
         """The states of runs of rows."""
         rows, cuts = self.counted(rows, cuts, () if self.argument is None else self.argument.columns)
@@ -227,7 +234,7 @@ class UserCall(Call):
 
     def lower(self, states: States) -> list[Value]:
         """The results; None if no rows took part."""
-        return [self.states.result(self.binding, row) for row in states]
+        return self.states.results(self.binding, states)
 
     def __str__(self) -> str:
         return f"{self.binding.name}{self.shown_where}"

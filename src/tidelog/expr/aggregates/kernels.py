@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, f64, i64, inlined, kernel, u64, void
+from tidelog.jit import array_in, array_out, f64, i32, i64, inlined, kernel, u8, u64, void
 
 
 @inlined
@@ -111,3 +111,44 @@ def scan_integer_extremes(rows: Any, values: Any, cuts: Any, backward: Any, larg
                     best = value
                 seen = i64(1)
             out[at] = best
+
+
+@kernel(void(array_in(i64), array_in(i64), i64, i64, array_out(i64)))
+def scan_places(rows: Any, cuts: Any, backward: Any, newest: Any, out: Any) -> None:
+    """The place of the state that a walk through a run has seen first, or, with ``newest`` 1, last.
+
+    Before there is one, it is that of the state itself.
+    """
+    for run in range(len(cuts) - 1):
+        first, last = cuts[run], cuts[run + 1]
+        place = i64(-1)
+        for step in range(last - first):
+            at = _place(step, first, last, backward)
+            if rows[at] != 0 and (newest == 1 or place < 0):
+                place = at
+            out[at] = at if place < 0 else place
+
+
+@inlined
+def _is_before(data: Any, offsets: Any, one: Any, other: Any) -> Any:
+    """Whether the bytes of one text come before those of another one."""
+    first, second = i64(offsets[one]), i64(offsets[other])
+    length, width = i64(offsets[one + 1]) - first, i64(offsets[other + 1]) - second
+    for at in range(min(length, width)):
+        if data[first + at] != data[second + at]:
+            return data[first + at] < data[second + at]
+    return length < width
+
+
+@kernel(void(array_in(u8), array_in(i32), array_in(i64), i64, array_out(i64)))
+def find_extreme_texts(data: Any, offsets: Any, cuts: Any, largest: Any, out: Any) -> None:
+    """The place of the smallest text of each run, or of the largest one, by bytes; no run is empty."""
+    for run in range(len(cuts) - 1):
+        best = cuts[run]
+        for at in range(cuts[run] + 1, cuts[run + 1]):
+            if largest == 1:
+                if _is_before(data, offsets, best, at):
+                    best = at
+            elif _is_before(data, offsets, at, best):
+                best = at
+        out[run] = best

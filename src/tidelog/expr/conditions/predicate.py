@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.expr.conditions import kernels
 from tidelog.expr.conditions.atoms import monotone, point_of
 from tidelog.expr.conditions.condition import ALWAYS, NEVER, ColumnRange, Condition, Goal, condition
 from tidelog.expr.conditions.pruning import Summaries, may_hold
@@ -19,11 +20,11 @@ from tidelog.expr.conditions.ranges import column_ranges, exact_range
 from tidelog.expr.errors import EvaluationError, ExpressionError
 from tidelog.expr.evaluate import column_values, constant_value, truths
 from tidelog.expr.expression import Expression
-from tidelog.expr.functions.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats_with
+from tidelog.expr.functions.comparison import COMPARISONS, MIRRORED, NEGATED, compare_floats, compare_floats_with
 from tidelog.expr.parsing.binder import Binder, not_too_deep
 from tidelog.expr.tree import Call, Column, Node
 from tidelog.expr.values.types import BLOB, BOOLEAN, VARCHAR, is_float
-from tidelog.expr.values.vectors import Mask, has_numbers, numbers, valid_rows
+from tidelog.expr.values.vectors import Mask, all_valid, has_numbers, numbers, valid_rows
 from tidelog.model.schema import Schema
 
 Masker = Callable[[pa.RecordBatch], Mask]
@@ -40,7 +41,7 @@ class Predicate:
     _possible: Condition = field(repr=False, compare=False)
     _uncertain: Condition = field(repr=False, compare=False)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns used, in the order of the schema."""
         return self.expression.columns
@@ -146,7 +147,11 @@ def _by_distinct(predicate: Predicate, batch: pa.RecordBatch) -> Mask:
     except EvaluationError:  # of a value that perhaps no row has
         return _by_row(predicate, columns, batch)
     indexes = column.indices.fill_null(len(values) - 1) if column.null_count else column.indices
-    found: Mask = truth[indexes.to_numpy()]
+    found = np.empty(len(indexes), np.bool_)
+    if indexes.type == pa.int32():
+        kernels.pick(truth, numbers(indexes), found)
+    else:
+        np.take(truth, numbers(indexes), out=found)
     return found
 
 
@@ -250,8 +255,22 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _columns(left: Column, operator: str, right: Column, batch: pa.RecordBatch) -> Mask:
+    values = [column_values(left, batch), column_values(right, batch)]
+    compared = compare_floats if is_float(left.type) else _compared
+    result, valid = compared(operator, numbers(values[0]), numbers(values[1])), all_valid(values)
+    return result if valid is None else np.logical_and(result, valid, out=result)
+
+
+def _compared(operator: str, left: Any, right: Any) -> Mask:
+    result: Mask = _FUNCTIONS[operator](left, right)
+    return result
+
+
 def _comparison(operator: str, left: Node, right: Node, wanted: bool) -> Masker | None:
-    """A comparison of a column with a constant, straight on the column's memory; None if it is none."""
+    """A comparison of columns, or of one with a constant, straight on their memory; None if it is none."""
+    if isinstance(left, Column) and isinstance(right, Column) and left.type == right.type and has_numbers(left.type):
+        return partial(_columns, left, operator if wanted else NEGATED[operator], right)
     if left.is_constant:
         operator, left, right = MIRRORED[operator], right, left
     found = monotone(left) if right.is_constant else None

@@ -38,6 +38,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _NO_SUCH = re.compile(r"argument types '(.*?)'\.", re.DOTALL)
 _NO_UNIT = re.compile(r'(?:specifier|part) "(.*?)" not recognized', re.DOTALL)
 _KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
+_TRACE = re.compile(r"^Scalar function .*? threw an execution error, .*? Error: |\n\nStack Trace:.*", re.DOTALL)
 _COLUMN = re.compile(r"\bc(\d+)\b")
 _SHOWN = 300
 _OTHER_NAMES = {"TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ, '"NULL"': PLAIN["NULL"], "BIT": None}
@@ -94,9 +95,14 @@ def refused(error: Exception) -> ExpressionError:
     return ExpressionError(described(message))
 
 
+def plain(message: str) -> str:
+    """A message of DuckDB without the kind of the error, and without what its own developers look for."""
+    return _TRACE.sub("", _KIND.sub("", message)).strip()
+
+
 def described(message: str, names: Sequence[str] = ()) -> str:
     """The first lines of a message of DuckDB, without the place in a text that the user has not written."""
-    message = _KIND.sub("", message.split("\n\nLINE ")[0].split("\nCandidate")[0].split("\n\tCandidate")[0]).strip()
+    message = plain(message.split("\n\nLINE ")[0].split("\nCandidate")[0].split("\n\tCandidate")[0])
     message = _COLUMN.sub(lambda found: repr(names[int(found[1])]) if int(found[1]) < len(names) else "it", message)
     return message if len(message) <= _SHOWN else f"{message[:_SHOWN]}..."
 

@@ -13,7 +13,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,8 +106,9 @@ class Prepared:
 class Connection:
     """A connection that one thread uses at a time, and what it has prepared."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self.cursor = cursor
+    def __init__(self, root: duckdb.DuckDBPyConnection) -> None:
+        self.root = root
+        self.cursor = root.cursor()
         self._prepared: OrderedDict[tuple[str, str], Prepared] = OrderedDict()
         self._names = count()
 
@@ -142,6 +143,14 @@ class _Process:
         which DuckDB does not bear.
         """
 
+    def let_go(self, root: duckdb.DuckDBPyConnection) -> None:
+        """Forget a DuckDB that has ended, so that another one is opened for what comes next."""
+        with self.mutex:
+            if self.root is root:
+                self.root = None
+                self.connections.clear()
+                self.idle.clear()
+
 
 _process = _Process()
 _of_parents = threading.local()
@@ -156,12 +165,29 @@ def connection() -> Iterator[Connection]:
         found = process.idle.pop()
     except IndexError:
         with process.mutex:
-            found = Connection(_opened().cursor())
+            found = Connection(_opened())
             process.connections.append(found)
     try:
         yield found
+    except BaseException:
+        if not answers(found.cursor):
+            process.let_go(found.root)
+        raise
     finally:
-        process.idle.append(found)
+        if found.root is process.root:
+            process.idle.append(found)
+
+
+def answers(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a DuckDB goes on: some errors end it, and it refuses everything from then on."""
+    import duckdb
+
+    try:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT 1")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _opened() -> duckdb.DuckDBPyConnection:

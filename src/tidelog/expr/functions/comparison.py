@@ -67,13 +67,12 @@ def compare_floats(operator: str, left: Any, right: Any) -> Mask:
     if operator in (">", ">=", "<>"):
         result = compare_floats(NEGATED[operator], left, right)
         return np.logical_not(result, out=result)
+    result = {"=": np.equal, "<": np.less, "<=": np.less_equal}[operator](left, right)
     nan = np.isnan(right)
-    if operator == "=":
-        result = (left == right) | (nan & np.isnan(left))
-    elif operator == "<":
-        result = (left < right) | (nan & ~np.isnan(left))
-    else:
-        result = (left <= right) | nan
+    if nan.any():
+        if operator != "<=":
+            np.logical_and(nan, np.isnan(left) if operator == "=" else ~np.isnan(left), out=nan)
+        np.logical_or(result, nan, out=result)
     return result
 
 

@@ -27,7 +27,7 @@ from tidelog.index.node import Children
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.nodes import Edge, Nodes
-from tidelog.model.arrays import integers
+from tidelog.model.arrays import distinct, integers
 from tidelog.model.errors import InputError
 from tidelog.storage.codec import Ints
 from tidelog.storage.summary import SUMMARY, summarise_numbers
@@ -195,7 +195,7 @@ def aggregates(nodes: Nodes, starts: Ints, ends: Ints, columns: Ints, counters: 
     filled = ends > starts
     if not filled.any():
         return merged
-    bounds = np.unique(np.concatenate([starts[filled], ends[filled]]))
+    bounds = distinct(np.concatenate([starts[filled], ends[filled]]))
     parts: list[Entries] = []
     leaves: list[_CutLeaf] = []
     _cut(nodes, nodes.top, bounds, parts, leaves, counters)
@@ -233,7 +233,7 @@ def _cut(
     done = 0
     cut = lasts < firsts
     bounds, lasts = bounds[cut], lasts[cut]
-    for child in np.unique(lasts).tolist():
+    for child in distinct(lasts).tolist():
         inside = bounds[lasts.searchsorted(child) : lasts.searchsorted(child, side="right")]
         parts.append(without_states(nodes.layout, children.entries[done:child]))
         if children.levels[child]:
@@ -298,7 +298,7 @@ def _cuts_of(times: Ints, leaves: Sequence[_CutLeaf], rows: Sequence[int]) -> tu
     """
     ends = np.cumsum(rows)
     bounds = times.searchsorted(np.concatenate([leaf.bounds for leaf in leaves]))
-    return np.unique(np.concatenate([[0], bounds, ends])), ends
+    return distinct(np.concatenate([[0], bounds, ends])), ends
 
 
 def _cut_few(
@@ -312,7 +312,7 @@ def _cut_few(
         found = []
         for leaf in leaves:
             times = nodes.times(leaf.id, None)
-            cuts = np.unique(np.concatenate([[0], times.searchsorted(leaf.bounds), [len(times)]]))
+            cuts = distinct(np.concatenate([[0], times.searchsorted(leaf.bounds), [len(times)]]))
             found.append(from_batch(layout, nodes.read(leaf.id, wanted), cuts, columns))
         return found
     values, rows = numbers

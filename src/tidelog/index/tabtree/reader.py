@@ -6,6 +6,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ from tidelog.model.arrays import integers
 from tidelog.model.errors import NotFoundError
 from tidelog.storage import ContainerReader
 from tidelog.storage.codec import Ints
+
+_LEAST_PARTED = 24
+"""Leaves from which on those inside of a time range are read apart from those at its ends, without their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +218,37 @@ class TreeReader:
         if counters:
             counters.leaves += len(leaves)
         blocks = ids.leaf_ids(leaves, self.layout.fanout)
-        tested, keeps, values = choice.tested, choice.keeps, choice.values
         if start is None and end is None:
+            return self._selected(blocks, columns, choice)
+        if len(blocks) < _LEAST_PARTED:
+            return self._selected(blocks, columns, choice, (start, end))
+        # Leaves are in the order of time, so the range cuts the first and the last one at the most.
+        parts = (
+            self._selected(blocks[:1], columns, choice, (start, end)),
+            self._selected(blocks[1:-1], columns, choice),
+            self._selected(blocks[1:][-1:], columns, choice, (start, end)),
+        )
+        return chain.from_iterable(parts)
+
+    def _selected(
+        self,
+        blocks: Ints,
+        columns: Sequence[str],
+        choice: RowChoice,
+        within: tuple[int | None, int | None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of leaves that are chosen, and whose times are in a range; None for all times. Lazily."""
+        tested, keeps, values = choice.tested, choice.keeps, choice.values
+        if not len(blocks):
+            return iter(())
+        if within is None:
             return self._reader.select(blocks, columns, tested, keeps, values)
         if values is not None:
             names = list(dict.fromkeys((*columns, *self._time)))
             found = self._reader.select(blocks, names, tested, keeps, values)
-            return (batch.filter(pa.array(self._within(batch, start, end))).select(list(columns)) for batch in found)
+            return (batch.filter(pa.array(self._within(batch, *within))).select(list(columns)) for batch in found)
         names = list(dict.fromkeys((*tested, *self._time)))
-        return self._reader.select(blocks, columns, names, lambda batch: keeps(batch) & self._within(batch, start, end))
+        return self._reader.select(blocks, columns, names, lambda batch: keeps(batch) & self._within(batch, *within))
 
     def count(
         self,

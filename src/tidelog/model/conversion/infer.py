@@ -25,8 +25,13 @@ def infer_schema(data: Any, time: str) -> Schema:
     """
     try:
         found = _arrow_schema(data, time)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"no schema can be told from a {type(data).__name__}: {error}") from error
+    if isinstance(time, str) and time in found.names and pa.types.is_string(value_type(found.field(time).type)):
+        raise SchemaError(
+            f"the time column {time!r} has texts, which are read as times where a schema says so; give one, such as "
+            f"schema=pyarrow.schema([({time!r}, pyarrow.timestamp('us')), ...])"
+        )
     return Schema(found, time)
 
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog import threads as shared
 from tidelog.operators.base import Ints
 from tidelog.operators.columns import kernels
 from tidelog.operators.columns.memory import is_text, text_memory
-from tidelog.operators.series import Series
+from tidelog.operators.columns.series import Series
 
 _LEAST: Final = 1024
 """Slots of a table."""
+_TOGETHER: Final = 1 << 14
+"""Rows that a thread looks up, at the least."""
 
 
 class Known(Protocol):
     """Values and their numbers. NULL is not known, and values that are equal need not be so in memory."""
 
-    def find(self, column: pa.Array) -> Ints:
-        """The number of each value, -1 for those that are not known."""
+    def find(self, column: pa.Array, threads: int = 1) -> Ints:
+        """The number of each value, -1 for those that are not known; by some threads, if there are many."""
 
     def add(self, column: pa.Array, numbers: Ints) -> None:
         """Know some values, none of them known or NULL, and no two the same."""
@@ -65,21 +71,17 @@ class _Texts:
         self._starts = Series(np.int64)
         self._starts.append(np.zeros(1, np.int64))
 
-    def find(self, column: pa.Array) -> Ints:
+    def find(self, column: pa.Array, threads: int = 1) -> Ints:
         """The number of each text."""
         data, offsets = text_memory(column)
         found = np.empty(len(column), np.int64)
         table = self._table
-        kernels.find_texts(
-            data,
-            offsets,
-            table.places,
-            table.digests.line,
-            self._starts.line,
-            self._texts.line,
-            table.numbers.line,
-            found,
-        )
+        known = table.places, table.digests.line, self._starts.line, self._texts.line, table.numbers.line
+
+        def find(first: int, last: int) -> None:
+            kernels.find_texts(data, offsets[first : last + 1], *known, found[first:last])
+
+        _divided(find, len(column), threads)
         if column.null_count:
             found[np.asarray(column.is_null())] = -1
         return found
@@ -101,11 +103,16 @@ class _Words:
     def __init__(self) -> None:
         self._table = _Table()
 
-    def find(self, column: pa.Array) -> Ints:
+    def find(self, column: pa.Array, threads: int = 1) -> Ints:
         """The number of each value."""
         table = self._table
-        found = np.empty(len(column), np.int64)
-        kernels.find_words(_words(column), table.places, table.digests.line, table.numbers.line, found)
+        words, found = _words(column), np.empty(len(column), np.int64)
+        known = table.places, table.digests.line, table.numbers.line
+
+        def find(first: int, last: int) -> None:
+            kernels.find_words(words[first:last], *known, found[first:last])
+
+        _divided(find, len(column), threads)
         if column.null_count:
             found[np.asarray(column.is_null())] = -1
         return found
@@ -113,6 +120,16 @@ class _Words:
     def add(self, column: pa.Array, numbers: Ints) -> None:
         """Know some values."""
         self._table.add(_words(column), numbers, np.empty(0, np.int64))
+
+
+def _divided(find: Callable[[int, int], None], rows: int, threads: int) -> None:
+    """Find the numbers of all rows, by threads for some rows each."""
+    parts = min(threads, rows // _TOGETHER)
+    if parts < 2:
+        find(0, rows)
+        return
+    bounds = [rows * part // parts for part in range(parts + 1)]
+    shared.together([partial(find, first, last) for first, last in pairwise(bounds)])
 
 
 def _words(column: pa.Array) -> npt.NDArray[np.uint64]:

@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog import threads
-from tidelog.model.arrays import boolean_column
+from tidelog.model.arrays import boolean_column, distinct
 from tidelog.model.errors import SchemaError, TimeError
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.backlog import Backlog
 from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape, count_before
+from tidelog.operators.columns.series import Series
 from tidelog.operators.join import kernels
 from tidelog.operators.keys import Keys, check_keys
 from tidelog.operators.properties import Properties
-from tidelog.operators.series import Series
 from tidelog.operators.state import State, together
 
 LEFT: Final = 0
@@ -101,7 +101,7 @@ class AsOfJoin(Operator):
         """The numbers of the keys of all rows, -1 for those with nulls; without keys there are none."""
 
     def use_threads(self, most: int) -> None:
-        """For rows that are put beside their partners."""
+        """For keys that are looked up, and rows that are put beside their partners."""
         self._threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
@@ -115,7 +115,7 @@ class AsOfJoin(Operator):
             return
         names = self._by.values() if port == RIGHT else self._by
         columns = batch.select(list(names)).rename_columns(list(self._by))
-        self._codes[port].append(self._keys.encode_present(columns))
+        self._codes[port].append(self._keys.encode_present(columns, self._threads))
 
     def advance(self, watermark: int) -> Batches:
         """The left rows before the watermark, as far as their partners are known."""
@@ -221,7 +221,7 @@ class AsOfJoin(Operator):
                 self._keep_newest(old)
         if self._by and self._keys.are_many:
             lines = [codes.line for codes in self._codes]
-            used = np.unique(np.concatenate(lines))
+            used = distinct(np.concatenate(lines))
             numbers = self._keys.keep(used[used >= 0])
             for line in lines:
                 line[line >= 0] = numbers[line[line >= 0]]

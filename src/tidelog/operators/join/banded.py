@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.operators.base import Ints
+from tidelog.operators.columns.series import Series
 from tidelog.operators.join import kernels
 from tidelog.operators.join.conditions.bands import Band
 from tidelog.operators.join.conditions.matching import unpaired
 from tidelog.operators.join.pairs import BOTH, TILE, Arriving, Finder, Job
-from tidelog.operators.series import Series
 
 _LEAST_RUN: Final = 256
 _DENSE: Final = 16

@@ -46,19 +46,23 @@ def find_behind(times: Any, keys: Any, others: Any, other_keys: Any, strict: Any
 def count_others(times: Any, others: Any, inclusive: Any, shift: Any, found: Any) -> None:
     """For each row how many of the others are before it, or at its time too if ``inclusive`` is 1, and ``shift``.
 
-    Both are in the order of time.
+    Both are in the order of time. Each step goes on by a row or by one of the others without a branch, as which of them
+    it is cannot be predicted.
     """
-    count, size = 0, len(others)
+    row, count, size = 0, 0, len(others)
     if inclusive == 1:
-        for row in range(len(times)):
-            while count < size and others[count] <= times[row]:
-                count += 1
+        while row < len(times) and count < size:
             found[row] = count + shift
+            is_behind = i64(others[count] > times[row])
+            row += is_behind
+            count += 1 - is_behind
     else:
-        for row in range(len(times)):
-            while count < size and others[count] < times[row]:
-                count += 1
+        while row < len(times) and count < size:
             found[row] = count + shift
+            is_behind = i64(others[count] >= times[row])
+            row += is_behind
+            count += 1 - is_behind
+    found[row:] = count + shift
 
 
 @kernel(i64(_ROWS, i64, array_out(i64), array_out(i64)))

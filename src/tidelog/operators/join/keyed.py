@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from tidelog.model.arrays import distinct
 from tidelog.operators.base import Shape
+from tidelog.operators.columns.series import Series
 from tidelog.operators.join import kernels
 from tidelog.operators.join.conditions.matching import unpaired
 from tidelog.operators.join.pairs import LEFT, TILE, Arriving, Finder, Job
 from tidelog.operators.keys import Keys
-from tidelog.operators.series import Series
 
 _KEY, _BEFORE = 0, 1
 
@@ -45,7 +46,7 @@ class Keyed(Finder):
         self._bases[port] += count
         if self._keys.are_many:
             lines = [each.lines[_KEY] for each in self._rows]
-            used = np.unique(np.concatenate(lines))
+            used = distinct(np.concatenate(lines))
             used = used[used >= 0]
             numbers = self._keys.keep(used)
             for line in lines:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.model.arrays import integer_column
+from tidelog.model.arrays import distinct, integer_column
 from tidelog.model.errors import SchemaError, did_you_mean
 from tidelog.operators.base import Batches, Ints, Shape
 from tidelog.operators.properties import Order, Properties
@@ -52,7 +52,7 @@ class Lookup(Rowwise):
             column = _whole(table.column(name))
             values = pc.unique(column)
             places = codes * len(values) + _places(column, values)
-            known = np.unique(places)
+            known = distinct(places)
             self._steps.append((values, known))
             codes = np.searchsorted(known, places)
         order = np.argsort(codes, kind="stable")

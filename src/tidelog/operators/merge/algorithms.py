@@ -31,23 +31,9 @@ class Algorithm:
     """Whether payload and start are a key, so that repeats are one event."""
     compares: bool = True
     """Whether payloads are compared at all."""
-    policies: frozenset[int] = frozenset({codes.LAZY})
+    has_policies: bool = False
+    """Whether it may tell an event other than once and at once."""
 
-
-_KEYED_POLICIES: Final = frozenset(
-    {
-        codes.LAZY,
-        codes.AGGRESSIVE,
-        codes.FULLY_FROZEN,
-        codes.HALF_FROZEN,
-        codes.OPEN_ENDED,
-        codes.LEADER,
-        codes.LEADER_BY_START,
-        codes.FRACTION,
-        codes.LAGGING,
-        codes.EXACT,
-    }
-)
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = {
     each.name: each
@@ -69,11 +55,10 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = {
         Algorithm("R2d", "inserts in any order, with a key", lambda _: Disordered(), is_keyed=True),
         Algorithm("R2ddup", "inserts in any order, equal ones counted", lambda _: Disordered(counted=True)),
         Algorithm(
-            "R3", "all elements, with a key", Keyed, takes_adjusts=True, is_keyed=True, policies=_KEYED_POLICIES,
+            "R3", "all elements, with a key", Keyed, takes_adjusts=True, is_keyed=True, has_policies=True,
         ),
         Algorithm(
-            "R4", "all elements, equal events counted", lambda policy: Counted(exact=policy.code == codes.EXACT),
-            takes_adjusts=True, policies=frozenset({codes.LAZY, codes.EXACT}),
+            "R4", "all elements, equal events counted", Counted, takes_adjusts=True, has_policies=True,
         ),
     )
 }  # fmt: skip
@@ -85,9 +70,9 @@ def algorithm_of(name: str, policy: Policy = LAZY) -> Algorithm:
     found = ALGORITHMS.get(name)
     if found is None:
         raise InputError(f"there is no algorithm {name!r}; {did_you_mean(name, ALGORITHMS)}")
-    if policy.code not in found.policies:
+    if policy.code != codes.LAZY and not found.has_policies:
         raise InputError(
-            f"the algorithm {name} ({found.text}) does not have this policy: R3 has them all, R4 the lazy and the "
-            "exact one, and others tell every event once and at once"
+            f"the algorithm {name} ({found.text}) tells every event once and at once; choose R3 or R4 for other "
+            "policies"
         )
     return found

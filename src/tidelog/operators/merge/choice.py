@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidelog.model.errors import InputError
+from tidelog.operators.merge import codes
 from tidelog.operators.merge.algorithms import ALGORITHMS, LAZY, Algorithm
 from tidelog.operators.merge.batches.engine import Policy
 from tidelog.operators.properties import Order, Properties
@@ -24,23 +24,17 @@ class Choice:
 
 
 def choose(properties: Properties, policy: Policy = LAZY) -> Choice:
-    """The cheapest algorithm that is right for inputs that all have some properties.
-
-    Raises :class:`InputError` if there is none that has the policy.
-    """
+    """The cheapest algorithm that has the policy and is right for inputs that all have some properties."""
     reasons = []
     for name, algorithm in ALGORITHMS.items():
         lacking = _lacking(algorithm, properties)
-        if lacking is None and policy.code not in algorithm.policies:
-            lacking = "it does not have the policy"
+        if lacking is None and policy.code != codes.LAZY and not algorithm.has_policies:
+            lacking = "it tells every event once and at once, whatever the policy"
         if lacking is None:
             reasons.append(f"{name}, for {algorithm.text}: chosen, the cheapest that is right")
             return Choice(name, tuple(reasons), keeps_repeats=not algorithm.is_keyed)
         reasons.append(f"{name}, for {algorithm.text}: not, {lacking}")
-    raise InputError(
-        "no algorithm has this policy for inputs without a key: R4 has the lazy and the exact one alone; give the "
-        "columns of a key"
-    )
+    raise AssertionError("the last algorithm is right for all inputs, and has all policies")
 
 
 def _lacking(algorithm: Algorithm, properties: Properties) -> str | None:

@@ -35,6 +35,7 @@ LEADER_BY_START: Final = 6
 FRACTION: Final = 7
 LAGGING: Final = 8
 EXACT: Final = 9
+LEADER_BY_UNFROZEN: Final = 10
 
 # What is known of an input, a column each.
 PHASE: Final = 0
@@ -49,7 +50,9 @@ UNKNOWN_ENDS: Final = 7
 COUNT: Final = 8
 """How many events of the newest start it has given, where that is counted."""
 REPEATED_KEYS: Final = 9
-INPUT_FIELDS: Final = 10
+UNFROZEN: Final = 10
+"""How many events it has that may still vanish, where a policy goes by that."""
+INPUT_FIELDS: Final = 11
 
 PENDING: Final = 0
 JOINED: Final = 1

@@ -35,7 +35,7 @@ from tidelog.operators.merge.codes import (
     START,
 )
 from tidelog.operators.merge.columns import chosen_rows, element_columns, element_shape
-from tidelog.operators.merge.errors import RepeatedKeyError
+from tidelog.operators.merge.errors import MergeError, RepeatedKeyError
 from tidelog.operators.merge.payloads.hashing import numbers_of
 from tidelog.operators.merge.payloads.store import Payloads
 from tidelog.operators.merge.ports import Input, InputState, Port, port_of
@@ -44,6 +44,7 @@ from tidelog.operators.state import State, packed, together, unpacked
 
 Output: TypeAlias = Literal["events", "elements"]
 Check: TypeAlias = Literal["inputs", "full"]
+Stables: TypeAlias = Literal["each", "last"]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _log: Final = logging.getLogger("tidelog")
@@ -61,6 +62,9 @@ class MergeOperator(Operator):
     """
 
     mixes = True
+    patience: int | None = None
+    """How far, in ticks, watermarks of inputs may lag behind the farthest one before it goes on without them; None for
+    any distance. Only those who drive it by the watermarks of inputs go by it."""
 
     def __init__(
         self,
@@ -71,10 +75,12 @@ class MergeOperator(Operator):
         policy: Policy = LAZY,
         output: Output | None = None,
         check: Check = "inputs",
+        stables: Stables = "each",
     ) -> None:
         """``key`` are the columns that tell events of one start apart, by default all: rows that agree in it are one.
 
-        ``check="full"`` also compares inputs with each other, in all that they have settled.
+        ``check="full"`` also compares inputs with each other, in all that they have settled. With ``stables="last"``
+        those of a batch count as one, the last: fewer elements come out, which stand for the same events.
 
         Raises :class:`InputError` if algorithm, key, policy and output do not go together, :class:`SchemaError` if
         inputs do not.
@@ -98,7 +104,7 @@ class MergeOperator(Operator):
                     f"found output='events' for {'events' if are_events else 'elements'} and {algorithm}; expected "
                     "plain events and an algorithm that only inserts, since events cannot be taken back"
                 )
-            shape = plain_shape(inputs[0].shape)
+            shape = plain_shape(inputs[0].shape, payload)
         else:
             shape = element_shape(time, payload)
         is_free = are_events and not self.algorithm.is_ordered
@@ -110,6 +116,9 @@ class MergeOperator(Operator):
         if check not in ("inputs", "full"):
             raise InputError(f"found check={check!r}; expected 'inputs' or 'full'")
         self.check: Check = check
+        if stables not in ("each", "last"):
+            raise InputError(f"found stables={stables!r}; expected 'each' or 'last'")
+        self._counts_last = stables == "last"
         self._audit = Audit(keyed=self.algorithm.is_keyed) if check == "full" else None
         self._snapshots = 0
         self._left_over: Batches = []
@@ -167,6 +176,11 @@ class MergeOperator(Operator):
             self._audit.take(name, rows, rows[PAYLOAD])
         return self._emitted(lambda: self._engine.push(name, rows))
 
+    def count_late(self, name: str, rows: int) -> None:
+        """Somebody has dropped rows of an input, since they were farther behind than its delay allows."""
+        port = self._ports[self.port(name)]
+        port.rows, port.late = port.rows + rows, port.late + rows
+
     def port(self, name: str) -> int:
         """The port of an input."""
         if name not in self._by_name:
@@ -216,8 +230,15 @@ class MergeOperator(Operator):
         if own.is_detached or not batch.num_rows:
             return []
         engine, count = self._engine, batch.num_rows
-        batch, rows = own.elements(batch, self.algorithm, engine.reached(own.name))
+        try:
+            batch, rows = own.elements(batch, self.algorithm, engine.reached(own.name))
+        except MergeError:
+            raise
+        except InputError as error:
+            raise MergeError(str(error), input=own.name, row=error.row) from None
         own.rows += count
+        if self._counts_last:
+            _drop_stables(rows)
         keeps = self.algorithm.takes_adjusts
         waits = engine.ordered and engine.phase(own.name) == "pending"
         if self.algorithm.compares or waits:
@@ -327,6 +348,20 @@ class MergeOperator(Operator):
             return FOREVER if self._engine.size or self._engine.waits else None
         return self._engine.first_join if self._engine.waits else None
 
+    @property
+    def leaves_behind(self) -> bool:  # type: ignore[override]  # as it is told
+        """Whether it goes on without inputs that lag."""
+        return self.patience is not None
+
+    def progress(self, marks: Sequence[int | None]) -> int | None:
+        """The least, or the farthest less the patience."""
+        least = super().progress(marks)
+        known = [each for each in marks if each is not None and each < FOREVER]
+        if self.patience is None or not known:
+            return least
+        farthest = max(max(known) - self.patience, INT64_MIN)
+        return farthest if least is None else max(least, farthest)
+
     def passed(self, watermark: int) -> int:
         """The output's stable, or the first start of which something may still come out."""
         reached = self.reached
@@ -340,6 +375,11 @@ class MergeOperator(Operator):
         """Plain events come out at the times at which they come in; what revises others may be of use for long."""
         is_plain = self.output_kind == "events" and self._audit is None
         return (horizon if is_plain else INT64_MIN,) * len(self.inputs)
+
+    def unneeded(self) -> tuple[int, ...]:
+        """The horizons of inputs; of elements that may be revised, one that starts early may end late."""
+        takes = self.algorithm.takes_adjusts
+        return tuple(INT64_MIN if takes and port.spec.is_elements else self.horizon(port.name) for port in self._ports)
 
     def horizon(self, name: str) -> int:
         """The time before which elements of an input are of no use any more; the least time there is if all may be.
@@ -392,3 +432,10 @@ class MergeOperator(Operator):
             self._audit.restore(json.loads(bytes(state.chunks[f"audit {number}"])))
         self._engine.restore(state.part("engine"))
         self._payloads.restore(state.part("payloads"))
+
+
+def _drop_stables(rows: Rows) -> None:
+    """Have stables before the farthest one of a batch say nothing: the output goes on by that one alone."""
+    at = np.flatnonzero(rows[KIND] == STABLE)
+    if len(at) > 1:
+        rows[END, np.delete(at, np.argmax(rows[END, at]))] = BEFORE

@@ -17,6 +17,7 @@ POLICIES: Final = {
     "open-ended": codes.OPEN_ENDED,
     "leader": codes.LEADER,
     "leader-by-start": codes.LEADER_BY_START,
+    "leader-by-unfrozen": codes.LEADER_BY_UNFROZEN,
     "fraction": codes.FRACTION,
     "lagging": codes.LAGGING,
     "exact": codes.EXACT,
@@ -38,7 +39,9 @@ def policy_of(text: str, clock: Clock) -> Policy:
         except ValueError:
             share = -1.0
         if not 0 < share <= 1:
-            raise InputError(f"found the policy {text!r}; expected how many of the inputs, as in 'fraction 0.5'")
+            raise InputError(
+                f"found the policy {text!r}; expected a share of the inputs above 0 and up to 1, as in 'fraction 0.5'"
+            )
         return Policy(code, share=share)
     if code == codes.LAGGING:
         if not value:

@@ -35,14 +35,15 @@ class RowPatternQuery:
 
     @cached_property
     def input(self) -> pa.Schema:
-        """The columns that are needed, in the order of the input's."""
+        """The columns that are needed, in the order of the input's; at least one, so that rows are counted."""
         schema = self.pattern.schema
         if self.pattern.rows is not Rows.ONE or self.pattern.frame is not None:
             return schema
         expressions = [*self.pattern.defines.values(), *(each.value for each in self.pattern.measures)]
         texts = [str(term) for each in expressions for term in each.terms]
         known = {*self.pattern.partition, *(each.column for each in self.pattern.order)}
-        return pa.schema([each for each in schema if each.name in known or any(each.name in text for text in texts)])
+        used = [each for each in schema if each.name in known or any(each.name in text for text in texts)]
+        return pa.schema(used or [schema.field(0)])
 
     @property
     def explain(self) -> list[str]:

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from tidelog.model.arrays import integer_column, integers
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
-from tidelog.operators.base import FOREVER, Batches, Ints, Needs, Operator, Shape
+from tidelog.operators.base import FOREVER, Batches, Ints, LookBack, Needs, Operator, Shape
 from tidelog.operators.keys import Keys, latest
 from tidelog.operators.rowpattern.compiling import compile_query
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine.search import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
-from tidelog.operators.rowpattern.syntax import RowPattern, Skip, counts_matches
+from tidelog.operators.rowpattern.syntax import OrderKey, RowPattern, Skip, counts_matches
 from tidelog.operators.rowpattern.syntax import Rows as RowsOut
 from tidelog.operators.state import State, packed, together, unpacked
 from tidelog.operators.waiting import Waiting
@@ -27,8 +27,8 @@ from tidelog.operators.waiting import Waiting
 TIME_COLUMN: Final = "#time"
 """The last column that comes out: when a row became certain."""
 
-_PER_TICK: Final = {"s": 1_000_000, "ms": 1_000}
-"""Microseconds of longer ticks."""
+_LAST: Final = {"s": 253_402_300_799, "ms": 253_402_300_799_999, "us": 253_402_300_799_999_999}
+"""The end of the year 9999, where the calendars of Python and others end, in ticks; nanoseconds do not reach it."""
 _PER_KEY: Final = pa.schema([(name, pa.int64()) for name in ("begin", "resume", "number", "decided", "count")])
 
 
@@ -74,7 +74,7 @@ class RowPatternOperator(Operator):
 
     Rows come out with a last column :data:`TIME_COLUMN`: the time of the row that decided that they do, or, where it
     was ``WITHIN`` that left no other way, the last time that could have changed it. What only the end decides has the
-    last time of all that Spark, which counts microseconds, has as well.
+    last time that calendars have: the end of the year 9999.
     """
 
     def __init__(self, shape: Shape, pattern: RowPattern) -> None:
@@ -99,9 +99,11 @@ class RowPatternOperator(Operator):
         """How many rows have been put in order."""
         self._horizon = self._limit = INT64_MIN
         """Before which nothing need come out, and before which rows are only looked at from others."""
-        self._end = INT64_MAX // _PER_TICK.get(shape.clock.unit or "", 1)
+        self._end = _LAST.get(shape.clock.unit or "", INT64_MAX)
         expressions = [*pattern.defines.values(), *(each.value for each in pattern.measures)]
         self._may_forget = not (any(map(counts_matches, expressions)) or query.search.program.has_start)
+        if query.conditions.behind:
+            self.looks_back = (LookBack(query.conditions.behind, tuple(pattern.partition)),)
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
         """Let rows wait until their order is certain."""
@@ -188,10 +190,7 @@ class RowPatternOperator(Operator):
         if len(self._query.pattern.order) < 2:
             return None
         ranks: list[Any] = [np.arange(rows.num_rows)]
-        for key in reversed(self._query.pattern.order):
-            way = "descending" if key.is_descending else "ascending"
-            nulls = "at_start" if key.nulls_first else "at_end"
-            ranks.append(np.asarray(pc.rank(rows.column(key.column), way, null_placement=nulls, tiebreaker="dense")))
+        ranks += [_ranks(rows.column(key.column), key) for key in reversed(self._query.pattern.order)]
         return np.lexsort((*ranks, codes))
 
     def _partitions(self, codes: Ints, watermark: int) -> tuple[Partitions, Ints, Ints]:
@@ -249,9 +248,9 @@ class RowPatternOperator(Operator):
     def skip(self, horizon: int) -> tuple[int, ...]:
         """Rows that begin no match that is decided later are of no use, where every row may begin one by itself.
 
-        Of those that conditions look back at no time tells the source: they are chosen here. Else where a match begins
-        depends on rows before it, or when it is decided on rows that may come at any time: then only what is found is
-        left out.
+        But for those that conditions look back at; where rows of one time are put in another order than that in which
+        they come, they are chosen here alone. Else where a match begins depends on rows before it, or when it is
+        decided on rows that may come at any time: then only what is found is left out.
         """
         self._horizon = max(self._horizon, horizon)
         pattern, conditions = self._query.pattern, self._query.conditions
@@ -263,7 +262,7 @@ class RowPatternOperator(Operator):
         if not conditions.behind:
             return (limit,)
         self._limit = max(self._limit, limit)
-        return (INT64_MIN,)
+        return (self._limit if len(pattern.order) < 2 else INT64_MIN,)
 
     def next_deadline(self) -> int | None:
         """When the first row that waits is in order, or the first that may begin a match is too old for it."""
@@ -309,3 +308,14 @@ class RowPatternOperator(Operator):
             version,
             content,
         )
+
+
+def _ranks(values: pa.Array, key: OrderKey) -> Ints:
+    """The places of values in an order; NaN is larger than all others."""
+    ranks = np.asarray(pc.rank(values, tiebreaker="dense")).astype(np.int64)
+    if pa.types.is_floating(values.type):
+        ranks[np.asarray(pc.is_nan(values).fill_null(False))] = len(values) + 1
+    if key.is_descending:
+        ranks = -ranks
+    ranks[np.asarray(values.is_null())] = INT64_MIN if key.nulls_first else INT64_MAX
+    return ranks

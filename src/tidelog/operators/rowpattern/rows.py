@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tidelog.expr import Expression, parse
 from tidelog.model.arrays import batch_of, integer_column
+from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.keys import comparable
 from tidelog.operators.rowpattern.syntax import CLASSIFIER_COLUMN, MATCH_NUMBER_COLUMN, OrderKey
@@ -97,17 +98,20 @@ def partition_cuts(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Ints:
 
 
 def order_times(batch: pa.RecordBatch, key: OrderKey) -> Ints:
-    """The values of the first key of the order as integers that do not fall."""
+    """The values of the first key of the order as integers that do not fall, with the same differences."""
     column = batch.column(key.column)
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int64())
-    column = column.cast(pa.int64())
+    if pa.types.is_uint64(column.type):
+        values = (np.asarray(pc.fill_null(column, 0)) ^ np.uint64(1 << 63)).view(np.int64)
+    else:
+        values = np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
     if column.null_count:
-        column = pc.fill_null(column, -(2**62) if key.nulls_first != key.is_descending else 2**62)
-    values = np.asarray(column)
-    return np.ascontiguousarray(-values if key.is_descending else values)
+        null = INT64_MIN if key.nulls_first != key.is_descending else INT64_MAX
+        values = np.where(np.asarray(column.is_null()), null, values)
+    return np.ascontiguousarray(~values if key.is_descending else values)
 
 
 def taken(batch: pa.RecordBatch, names: list[str] | tuple[str, ...], indices: pa.Array) -> pa.RecordBatch:

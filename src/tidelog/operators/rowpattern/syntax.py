@@ -273,6 +273,8 @@ class RowPattern:
     frame: Frame | None = None
     """What each row looks for its match in, if it is a window's: then all rows come out as they are, each with the
     measures of its match, and ``rows`` says nothing."""
+    hidden: frozenset[str] = frozenset()
+    """Columns of the input that are there for expressions alone, and do not come out with the others of a row."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -294,7 +296,7 @@ class RowPattern:
             return pa.schema([*first, *measures])
         keys = [each.column for each in self.order if each.column not in self.partition]
         order = [self.schema.field(name) for name in dict.fromkeys(keys)]
-        known = {*self.partition, *keys}
+        known = {*self.partition, *keys, *self.hidden}
         return pa.schema([*first, *order, *measures, *(each for each in self.schema if each.name not in known)])
 
 

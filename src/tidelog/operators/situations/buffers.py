@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidelog.aggregates.base import States
 from tidelog.aggregates.contract import Fold
-from tidelog.model.arrays import integer_column, integers
+from tidelog.model.arrays import distinct, integer_column, integers
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
 from tidelog.operators.state import State, packed, unpacked
@@ -44,6 +44,21 @@ class View:
         none = np.zeros(len(rings), np.int64)
         limits = np.full(len(rings), limit)
         kernels.purge_and_measure(rings, none, limits, self.starts, self.firsts, self.lasts, self.layout)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Situations that go into rings."""
+
+    rings: Ints
+    starts: Ints
+    ends: Ints
+    own: Ints
+    """The rings, each once."""
+    counts: Ints
+    """How many each of them gets."""
+    needed: int
+    """The room of those that become too small."""
 
 
 class Buffers:
@@ -93,37 +108,50 @@ class Buffers:
         if self._top > max(_LEAST, _MOST_ROOM * self.rows, _LEAST_RING * len(self.firsts)):
             self._compact()
 
-    def add(self, rings: Ints, starts: Ints, ends: Ints, limits: Ints) -> Ints:
-        """Put situations behind those of their rings: their slots. They count once ``lasts`` says so.
+    def measured(self, rings: Ints, starts: Ints, ends: Ints, limit: int) -> Incoming:
+        """What it takes to put situations behind those of their rings, which stand one ring behind the other.
 
-        Those of one ring come one behind the other. What starts before ``limits``, the same for all of one ring, is not
-        needed any more.
+        What starts before the limit is not needed any more, and leaves these rings. Several threads may do so at once
+        for different rings, and so may :meth:`place`; room is made for all of them in between.
         """
         is_new = np.ones(len(rings), np.bool_)
         is_new[1:] = rings[1:] != rings[:-1]
         at = np.flatnonzero(is_new)
         counts = np.diff(np.append(at, len(rings)))
         own = rings[at]
-        needed = kernels.purge_and_measure(
-            own, counts, np.ascontiguousarray(limits[at]), self.starts, self.firsts, self.lasts, self.layout
+        limits = np.full(len(own), limit)
+        needed = kernels.purge_and_measure(own, counts, limits, self.starts, self.firsts, self.lasts, self.layout)
+        return Incoming(rings, starts, ends, own, counts, needed)
+
+    def make_room(self, incoming: Sequence[Incoming]) -> list[int]:
+        """Room in the arena: for each of those that come in where it begins."""
+        tops = []
+        for each in incoming:
+            tops.append(self._top)
+            self._top += each.needed
+        if self._top > len(self.starts):
+            self._enlarge(max(2 * len(self.starts), self._top, _LEAST))
+        return tops
+
+    def place(self, incoming: Incoming, top: int) -> Ints:
+        """Put situations behind those of their rings: their slots. They count once ``lasts`` says so."""
+        if incoming.needed:
+            self._move(incoming.own, incoming.counts, top)
+        slots = np.empty(len(incoming.rings), np.int64)
+        kernels.place_situations(
+            incoming.rings, incoming.starts, incoming.ends, self.lasts, self.layout, self.starts, self.ends, slots
         )
-        if needed:
-            self._make_room(own, counts, needed)
-        slots = np.empty(len(rings), np.int64)
-        kernels.place_situations(rings, starts, ends, self.lasts, self.layout, self.starts, self.ends, slots)
         return slots
 
-    def _make_room(self, rings: Ints, counts: Ints, needed: int) -> None:
-        if self._top + needed > len(self.starts):
-            self._enlarge(max(2 * len(self.starts), self._top + needed, _LEAST))
+    def _move(self, rings: Ints, counts: Ints, top: int) -> None:
+        """Move rings that become too small to the top of the arena."""
         live = int((self.lasts[rings] - self.firsts[rings]).sum())
         sources, targets = np.empty(live, np.int64), np.empty(live, np.int64)
         moved = kernels.make_room(
-            rings, counts, self.lasts, self.firsts, self.starts, self.ends, self._top, self.layout, sources, targets
+            rings, counts, self.lasts, self.firsts, self.starts, self.ends, top, self.layout, sources, targets
         )
         for states in (own for each in self.states for own in each):
             states[targets[:moved]] = states[sources[:moved]]
-        self._top += needed
 
     def _enlarge(self, size: int) -> None:
         self.starts, self.ends = (_enlarged(each, size) for each in (self.starts, self.ends))
@@ -173,7 +201,7 @@ class Buffers:
         rings = np.flatnonzero(self.lasts > self.firsts)
         total = len(self.firsts)
         slots = self.layout[rings] + ((self.lasts[rings] - 1) & (self.layout[total + rings] - 1))
-        return np.unique(rings[self.starts[slots] >= limit] // len(self._folds))
+        return distinct(rings[self.starts[slots] >= limit] // len(self._folds))
 
     def choose(self, keys: Ints) -> None:
         """Keep some keys, under new numbers."""

@@ -14,7 +14,7 @@ from tidelog.model.arrays import boolean_column
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Batches, Shape
 from tidelog.operators.rowwise import Rowwise
-from tidelog.operators.situations.deriving import Mask
+from tidelog.operators.situations.rows import Mask
 from tidelog.operators.situations.syntax import Aggregate, Definition, Derivation, Mode, Situations
 
 Query = TypeVar("Query", Situations, Derivation)
@@ -61,8 +61,13 @@ def counting(query: Situations | Derivation) -> list[bool]:
         return [bool(query.returned)] * len(query.definitions)
     terms = [term for each in query.returned for term in each.terms]
     aggregated = {term.situation for term in terms if isinstance(term, Aggregate)}
-    is_early = query.mode is Mode.EARLY
-    return [each.name in aggregated or (is_early and each.least > 0) for each in query.definitions]
+    return [each.name in aggregated or waits for each, waits in zip(query.definitions, waiting(query), strict=True)]
+
+
+def waiting(query: Situations | Derivation) -> list[bool]:
+    """Of each definition whether it is known early only at one of its rows that a situation is long enough."""
+    is_early = isinstance(query, Situations) and query.mode is Mode.EARLY
+    return [is_early and each.least > 0 for each in query.definitions]
 
 
 def thinned(batch: pa.RecordBatch, truths: Sequence[Mask], counts: Sequence[bool]) -> pa.RecordBatch:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.aggregates.base import States
@@ -15,13 +15,12 @@ from tidelog.expr import Predicate, predicate
 from tidelog.model.arrays import integer_column, integers
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.situations import kernels
-from tidelog.operators.situations.codes import ENDED, NO_TIME, STARTED, STAYS, WHOLE
-from tidelog.operators.situations.rows import Rows
+from tidelog.operators.situations.codes import ENDED, STARTED, STAYS, WHOLE
+from tidelog.operators.situations.rows import Mask, Rows
 from tidelog.operators.situations.syntax import Definition
 from tidelog.operators.state import State, packed, unpacked
 
-Mask = npt.NDArray[np.bool_]
-
+_ANY_LENGTH: Final = (1 << 64) - 1
 _GOING: pa.Schema = pa.schema([("is_on", pa.int64()), ("since", pa.int64()), ("is_seen", pa.int64())])
 
 
@@ -29,27 +28,10 @@ _GOING: pa.Schema = pa.schema([("is_on", pa.int64()), ("since", pa.int64()), ("i
 class Pieces:
     """What lies in some rows of the runs of one definition."""
 
-    partitions: Ints
-    firsts: Ints
-    ends: Ints
-    """The rows behind their last ones, in the order of partitions."""
-    flags: Ints
-    touches: Mask
-    """Which begin with the first row of their partition."""
+    table: Ints
+    """Their partitions, first rows, rows behind their last ones, in the order of partitions, and flags."""
     states: list[States]
     """For each aggregate the states of their rows."""
-
-    def with_ended(self, partitions: Ints, cuts: Ints, folds: Sequence[Fold]) -> Pieces:
-        """Also pieces without a row, for runs that end with the first row of some partitions."""
-        at = np.searchsorted(self.partitions, partitions)
-        return Pieces(
-            np.insert(self.partitions, at, partitions),
-            np.insert(self.firsts, at, cuts[partitions]),
-            np.insert(self.ends, at, cuts[partitions]),
-            np.insert(self.flags, at, 0),
-            np.insert(self.touches, at, True),
-            [np.insert(own, at, fold.start(), axis=0) for own, fold in zip(self.states, folds, strict=True)],
-        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +82,12 @@ class Going:
                 for own, fold in zip(self.states, self._folds, strict=True)
             ]
 
+    def prior(self) -> list[States]:
+        """Without keys, the states of the run that is not over; those of no rows if there is none."""
+        if not self.is_on[:1].any():
+            return [fold.start() for fold in self._folds]
+        return [own[:1].copy() for own in self.states]
+
     def choose(self, keys: Ints) -> None:
         """Keep some keys, under new numbers."""
         self.is_on, self.since, self.is_seen = self.is_on[keys], self.since[keys], self.is_seen[keys]
@@ -146,22 +134,22 @@ class Derived:
         ``truth`` tells for which rows of their batch the condition holds. A piece that begins with the first row of its
         partition may go on from before: how long it lasts is not known, and it is kept whatever its length.
         """
-        mask = np.ascontiguousarray(truth if rows.order is None else truth[rows.order]).view(np.uint8)
-        none = np.empty((4, 0), np.int64)
-        table = np.empty((4, kernels.find_runs(mask, rows.cuts, 0, none)), np.int64)
-        kernels.find_runs(mask, rows.cuts, 1, table)
+        order = np.empty(0, np.int64) if rows.order is None else rows.order
+        most = (len(rows) + len(rows.keys)) // 2  # of each partition every other row
+        table = np.empty((4, most), np.int64)
+        count = kernels.find_runs(np.ascontiguousarray(truth).view(np.uint8), order, rows.cuts, table)
+        found = np.ascontiguousarray(table[:, :count])
+        return Pieces(found, self._lifted(rows, found) if self.folds else [])
+
+    def _lifted(self, rows: Rows, table: Ints) -> list[States]:
+        """The states of pieces, as far as these may be parts of situations."""
         partitions, firsts, ends, flags = table
-        is_needed = (flags & STAYS) != 0
-        touches = firsts == rows.cuts[partitions]
-        at = np.minimum(ends, len(rows) - 1)
-        is_needed |= touches | self._is_one(rows.times[firsts], rows.times[at])
-        states: list[States] = []
-        if self.folds:
-            lengths = np.where(is_needed, ends - firsts, 0)
-            taken = rows.taken(self._columns, firsts, lengths)
-            cuts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            states = [fold.lift(taken, cuts).copy() for fold in self.folds]
-        return Pieces(partitions, firsts, ends, flags, touches, states)
+        is_needed = ((flags & STAYS) != 0) | (firsts == rows.cuts[partitions])
+        is_needed |= self._is_one(rows.times[firsts], rows.times[np.minimum(ends, len(rows) - 1)])
+        lengths = np.where(is_needed, ends - firsts, 0)
+        taken = rows.taken(self._columns, firsts, lengths)
+        cuts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return [fold.lift(taken, cuts).copy() for fold in self.folds]
 
     def _is_one(self, starts: Ints, stops: Ints) -> Mask:
         """Which runs that have ended are situations."""
@@ -176,28 +164,42 @@ class Derived:
 
         Pieces of the rows of a key have to be settled in the order of time.
         """
-        going = self.going
-        is_on = going.is_on[rows.keys] != 0
-        # What ends with the very first row of a partition has no piece in it.
-        is_over = is_on.copy()
-        is_over[pieces.partitions[pieces.touches]] = False
-        if is_over.any():
-            pieces = pieces.with_ended(np.flatnonzero(is_over), rows.cuts, self.folds)
-        partitions, firsts, ends = pieces.partitions, pieces.firsts, pieces.ends
+        going, total = self.going, pieces.table.shape[1] + len(rows.keys)
+        table, marks = np.empty((6, total), np.int64), np.empty((4, total), np.uint8)
+        count = kernels.settle_runs(
+            pieces.table,
+            rows.times,
+            rows.keys,
+            rows.cuts,
+            max(self.definition.least, 1),
+            _ANY_LENGTH if self.definition.most is None else self.definition.most,
+            going.is_on,
+            going.since,
+            going.is_seen,
+            table,
+            marks,
+        )
+        partitions, firsts, ends, sources, starts, stops = table[:, :count]
+        is_valid, is_going, was_seen, is_carried = marks[:, :count].view(np.bool_)
         keys = rows.keys[partitions]
-        is_going = (pieces.flags & STAYS) != 0
-        is_carried = pieces.touches & is_on[partitions]
-        starts = np.where(is_carried, going.since[keys], rows.times[np.minimum(firsts, len(rows) - 1)])
-        stops = np.where(is_going, NO_TIME, rows.times[np.minimum(ends, len(rows) - 1)])
-        is_valid = ~is_going & self._is_one(starts, stops)
-        was_seen = is_carried & (going.is_seen[keys] != 0)
-        prior, states = self._continued(keys, np.flatnonzero(is_carried & (is_valid | is_going)), pieces.states)
-        going.is_on[rows.keys] = 0
+        own = self._of_runs(sources, pieces.states)
+        prior, states = self._continued(keys, np.flatnonzero(is_carried & (is_valid | is_going)), own)
         last = keys[is_going]
-        going.is_on[last], going.since[last], going.is_seen[last] = 1, starts[is_going], was_seen[is_going]
-        for kept, own in zip(going.states, states, strict=True):
-            kept[last] = own[is_going]
+        for kept, each in zip(going.states, states, strict=True):
+            kept[last] = each[is_going]
         return Runs(partitions, firsts, ends, starts, stops, is_valid, is_going, was_seen, prior, states)
+
+    def _of_runs(self, sources: Ints, states: Sequence[States]) -> Sequence[States]:
+        """The states of pieces as those of the runs that they are of; some have none."""
+        if not self.folds or len(sources) == len(states[0]):
+            return states
+        has_piece = sources >= 0
+        found = []
+        for fold, own in zip(self.folds, states, strict=True):
+            each = np.repeat(fold.start(), len(sources), axis=0)
+            each[has_piece] = own
+            found.append(each)
+        return found
 
     def _continued(self, keys: Ints, at: Ints, pieces: Sequence[States]) -> tuple[list[States], list[States]]:
         """The states of runs before these rows, and with them."""

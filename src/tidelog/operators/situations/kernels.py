@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, called, f64, i64, inlined, kernel, u8, void
+from tidelog.jit import array_in, array_out, called, f64, i64, inlined, kernel, u8, u64, void
 from tidelog.operators.situations.codes import ENDED, NO_TIME, STARTED, STAYS, WHOLE
 from tidelog.operators.situations.relations import (
     AFTER,
@@ -36,30 +36,118 @@ from tidelog.operators.situations.relations import (
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-@kernel(i64(array_in(u8), array_in(i64), i64, array_out(i64, 2)))
-def find_runs(mask: Any, cuts: Any, fill: Any, runs: Any) -> Any:
-    """The runs of rows for which a condition holds, in partitions that ``cuts`` tells.
+@kernel(void(array_in(i64), array_in(i64), i64, array_out(i64), array_out(i64), array_out(i64)))
+def order_by_key(codes: Any, times: Any, first: Any, places: Any, order: Any, own_times: Any) -> None:
+    """Put rows of a range of keys, from ``first`` on, one key behind the other: their numbers, and their times.
 
-    Without ``fill`` runs are only counted. Each gets its partition, its first row, the row behind its last one, and
-    flags. Returns how many there are.
+    ``places`` tells where the rows of each of these keys begin; behind it all is where they end.
     """
+    count = len(places)
+    for row in range(len(codes)):
+        key = codes[row] - first
+        if 0 <= key < count:
+            place = places[key]
+            places[key] = place + 1
+            order[place], own_times[place] = row, times[row]
+
+
+@kernel(i64(array_in(u8), array_in(i64), array_in(i64), array_out(i64, 2)))
+def find_runs(mask: Any, order: Any, cuts: Any, runs: Any) -> Any:
+    """The runs of rows for which a condition holds, in partitions that ``cuts`` tells; returns how many there are.
+
+    ``order`` tells where rows stand in ``mask``; it is empty if they stand in their order. Each run gets its partition,
+    its first row, the row behind its last one, and flags.
+    """
+    is_sorted = len(order) == 0
     count = 0
     for partition in range(len(cuts) - 1):
         low, high = cuts[partition], cuts[partition + 1]
         is_on, start = 0, low
         for row in range(low, high):
-            if mask[row] != is_on:
-                is_on = mask[row]
+            now = mask[row] if is_sorted else mask[order[row]]
+            if now != is_on:
+                is_on = now
                 if is_on != 0:
                     start = row
                 else:
-                    if fill != 0:
-                        runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, row, 0
+                    runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, row, 0
                     count += 1
         if is_on != 0:
-            if fill != 0:
-                runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, high, STAYS
+            runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, start, high, STAYS
             count += 1
+    return count
+
+
+@kernel(
+    i64(
+        array_in(i64, 2),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        u64,
+        u64,
+        array_out(u8),
+        array_out(i64),
+        array_out(u8),
+        array_out(i64, 2),
+        array_out(u8, 2),
+    )
+)
+def settle_runs(
+    pieces: Any,
+    times: Any,
+    keys: Any,
+    cuts: Any,
+    least: Any,
+    most: Any,
+    is_on: Any,
+    since: Any,
+    is_seen: Any,
+    runs: Any,
+    marks: Any,
+) -> Any:
+    """The runs that pieces are of, given what goes on of each key from before; returns how many there are.
+
+    ``pieces`` are those of :func:`find_runs`. What goes on from before goes on with the piece that begins with the
+    first row of its key, or ends there, as a run without rows. ``is_on``, ``since`` and ``is_seen`` tell of each key
+    what goes on, and whether it has counted, before and afterwards. ``runs`` gets partitions, first rows, rows behind
+    the last ones, pieces or -1, starts and ends; ``marks`` which have ended and last from ``least`` to ``most`` ticks,
+    which go on, which have counted, and which are carried over.
+    """
+    count, at, total = 0, 0, pieces.shape[1]
+    for partition in range(len(keys)):
+        key, low = keys[partition], cuts[partition]
+        carried_on = is_on[key] != 0
+        is_on[key] = 0
+        if carried_on and not (at < total and pieces[0, at] == partition and pieces[1, at] == low):
+            carried_on = False
+            runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, low, low, -1
+            runs[4, count], runs[5, count] = since[key], times[low]
+            length = np.uint64(times[low]) - np.uint64(since[key])
+            marks[0, count] = 1 if least <= length <= most else 0
+            marks[1, count], marks[2, count], marks[3, count] = 0, is_seen[key], 1
+            count += 1
+        while at < total and pieces[0, at] == partition:
+            start, seen = times[pieces[1, at]], u8(0)
+            marks[3, count] = 0
+            if carried_on:
+                start, seen = since[key], is_seen[key]
+                marks[3, count] = 1
+                carried_on = False
+            runs[0, count], runs[1, count], runs[2, count], runs[3, count] = partition, pieces[1, at], pieces[2, at], at
+            runs[4, count], marks[2, count] = start, seen
+            if pieces[3, at] & STAYS != 0:
+                runs[5, count] = NO_TIME
+                marks[0, count], marks[1, count] = 0, 1
+                is_on[key], since[key], is_seen[key] = 1, start, seen
+            else:
+                stop = times[pieces[2, at]]
+                runs[5, count] = stop
+                length = np.uint64(stop) - np.uint64(start)
+                marks[0, count] = 1 if least <= length <= most else 0
+                marks[1, count] = 0
+            count += 1
+            at += 1
     return count
 
 
@@ -188,7 +276,7 @@ def place_situations(
 
 @inlined
 def possible_relations(start: Any, end: Any, is_open: Any, other_start: Any, other_end: Any, other_is_open: Any) -> Any:
-    """The relations that may still hold between two; ends of those that go on are after everything."""
+    """The relations that may still hold between two; those that go on end after everything, the last time as well."""
     if is_open != 0 and other_is_open != 0:
         if start < other_start:
             return FIRST_STARTS
@@ -197,17 +285,19 @@ def possible_relations(start: Any, end: Any, is_open: Any, other_start: Any, oth
         return BEFORE if end < other_start else MEETS
     if other_end <= start:
         return AFTER if other_end < start else MET_BY
+    is_before = end < other_end or other_is_open != 0
+    is_same = end == other_end and is_open == 0 and other_is_open == 0
     if start < other_start:
-        if end < other_end:
+        if is_before:
             return OVERLAPS
-        return FINISHED_BY if end == other_end else CONTAINS
+        return FINISHED_BY if is_same else CONTAINS
     if start == other_start:
-        if end < other_end:
+        if is_before:
             return STARTS
-        return EQUALS if end == other_end else STARTED_BY
-    if end < other_end:
+        return EQUALS if is_same else STARTED_BY
+    if is_before:
         return DURING
-    return FINISHES if end == other_end else OVERLAPPED_BY
+    return FINISHES if is_same else OVERLAPPED_BY
 
 
 @inlined
@@ -237,9 +327,19 @@ def _add(pieces: Any, count: Any, low: Any, high: Any) -> Any:
 
 @called
 def _allowed(
-    starts: Any, ends: Any, base: Any, cover: Any, low: Any, high: Any, start: Any, end: Any, mask: Any, pieces: Any
+    starts: Any,
+    ends: Any,
+    base: Any,
+    cover: Any,
+    low: Any,
+    high: Any,
+    start: Any,
+    end: Any,
+    is_open: Any,
+    mask: Any,
+    pieces: Any,
 ) -> Any:
-    """The situations of a ring, as ranges of addresses, to which one is in one of some relations.
+    """The situations of a ring, as ranges of addresses, to which one, which may go on, is in one of some relations.
 
     Those it is after come first; then, in this order, at most one that it is met by, one that has begun before it and
     goes on, one that starts with it; all that it contains; one that goes on when it ends, one that it meets, and all
@@ -256,19 +356,21 @@ def _allowed(
         at += 1
     if at < high and starts[base + (at & cover)] < start:
         theirs = ends[base + (at & cover)]
-        relation = OVERLAPPED_BY if theirs < end else (FINISHES if theirs == end else DURING)
+        relation = OVERLAPPED_BY if theirs < end or is_open != 0 else (FINISHES if theirs == end else DURING)
         if mask & relation:
             count = _add(pieces, count, at, at + 1)
         at += 1
     if at < high and starts[base + (at & cover)] == start:
         theirs = ends[base + (at & cover)]
-        relation = STARTED_BY if theirs < end else (EQUALS if theirs == end else STARTS)
+        relation = STARTED_BY if theirs < end or is_open != 0 else (EQUALS if theirs == end else STARTS)
         if mask & relation:
             count = _add(pieces, count, at, at + 1)
         at += 1
     if not mask & (_LATER | CONTAINS):
         return count
-    behind = _first_ending(ends, base, cover, at, high, end)
+    behind = high
+    if is_open == 0:
+        behind = _first_ending(ends, base, cover, at, high, end)
     if mask & CONTAINS and behind > at:
         count = _add(pieces, count, at, behind)
     at = behind
@@ -348,7 +450,19 @@ def _begin_step(
             continue
         start, end, other_is_open = slots[_START, other], slots[_END, other], slots[_OPEN, other]
         if count > 0:
-            more = _allowed(arena_starts, arena_ends, bases[own], covers[own], low, high, start, end, mask, scratch[0])
+            more = _allowed(
+                arena_starts,
+                arena_ends,
+                bases[own],
+                covers[own],
+                low,
+                high,
+                start,
+                end,
+                other_is_open,
+                mask,
+                scratch[0],
+            )
             fulfilling = 0
             for place in range(more):
                 fulfilling += scratch[0, place, 1] - scratch[0, place, 0]

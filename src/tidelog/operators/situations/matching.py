@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from tidelog import threads
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Ints
 from tidelog.operators.situations import kernels
-from tidelog.operators.situations.buffers import Buffers, View
+from tidelog.operators.situations.buffers import Buffers, Incoming, View
 from tidelog.operators.situations.checks import Relations
-from tidelog.operators.situations.deriving import Derived, Mask, Pieces, Runs
+from tidelog.operators.situations.deriving import Derived, Pieces, Runs
 from tidelog.operators.situations.orders.adapting import Floats, Ordering
 from tidelog.operators.situations.orders.triggers import triggers
-from tidelog.operators.situations.rows import Rows
+from tidelog.operators.situations.rows import Coded, Mask, Rows
 from tidelog.operators.situations.syntax import Mode, Situations
+from tidelog.threads import Task
+
+_T = TypeVar("_T")
 
 _ROOM: Final = 1 << 12
 """Matches that there is room for at first."""
@@ -101,25 +105,63 @@ class Matcher:
         self._room = _ROOM
         self.threads = threads.THREADS
 
-    def found(self, rows: Rows) -> list[Searched]:
-        """The matches that become known in some rows, in parts that threads work on at once.
+    def begun(self, batch: pa.RecordBatch) -> tuple[Task[Mask], ...]:
+        """Have threads tell for which rows conditions hold, if it is worth that: what needs no keys."""
+        if self._count_of_parts(batch.num_rows) < 2:
+            return ()
+        return tuple(threads.submit(partial(each.truth, batch)) for each in self.derived)
 
-        Each thread derives what lies in its part; what goes on from one part to the next is then put together, and
-        buffers are filled, in order; then each searches its part, from the situations on that have ended before it.
+    def found(self, rows: Coded, use: Callable[[Searched], _T]) -> list[_T]:
+        """What is made of the matches that become known in some rows, in parts that threads work on at once."""
+        count = self._count_of_parts(len(rows))
+        if count < 2 or rows.is_single:
+            found = self._by_time(rows.whole(), count, rows.first_time, use)
+        else:
+            found = self._by_keys(rows, count, use)
+        self.learn([searched for searched, _ in found])
+        return [own for _, own in found]
+
+    def _count_of_parts(self, rows: int) -> int:
+        return min(self.threads, rows // _LEAST_ROWS)
+
+    def _by_keys(self, rows: Coded, count: int, use: Callable[[Searched], _T]) -> list[tuple[Searched, _T]]:
+        """Ranges of keys know nothing of each other: threads meet only where buffers get more room."""
+        self.buffers.tidy()
+        truths = [each.result() for each in rows.truths] or [each.truth(rows.batch) for each in self.derived]
+
+        def derived(keys: tuple[int, int]) -> tuple[Rows, Changes, Incoming]:
+            own = rows.of_keys(*keys)
+            changes = self._settled(own, self.pieces(own, truths))
+            return own, changes, self._incoming([own], [changes], rows.first_time)
+
+        def searched(own: Rows, changes: Changes, incoming: Incoming, top: int) -> tuple[Searched, _T]:
+            self._place([changes], incoming, top)
+            found = self.search(Part(own, changes, view))
+            return found, use(found)
+
+        parts = threads.together([partial(derived, each) for each in rows.ranges(count)])
+        tops = self.buffers.make_room([incoming for _, _, incoming in parts])
+        view = self.buffers.view()
+        return threads.together([partial(searched, *part, top) for part, top in zip(parts, tops, strict=True)])
+
+    def _by_time(
+        self, rows: Rows, count: int, first_time: int, use: Callable[[Searched], _T]
+    ) -> list[tuple[Searched, _T]]:
+        """Each thread derives what lies in its stretch of time; what goes on from one to the next is then put together,
+        and buffers are filled, in order; then each searches its own, from the situations on that have ended before it.
         """
-        parts = self._parts(rows)
-        if rows.is_single or len(parts) < 2:
-            pieces = threads.together([partial(self.pieces, each) for each in parts])
-            changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
-        else:  # parts know nothing of each other
-            truths = self._truths(rows)
-            changes = threads.together([partial(self._derived, each, truths) for each in parts])
-        rings = self._add(parts, changes, int(rows.times.min()))
-        views = self._views(rows, changes, rings)
+
+        def searched(part: Part) -> tuple[Searched, _T]:
+            found = self.search(part)
+            return found, use(found)
+
+        parts = [rows] if count < 2 else rows.stretches(count)
+        pieces = threads.together([partial(self.pieces, each) for each in parts])
+        changes = [self._settled(part, own) for part, own in zip(parts, pieces, strict=True)]
+        views = self._views(changes, self._add(parts, changes, first_time))
         divided = [Part(*each) for each in zip(parts, changes, views, strict=True)]
-        found = threads.together([partial(self.search, each) for each in divided])
+        found = threads.together([partial(searched, each) for each in divided])
         self.buffers.firsts, self.buffers.lasts = views[-1].firsts, views[-1].lasts
-        self.learn(found)
         return found
 
     def settle(self, rows: Rows, pieces: Sequence[Pieces], first_time: int) -> Part:
@@ -141,17 +183,6 @@ class Matcher:
             np.sum([each.seen for each in found], axis=0), np.sum([each.held for each in found], axis=0)
         )
         self._room = max(self._room, *(each.room for each in found))
-
-    def _parts(self, rows: Rows) -> list[Rows]:
-        count = min(self.threads, len(rows) // _LEAST_ROWS)
-        return [rows] if count < 2 else rows.parts(count)
-
-    def _truths(self, rows: Rows) -> list[Mask]:
-        """For which rows conditions hold; parts of different keys have rows all over the batch."""
-        return threads.together([partial(each.truth, rows.batch) for each in self.derived])
-
-    def _derived(self, rows: Rows, truths: Sequence[Mask]) -> Changes:
-        return self._settled(rows, self.pieces(rows, truths))
 
     def pieces(self, rows: Rows, truths: Sequence[Mask] | None = None) -> list[Pieces]:
         """The pieces of runs of each definition in some rows; several threads may look for them at once."""
@@ -187,37 +218,50 @@ class Matcher:
         What no search from a time on needs any more leaves them. Gives for each part the rings that have more then.
         """
         self.buffers.tidy()
+        incoming = self._incoming(parts, changes, first_time)
+        (top,) = self.buffers.make_room([incoming])
+        self._place(changes, incoming, top)
         count = len(self.derived)
-        limit = max(first_time - self._within, INT64_MIN)
-        found: list[list[Ints]] = [[] for _ in parts]
+        return [
+            np.concatenate([part.keys[runs.partitions[runs.is_valid]] * count + at for at, runs in enumerate(own.runs)])
+            for part, own in zip(parts, changes, strict=True)
+        ]
+
+    def _incoming(self, parts: Sequence[Rows], changes: Sequence[Changes], first_time: int) -> Incoming:
+        """The situations that end in some parts, those of one definition behind those of another."""
+        count = len(self.derived)
+        rings, starts, stops = [], [], []
         for number in range(count):
-            runs = [own.runs[number] for own in changes]
-            ended = [np.flatnonzero(own.is_valid) for own in runs]
-            rings = [
-                part.keys[own.partitions[at]] * count + number for part, own, at in zip(parts, runs, ended, strict=True)
-            ]
-            for each, more in zip(found, rings, strict=True):
-                each.append(more)
-            starts, stops = (
-                np.concatenate([getattr(own, name)[at] for own, at in zip(runs, ended, strict=True)])
-                for name in ("starts", "stops")
-            )
-            if not len(starts):
-                continue
-            slots = self.buffers.add(np.concatenate(rings), starts, stops, np.full(len(starts), limit))
-            for fold, arena in enumerate(self.buffers.states[number]):
-                arena[slots] = np.concatenate([own.states[fold][at] for own, at in zip(runs, ended, strict=True)])
-        return [np.concatenate(each) for each in found]
+            for part, own in zip(parts, changes, strict=True):
+                runs = own.runs[number]
+                at = np.flatnonzero(runs.is_valid)
+                rings.append(part.keys[runs.partitions[at]] * count + number)
+                starts.append(runs.starts[at])
+                stops.append(runs.stops[at])
+        limit = max(first_time - self._within, INT64_MIN)
+        return self.buffers.measured(np.concatenate(rings), np.concatenate(starts), np.concatenate(stops), limit)
 
-    def _views(self, rows: Rows, changes: Sequence[Changes], rings: Sequence[Ints]) -> list[View]:
-        """The buffers as the search of each part begins; the ends of rings in the last one are those that go on.
+    def _place(self, changes: Sequence[Changes], incoming: Incoming, top: int) -> None:
+        """Put situations into buffers, and the states of their aggregates."""
+        slots = self.buffers.place(incoming, top)
+        at = 0
+        for number, arenas in enumerate(self.buffers.states):
+            for own in changes:
+                runs = own.runs[number]
+                is_valid = runs.is_valid
+                size = int(np.count_nonzero(is_valid))
+                for arena, states in zip(arenas, runs.states, strict=True):
+                    arena[slots[at : at + size]] = states[is_valid]
+                at += size
 
-        Parts of different keys share them. Where parts follow each other in time, each begins behind what has ended in
-        those before it.
+    def _views(self, changes: Sequence[Changes], rings: Sequence[Ints]) -> list[View]:
+        """The buffers as the search of each part begins, behind what has ended in those before it.
+
+        The ends of rings in the last one are those that go on.
         """
         view = self.buffers.view()
-        if not rows.is_single:
-            return [view] * len(changes)
+        if len(changes) == 1:
+            return [view]
         found = []
         for own in rings:
             found.append(view.copied())

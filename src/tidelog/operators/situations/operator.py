@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from tidelog.aggregates.base import States
 from tidelog.aggregates.contract import Fold
 from tidelog.expr import ExpressionError
-from tidelog.model.arrays import batch_of, integer_column
+from tidelog.expr.aggregates.database import DatabaseCall
+from tidelog.model.arrays import batch_of, distinct, integer_column
 from tidelog.model.errors import SchemaError
+from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.clock import INT64_MIN
-from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape, count_before
+from tidelog.operators.base import Batches, Ints, LookBack, Needs, Operator, Shape, count_before
 from tidelog.operators.keys import Keys, latest
 from tidelog.operators.situations.checks import check_definitions, check_returned, relations_of
 from tidelog.operators.situations.conditions import Conditions, counting, thinned
@@ -21,8 +24,8 @@ from tidelog.operators.situations.deriving import Derived
 from tidelog.operators.situations.errors import SituationError
 from tidelog.operators.situations.matching import Matcher, Searched
 from tidelog.operators.situations.orders.explaining import explained
-from tidelog.operators.situations.output import Output, fold_of, folds_of
-from tidelog.operators.situations.rows import Rows, with_numbers
+from tidelog.operators.situations.output import Output, Rendered, fold_of, folds_of, in_order
+from tidelog.operators.situations.rows import Coded, Mask, with_numbers
 from tidelog.operators.situations.syntax import (
     END_TIME,
     SITUATION,
@@ -33,6 +36,7 @@ from tidelog.operators.situations.syntax import (
 )
 from tidelog.operators.state import Core, State, together
 from tidelog.operators.waiting import Waiting
+from tidelog.threads import Task
 
 
 class _Situated(Operator):
@@ -68,8 +72,40 @@ class _Situated(Operator):
         self._content = {}
         return [found] if found.num_rows else []
 
-    def rows_before(self, watermark: int) -> Rows | None:
-        """The rows that waited and are before the watermark, in order; None if there are none."""
+    def stand_for(self, row: pa.RecordBatch, totals: Sequence[Sequence[States]]) -> Batches:
+        """What a row tells that stands for many which follow each other and are like it; there are no keys.
+
+        ``totals`` are for each definition the states of its aggregates over all of them. All rows before them have
+        come, and others of the same time are among them.
+        """
+        time = int(self._shape.times(row)[0])
+        found = list(self.advance(time))
+        prior = [each.going.prior() for each in self._derived]
+        self.push(0, row)
+        found += self.advance(time + 1)
+        for each, before, own in zip(self._derived, prior, totals, strict=True):
+            if each.going.is_on[0]:
+                for fold, kept, one, more in zip(each.folds, each.going.states, before, own, strict=True):
+                    kept[:1] = fold.plus(one, more)
+        return found
+
+    @property
+    def folds(self) -> tuple[tuple[Fold, ...], ...]:
+        """The aggregates over the rows of each definition's situations."""
+        return tuple(tuple(each.folds) for each in self._derived)
+
+    @property
+    def explain(self) -> list[str]:
+        """What is to be known of how it works, as things stand: lines of text."""
+        return [
+            f"{fold} of {each.definition.name} is computed by DuckDB of all its rows, which are kept for that"
+            for each in self._derived
+            for fold in each.folds
+            if isinstance(fold, DatabaseCall)
+        ]
+
+    def rows_before(self, watermark: int) -> Coded | None:
+        """The rows that waited and are before the watermark, in the order of time; None if there are none."""
         fresh = self._waiting.take(watermark)
         if fresh is None:
             return None
@@ -77,10 +113,16 @@ class _Situated(Operator):
         dropped = fresh.num_rows - useful.num_rows
         self.skipped += dropped
         # Those that are dropped come first, so that the numbers of all that count are what they were.
-        rows = Rows.of(self._shape, useful, self._keys, self._rows + dropped)
+        truths = self._begun(useful)
+        codes = self._keys.encode(useful) if self._keys.columns else None
+        rows = Coded(useful, self._shape.times(useful), codes, self._rows + dropped, truths)
         self._rows += fresh.num_rows
         self._grow(len(self._keys))
         return rows
+
+    def _begun(self, rows: pa.RecordBatch) -> tuple[Task[Mask], ...]:
+        """What threads may begin with while keys are numbered."""
+        return ()
 
     def _useful(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """All rows from the limit on, and before it the last one of each key, which tells what goes on there."""
@@ -93,7 +135,7 @@ class _Situated(Operator):
         return rows.take(integer_column(np.concatenate([last, np.arange(old, rows.num_rows)])))
 
     def skip(self, horizon: int) -> tuple[int, ...]:
-        """What is known before it does not come out; no time tells the source which rows may be of use."""
+        """What is known before it does not come out; all rows may be of use."""
         self._horizon = max(self._horizon, horizon)
         return super().skip(horizon)
 
@@ -102,22 +144,22 @@ class _Situated(Operator):
         """Whether it is time to forget some keys."""
         return bool(self._keys.columns) and self._keys.are_many
 
-    def forget(self, rows: Rows) -> None:
+    def forget(self, rows: Coded) -> None:
         """Forget keys of which nothing is known that counts behind some rows."""
         self._choose(self._needed(rows))
 
     @abstractmethod
-    def _found(self, rows: Rows) -> pa.RecordBatch:
+    def _found(self, rows: Coded) -> pa.RecordBatch:
         """What comes out by some rows."""
 
     def _grow(self, keys: int) -> None:
         for each in self._derived:
             each.going.grow(keys)
 
-    def _needed(self, rows: Rows) -> Ints:
+    def _needed(self, rows: Coded) -> Ints:
         """The keys of which something is known."""
         found = [np.flatnonzero(each.going.is_on) for each in self._derived]
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def _choose(self, keys: Ints) -> None:
         self._keys.keep(keys)
@@ -192,6 +234,11 @@ class SituationsOperator(_Situated):
         self._output = Output(query, shape, keys, derived)
         needs = Needs(keys=(keys.columns,), behind=None) if keys.columns else Needs(True, None, query.within, 0, True)
         super().__init__(shape, self._output.shape, keys, derived, needs)
+        counted = any(SEQUENCE_COLUMN in fold.columns for each in derived for fold in each.folds)
+        self._can_tell = shape.has_numbers or not counted
+        """Whether rows have the same numbers where others before them are not read."""
+        if self._can_tell:
+            self.looks_back = (LookBack(1, keys.columns),)
         self._query = query
         self.matcher = Matcher(query, relations, derived)
 
@@ -199,21 +246,27 @@ class SituationsOperator(_Situated):
         """For parts of large batches: of the keys, or of the time if there are none."""
         self.matcher.threads = most
 
-    def _found(self, rows: Rows) -> pa.RecordBatch:
-        return self.rendered(self.matcher.found(rows))
+    def _found(self, rows: Coded) -> pa.RecordBatch:
+        return in_order(self.matcher.found(rows, self._rendered))
 
-    def rendered(self, found: Sequence[Searched]) -> pa.RecordBatch:
-        """The rows that come out for what searches have found."""
-        some = [each for each in (own.known_from(self._horizon) for own in found) if len(each.matches)]
-        return self._output.rendered(some) if some else self.output.empty()
+    def _begun(self, rows: pa.RecordBatch) -> tuple[Task[Mask], ...]:
+        return self.matcher.begun(rows) if self._keys.columns else ()
+
+    def _rendered(self, found: Searched) -> Rendered:
+        return self._output.rendered(found.known_from(self._horizon))
+
+    def rendered(self, found: Searched) -> pa.RecordBatch:
+        """The rows that come out for what a search has found; several threads may ask at once."""
+        return in_order([self._rendered(found)])
 
     def skip(self, horizon: int) -> tuple[int, ...]:
         """Situations that start before the horizon less the window are in no match that is wanted.
 
         Those that start later have all their rows from there on, and the row before them, by which they start there.
         """
+        self._horizon = max(self._horizon, horizon)
         self._limit = max(self._limit, horizon - self._query.within)
-        return super().skip(horizon)
+        return (self._limit if self._can_tell else INT64_MIN,)
 
     def split(self) -> tuple[Operator, Operator]:
         """Conditions first."""
@@ -228,9 +281,9 @@ class SituationsOperator(_Situated):
         super()._grow(keys)
         self.matcher.buffers.grow(keys)
 
-    def _needed(self, rows: Rows) -> Ints:
-        limit = max(int(rows.times.max()) - self._query.within, INT64_MIN)
-        return np.union1d(super()._needed(rows), self.matcher.buffers.needed_keys(limit))
+    def _needed(self, rows: Coded) -> Ints:
+        limit = max(rows.last_time - self._query.within, INT64_MIN)
+        return distinct(np.concatenate([super()._needed(rows), self.matcher.buffers.needed_keys(limit)]))
 
     def _choose(self, keys: Ints) -> None:
         super()._choose(keys)
@@ -238,8 +291,8 @@ class SituationsOperator(_Situated):
 
     @property
     def explain(self) -> list[str]:
-        """In which order situations are joined, and why, as things stand: lines of text."""
-        return explained(self._query, self.matcher)
+        """Also in which order situations are joined, and why."""
+        return [*explained(self._query, self.matcher), *super().explain]
 
     def _core(self) -> Core:
         return {"ordering": self.matcher.ordering.snapshot()}
@@ -289,7 +342,8 @@ class DeriveOperator(_Situated):
         """The rows at which a condition changes, and those that count."""
         return self._thinned(batch, self._query)
 
-    def _found(self, rows: Rows) -> pa.RecordBatch:
+    def _found(self, coded: Coded) -> pa.RecordBatch:
+        rows = coded.whole()
         found = [each.runs(rows) for each in self._derived]
         ended = [np.flatnonzero(each.is_valid & (each.stops >= self._horizon)) for each in found]
         kinds = np.repeat(np.arange(len(found)), list(map(len, ended)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.aggregates.contract import Fold
-from tidelog.expr import Expression, ExpressionError, parse, parse_aggregate
+from tidelog.expr import Expression, ExpressionError, UnsupportedError, parse, parse_aggregate
+from tidelog.expr.aggregates.database import database_call
 from tidelog.model.arrays import batch_of, boolean_column, integer_column
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.keys import Keys
@@ -44,16 +46,37 @@ def folds_of(query: Situations, shape: Shape) -> list[dict[str, Fold]]:
 
 
 def fold_of(call: str, schema: pa.Schema, time: str, number: int) -> Fold:
-    """An aggregate over rows that tells the type of its values."""
+    """An aggregate over rows that tells the type of its values; what has no states of ours keeps its rows."""
+    fold: Fold
     try:
         fold = parse_aggregate(call, schema, time)
     except ExpressionError as error:
-        raise SituationError(str(error).partition("\n")[0], "returned", number) from None
+        try:
+            fold = database_call(call, schema)
+        except ExpressionError as reason:
+            # What we know with other types we tell as well as DuckDB does, and where it is wrong.
+            told = reason if isinstance(error, UnsupportedError) or "no aggregate function" in str(error) else error
+            raise SituationError(str(told).partition("\n")[0], "returned", number) from None
     if fold.type is None:
         raise SituationError(
             f"{call} does not tell the type of its values; have its result_type() say it", "returned", number
         )
     return fold
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Rows for some matches, and what they are ordered by, the last first: starts, then the row, then the time."""
+
+    batch: pa.RecordBatch
+    order_keys: list[Ints]
+
+
+def in_order(parts: Sequence[Rendered]) -> pa.RecordBatch:
+    """The rows of some parts, of which there is at least one."""
+    batch = pa.concat_batches([each.batch for each in parts])
+    keys = [np.concatenate(each) for each in zip(*(each.order_keys for each in parts), strict=True)]
+    return batch.take(integer_column(np.lexsort(keys)))
 
 
 class Output:
@@ -89,6 +112,15 @@ class Output:
         if returned.text == '"#0"':
             return None
         schema = pa.schema([(f"#{at}", self._type(term)) for at, term in enumerate(returned.terms)])
+        for term, field in zip(returned.terms, schema, strict=True):
+            if pa.types.is_nested(field.type):
+                told = term.call if isinstance(term, Aggregate) else term.bound.value
+                raise SituationError(
+                    f"found a computation with {told} of {term.situation}, which is of type {field.type}; return it by "
+                    "itself, and compute with it where matches are selected",
+                    "returned",
+                    number,
+                )
         try:
             return parse(returned.text, schema)
         except ExpressionError as error:
@@ -102,14 +134,9 @@ class Output:
         assert kind is not None
         return kind
 
-    def rendered(self, parts: Sequence[Searched]) -> pa.RecordBatch:
-        """The rows for matches, in the order of time, and of one time in that of rows and of starts."""
-        found = [_Rendering(self, each) for each in parts]
-        batch = pa.concat_batches([self._part(each) for each in found])
-        keys = [np.concatenate(each) for each in zip(*(each.order_keys() for each in found), strict=True)]
-        return batch.take(integer_column(np.lexsort(keys)))
-
-    def _part(self, one: _Rendering) -> pa.RecordBatch:
+    def rendered(self, searched: Searched) -> Rendered:
+        """The rows for the matches of a part; several threads may ask at once."""
+        one = _Rendering(self, searched)
         rows, matches = one.rows, one.matches
         columns = self._keys.values(rows.keys[np.searchsorted(rows.cuts, matches.rows, side="right") - 1])
         values: dict[Term, pa.Array] = {}
@@ -126,10 +153,11 @@ class Output:
         columns.append(integer_column(one.times).view(self._time_type))
         if self._query.mode is Mode.EARLY:
             columns += [boolean_column(np.ascontiguousarray(own < 0)) for own in matches.members.T]
-        return pa.RecordBatch.from_arrays(
+        batch = pa.RecordBatch.from_arrays(
             [each.cast(field.type) for each, field in zip(columns, self.shape.schema, strict=True)],
             schema=self.shape.schema,
         )
+        return Rendered(batch, one.order_keys())
 
     def fold(self, term: Aggregate) -> tuple[int, int]:
         """The definition that an aggregate is about, and its number there."""

@@ -4,16 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arrays import integer_column
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Ints, Shape
-from tidelog.operators.keys import Keys
-from tidelog.operators.window.aggregating import order_of
+from tidelog.operators.situations import kernels
+from tidelog.threads import Task
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Some rows in the order of time, whose keys have numbers, and which are put in the order of these by parts."""
+
+    batch: pa.RecordBatch
+    times: Ints
+    codes: Ints | None
+    """The number of each row's key; None if there are no keys."""
+    first_number: int
+    """How many rows there were before these."""
+    truths: tuple[Task[Mask], ...] = ()
+    """For which rows each condition holds, where threads are already at work at that."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def first_time(self) -> int:
+        """The time of the first row."""
+        return int(self.times[0])
+
+    @property
+    def last_time(self) -> int:
+        """The time of the last row."""
+        return int(self.times[-1])
+
+    @cached_property
+    def _counts(self) -> Ints:
+        """How many rows each key has."""
+        assert self.codes is not None
+        return np.bincount(self.codes)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all rows are of one key."""
+        return self.codes is None or int(self._counts[self.codes[0]]) == len(self)
+
+    def whole(self) -> Rows:
+        """All of them, in the order of partitions."""
+        if self.codes is None:
+            return Rows(
+                self.batch, None, self.times, np.zeros(1, np.int64), np.array([0, len(self)]), self.first_number
+            )
+        return self.of_keys(0, len(self._counts))
+
+    def ranges(self, count: int) -> list[tuple[int, int]]:
+        """About so many ranges of keys that have nearly as many rows each, and at least one."""
+        ends = np.cumsum(self._counts)
+        inner = np.searchsorted(ends, np.arange(1, count) * len(self) // count, side="right")
+        borders = np.unique([0, *inner.tolist(), len(ends)]).tolist()
+        return [(first, end) for first, end in pairwise(borders) if self._counts[first:end].any()]
+
+    def of_keys(self, first: int, end: int) -> Rows:
+        """The rows of a range of keys; several threads may ask at once."""
+        assert self.codes is not None
+        counts = self._counts[first:end]
+        present = np.flatnonzero(counts)
+        ends = np.cumsum(counts)
+        cuts = np.concatenate([[0], ends[present]])
+        order, times = np.empty((2, int(ends[-1])), np.int64)
+        kernels.order_by_key(self.codes, self.times, first, ends - counts, order, times)
+        return Rows(self.batch, order, times, present + first, cuts, self.first_number)
 
 
 @dataclass(frozen=True)
@@ -32,48 +101,19 @@ class Rows:
     first_number: int
     """How many rows there were before these."""
 
-    @classmethod
-    def of(cls, shape: Shape, batch: pa.RecordBatch, keys: Keys, first_number: int) -> Rows:
-        """Rows that come in the order of time."""
-        times = shape.times(batch)
-        if not keys.columns:
-            return cls(batch, None, times, np.zeros(1, np.int64), np.array([0, len(times)]), first_number)
-        codes = keys.encode(batch)
-        order = order_of(codes)
-        counts = np.bincount(codes)
-        present = np.flatnonzero(counts)
-        cuts = np.concatenate([[0], np.cumsum(counts[present])]).astype(np.int64)
-        own = times if order is None else times[order]
-        return cls(batch, order, np.ascontiguousarray(own), present, cuts, first_number)
-
     def __len__(self) -> int:
         return len(self.times)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether there is one partition only; its rows are in order."""
-        return len(self.keys) == 1
-
-    def parts(self, count: int) -> list[Rows]:
-        """About so many parts of nearly equal size: whole partitions or, of a single one, whole instants."""
+    def stretches(self, count: int) -> list[Rows]:
+        """About so many parts of nearly equal size of a single partition: whole instants."""
         wanted = np.arange(1, count) * len(self) // count
-        if self.is_single:
-            inner = np.searchsorted(self.times, self.times[wanted])
-            borders = np.unique(np.concatenate([[0], inner, [len(self)]])).tolist()
-            return [self._stretch(low, high) for low, high in pairwise(borders)]
-        inner = np.searchsorted(self.cuts, wanted)
-        borders = np.unique(np.concatenate([[0], inner, [len(self.keys)]])).tolist()
-        return [self._partitions(low, high) for low, high in pairwise(borders)]
+        inner = np.searchsorted(self.times, self.times[wanted])
+        borders = np.unique(np.concatenate([[0], inner, [len(self)]])).tolist()
+        return [self._stretch(low, high) for low, high in pairwise(borders)]
 
     def _stretch(self, low: int, high: int) -> Rows:
         batch = self.batch.slice(low, high - low)
         return Rows(batch, None, self.times[low:high], self.keys, np.array([0, high - low]), self.first_number + low)
-
-    def _partitions(self, first: int, end: int) -> Rows:
-        low, high = int(self.cuts[first]), int(self.cuts[end])
-        order = np.arange(low, high) if self.order is None else self.order[low:high]
-        cuts = self.cuts[first : end + 1] - low
-        return Rows(self.batch, order, self.times[low:high], self.keys[first:end], cuts, self.first_number)
 
     def numbers(self, places: Ints) -> Ints:
         """The numbers of some rows, in the order in which all rows came."""

@@ -16,7 +16,10 @@ from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Ints, Shape
 from tidelog.operators.keys import Keys
 from tidelog.operators.window.lifting import Lifting
-from tidelog.operators.window.slices import KEY, UNWRITTEN, Slices
+from tidelog.operators.window.slices.keyed import KeyedStore
+from tidelog.operators.window.slices.slices import KEY, UNWRITTEN, Slices
+from tidelog.operators.window.slices.store import SliceStore
+from tidelog.operators.window.slices.unkeyed import PlainStore
 
 START: Final = "window_start"
 END: Final = "window_end"
@@ -66,6 +69,10 @@ class Aggregates:
         self._columns = list(dict.fromkeys(name for fold in self.folds for name in fold.columns))
         self.rows = 0
         """How many rows there have been: each has its number."""
+
+    def make_store(self) -> SliceStore:
+        """A store for slices."""
+        return KeyedStore(self.folds) if self.keys.columns else PlainStore(self.folds)
 
     def slices(self, batch: pa.RecordBatch, order: Ints | None, places: Ints, codes: Ints) -> Slices:
         """Rows, in an order, as slices: one for each stretch of rows of the same place and key.

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.arguments import integer
+from tidelog.model.arrays import distinct
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Batches, Ints, Needs, Operator, Shape
 from tidelog.operators.state import State, together
 from tidelog.operators.window import kernels
 from tidelog.operators.window.aggregating import Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames
-from tidelog.operators.window.slice_log import SliceLog
-from tidelog.operators.window.slices import (
+from tidelog.operators.window.slices.log import SliceLog
+from tidelog.operators.window.slices.slices import (
     FIRST_ROW,
     FIRST_TIME,
     KEY,
     LAST_ROW,
     LAST_TIME,
-    PLACE,
     UNWRITTEN,
     WRITTEN,
     Slices,
 )
-from tidelog.operators.window.stores import make_store
 
 
 class CountWindows(Operator):
@@ -45,16 +43,12 @@ class CountWindows(Operator):
         keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by else None
         super().__init__([shape], self._aggregates.output, Needs(True, keys, None, 0))
         # Places are ranks of rows among those of their key.
-        self._store = make_store(self._aggregates.folds, has_keys=bool(by))
-        self._open = Slices.none(self._aggregates.folds)
-        """Slices to which rows will be added, at most one of each key."""
+        self._store = self._aggregates.make_store()
         self._counts: Ints = np.zeros(0, np.int64)
         """How many rows of each key there have been."""
         self._written: Ints = np.zeros(0, np.int64)
         """To which chunk that was written, for each key."""
         self._log = SliceLog(())
-        self._next: Ints = np.zeros(0, np.int64)
-        """The first window of each key that has not come out."""
         self._horizon = INT64_MIN
 
     def use_threads(self, most: int) -> None:
@@ -67,35 +61,30 @@ class CountWindows(Operator):
             return []
         own, frames = self._aggregates, self._frames
         codes = own.keys.encode(batch)
+        touched = distinct(codes)
         fresh_keys = len(own.keys) - len(self._counts)
-        self._counts = np.concatenate([self._counts, np.zeros(fresh_keys, np.int64)])
-        self._next = np.concatenate([self._next, np.zeros(fresh_keys, np.int64)])
-        self._written = np.concatenate([self._written, np.full(fresh_keys, UNWRITTEN, np.int64)])
-        self._written[codes] = UNWRITTEN
+        if fresh_keys:
+            self._counts = np.concatenate([self._counts, np.zeros(fresh_keys, np.int64)])
+            self._written = np.concatenate([self._written, np.full(fresh_keys, UNWRITTEN, np.int64)])
+        self._log.forget(self._written[touched])
+        self._written[touched] = UNWRITTEN
+        low = self._complete(touched)
         if own.keys.columns:
             ranks = np.empty(batch.num_rows, np.int64)
             kernels.rank_rows(codes, self._counts, ranks)
-            fresh = own.slices(batch, order_of(codes), _bounds(frames, ranks)[0], codes)
+            fresh = own.slices(batch, order_of(codes), _slices_of(frames, ranks), codes)
         else:
-            low = int(self._counts[0])
+            first = int(self._counts[0])
             self._counts[0] += batch.num_rows
-            starts = _starts(frames, low, low + batch.num_rows)
-            cuts = np.concatenate([np.zeros(1, np.int64), starts[1:] - low, [batch.num_rows]])
+            starts = _starts(frames, first, first + batch.num_rows)
+            cuts = np.concatenate([np.zeros(1, np.int64), starts[1:] - first, [batch.num_rows]])
             fresh = own.plain_slices(batch, cuts, starts)
-        fresh = self._open.continued(fresh, own.folds)
-        is_whole = _bounds(frames, fresh.words[PLACE])[1] <= self._counts[fresh.words[KEY]]
-        self._open = fresh.take(~is_whole)
-        whole = fresh.take(is_whole)
-        if frames.slide > frames.size:
-            firsts, lasts = frames.numbers(whole.words[PLACE])
-            whole = whole.take(firsts <= lasts)
-        self._store.add(whole)
-        high = self._complete()
-        found = self._store.windows(frames, self._next, high)
-        self._next = np.maximum(self._next, high)
+        self._store.add(frames, fresh)
+        high = self._complete(touched)
+        found = self._store.windows(frames, touched, low, high)
         if found is None:
             return []
-        self._store.drop(frames, self._next)
+        self._store.drop(frames, touched, high)
         ends = found.last[LAST_TIME]
         order = np.argsort(found.last[LAST_ROW], kind="stable") if own.keys.columns else np.arange(len(ends))
         order = order[ends[order] >= self._horizon]
@@ -103,9 +92,9 @@ class CountWindows(Operator):
             return []
         return [own.batch(found.first, found.first[FIRST_TIME], ends, found.states, order)]
 
-    def _complete(self) -> Ints:
-        """How many windows of each key are full."""
-        return np.maximum((self._counts - self._frames.size) // self._frames.slide + 1, 0)
+    def _complete(self, keys: Ints) -> Ints:
+        """How many windows of keys are full."""
+        return np.maximum((self._counts[keys] - self._frames.size) // self._frames.slide + 1, 0)
 
     def advance(self, watermark: int) -> Batches:
         """Time alone completes no window."""
@@ -118,12 +107,15 @@ class CountWindows(Operator):
 
     def snapshot(self) -> State:
         """Slices and keys, and how many rows each key has had."""
-        counted = Slices(np.zeros((WRITTEN + 1, len(self._counts)), np.int64), [])
-        counted.words[KEY] = np.arange(len(self._counts))
-        counted.words[FIRST_ROW], counted.words[WRITTEN] = self._counts, self._written
-        parts = {"slices": self._store.snapshot(self._open), "keys": self._aggregates.keys.snapshot()}
-        parts["counts"] = self._log.snapshot([counted])
-        self._written = counted.words[WRITTEN].copy()
+        parts = {"slices": self._store.snapshot(), "keys": self._aggregates.keys.snapshot()}
+        changed = np.flatnonzero(self._written == UNWRITTEN)
+        again = self._log.begin(len(self._counts), len(changed))
+        keys = np.concatenate([changed, np.flatnonzero(np.isin(self._written, again))]) if again else changed
+        if len(keys):
+            words = np.zeros((WRITTEN + 1, len(keys)), np.int64)
+            words[KEY], words[FIRST_ROW] = keys, self._counts[keys]
+            self._written[keys] = self._log.write(Slices(words, []))
+        parts["counts"] = self._log.state()
         return together(parts, {"rows": self._aggregates.rows})
 
     def restore(self, state: State) -> None:
@@ -133,24 +125,16 @@ class CountWindows(Operator):
         own.keys.restore(state.part("keys"))
         counted = self._log.restore(state.part("counts"))
         self._counts, self._written = counted.words[FIRST_ROW].copy(), counted.words[WRITTEN].copy()
-        self._next = self._complete()
-
-        def is_open(slices: Slices) -> npt.NDArray[np.bool_]:
-            behind = _bounds(frames, slices.words[PLACE])[1]
-            return np.asarray(behind > self._counts[slices.words[KEY]])
-
-        self._open = self._store.restore(state.part("slices"), is_open)
-        self._store.drop(frames, self._next)
+        self._store.restore(frames, state.part("slices"))
+        keys = self._store.keys()
+        self._store.drop(frames, keys, self._complete(keys))
 
 
-def _bounds(frames: FixedFrames, ranks: Ints) -> tuple[Ints, Ints]:
-    """The first ranks of the slices that ranks are in, and the first ones behind these slices."""
+def _slices_of(frames: FixedFrames, ranks: Ints) -> Ints:
+    """The first ranks of the slices that ranks are in."""
     starts = ranks // frames.slide * frames.slide
     offset = frames.size % frames.slide
-    if not offset:
-        return starts, starts + frames.slide
-    is_behind = ranks - starts >= offset
-    return starts + is_behind * offset, starts + np.where(is_behind, frames.slide, offset)
+    return starts + (ranks - starts >= offset) * offset if offset else starts
 
 
 def _starts(frames: FixedFrames, low: int, high: int) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.model.arrays import integers
+from tidelog.model.arrays import distinct, integers
 from tidelog.model.errors import TimeError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN, Clock
 from tidelog.operators.base import Ints
@@ -206,13 +206,19 @@ class CalendarFrames(Frames):
     def __post_init__(self) -> None:
         if self.clock.unit is None:
             raise TimeError("a clock of plain integers has no days and months; give sizes in ticks")
+        try:
+            self._days(np.zeros(1, np.int64))
+        except pa.ArrowInvalid:
+            raise TimeError(
+                f"there is no time zone {self.zone!r}; expected a name such as 'Europe/Berlin', or 'UTC'"
+            ) from None
 
     def slices(self, times: Ints) -> tuple[Ints, Ints]:
         """Between all starts and ends near the rows, of which there are at most two a day."""
         first, last = (int(each[0]) for each in self.numbers(times[[0]])), self.numbers(times[[-1]])
         low, high = next(first), int(last[1][0])
         numbers = np.arange(low - 1, high + 2, dtype=np.int64)
-        edges = np.unique(np.concatenate([self.starts(numbers), self.ends(numbers)]))
+        edges = distinct(np.concatenate([self.starts(numbers), self.ends(numbers)]))
         places = np.searchsorted(edges, times, side="right") - 1
         cuts = np.flatnonzero(np.diff(places, prepend=-1)).astype(np.int64)
         return np.append(cuts, len(times)), edges[places[cuts]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, i64, kernel, void
+from tidelog.jit import array_in, array_out, boolean, i64, kernel, void
 
 
 @kernel(i64(array_in(i64), i64, i64, i64, array_out(i64), array_out(i64)))
@@ -135,3 +135,254 @@ def rank_rows(codes: Any, counts: Any, ranks: Any) -> None:
     for i in range(len(codes)):
         ranks[i] = counts[codes[i]]
         counts[codes[i]] += np.int64(1)
+
+
+@kernel(
+    i64(
+        array_in(i64),
+        array_in(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_in(i64),
+        i64,
+        array_out(i64),
+        array_out(i64),
+    )
+)
+def link_slices(
+    keys: Any,
+    places: Any,
+    known: Any,
+    following: Any,
+    heads: Any,
+    tails: Any,
+    free: Any,
+    left: Any,
+    slots: Any,
+    is_old: Any,
+) -> Any:
+    """Put slices, those of each key in the order of their places, behind the others of their keys.
+
+    A slice at the place of the last one of its key gets the slot of that, and ``is_old``; all others get free slots, of
+    which there are ``left``. Returns how many are left then. ``known`` has the places of slots.
+    """
+    for i in range(len(keys)):
+        key = keys[i]
+        tail = tails[key]
+        if tail >= 0 and known[tail] == places[i]:
+            slots[i] = tail
+            is_old[i] = 1
+            continue
+        left -= 1
+        slot = free[left]
+        slots[i] = slot
+        is_old[i] = 0
+        known[slot] = places[i]
+        following[slot] = -1
+        if tail >= 0:
+            following[tail] = slot
+        else:
+            heads[key] = slot
+        tails[key] = slot
+    return left
+
+
+@kernel(
+    i64(
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        i64,
+    )
+)
+def drop_slices(
+    keys: Any,
+    low: Any,
+    lasts: Any,
+    following: Any,
+    heads: Any,
+    tails: Any,
+    fronts: Any,
+    backs: Any,
+    limits: Any,
+    free: Any,
+    left: Any,
+) -> Any:
+    """Free the slots of slices whose last window is before the ``low`` of their key, and forget points before it.
+
+    Returns how many slots are free then.
+    """
+    for i in range(len(keys)):
+        key = keys[i]
+        head = heads[key]
+        while head >= 0 and lasts[head] < low[i]:
+            free[left] = head
+            left += 1
+            if head == fronts[key]:
+                fronts[key] = -1
+            head = following[head]
+        heads[key] = head
+        if head < 0:
+            tails[key] = -1
+        if head < 0 or limits[key] < low[i]:
+            limits[key] = np.iinfo(np.int64).min
+            fronts[key] = -1
+            backs[key] = -1
+    return left
+
+
+@kernel(
+    void(
+        boolean,
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64),
+        array_out(i64, 2),
+        array_out(i64, 2),
+        array_out(i64),
+    )
+)
+def find_around(
+    fills: Any,
+    keys: Any,
+    low: Any,
+    high: Any,
+    firsts: Any,
+    lasts: Any,
+    following: Any,
+    heads: Any,
+    fronts: Any,
+    limits: Any,
+    backs: Any,
+    reached: Any,
+    counts: Any,
+    windows: Any,
+    stretches: Any,
+    fresh: Any,
+) -> None:
+    """The windows of each key, from ``low`` to ``high``, around the point of the key.
+
+    ``counts`` gets how many windows there are, how many keys have slices behind their points that were not merged yet,
+    and how many such slices. Only with ``fills`` anything else is written. ``windows``: for each the place of its key
+    among ``keys``, its number, its first and its last slice, its first slice in front of the point or -1, and the last
+    one behind it: its place in ``fresh``, -2 if that was merged before, or -1. ``stretches``: the place of the key,
+    where its slices in ``fresh`` end, and whether others were merged before.
+    """
+    total = 0
+    count = 0
+    merged = 0
+    for i in range(len(keys)):
+        key = keys[i]
+        stop = min(high[i], limits[key] + 1)
+        number = low[i]
+        if number >= stop:
+            continue
+        point = fronts[key]
+        front = heads[key] if point >= 0 else -1
+        first_back = backs[key]
+        last_back = reached[key]
+        back = -2 if first_back >= 0 else -1
+        if first_back >= 0:
+            ahead = following[last_back]
+        elif point >= 0:
+            ahead = following[point]
+        else:
+            ahead = heads[key]
+        while number < stop:
+            while front >= 0 and lasts[front] < number:
+                front = -1 if front == point else following[front]
+            while ahead >= 0 and firsts[ahead] <= number:
+                if first_back < 0:
+                    first_back = ahead
+                if fills:
+                    fresh[merged] = ahead
+                last_back = ahead
+                back = merged
+                merged += 1
+                ahead = following[ahead]
+            if front < 0 and back == -1:
+                if ahead < 0:
+                    break
+                number = firsts[ahead]
+                continue
+            if fills:
+                windows[0, total] = i
+                windows[1, total] = number
+                windows[2, total] = front if front >= 0 else first_back
+                windows[3, total] = last_back if back != -1 else point
+                windows[4, total] = front
+                windows[5, total] = back
+            total += 1
+            number += 1
+        if back >= 0:
+            if fills:
+                stretches[0, count] = i
+                stretches[1, count] = merged
+                stretches[2, count] = backs[key] >= 0
+                backs[key] = first_back
+                reached[key] = last_back
+            count += 1
+    counts[0] = total
+    counts[1] = count
+    counts[2] = merged
+
+
+@kernel(
+    i64(
+        boolean,
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_in(i64),
+        array_out(i64),
+        array_out(i64),
+    )
+)
+def list_slices(
+    fills: Any,
+    keys: Any,
+    low: Any,
+    high: Any,
+    firsts: Any,
+    lasts: Any,
+    following: Any,
+    heads: Any,
+    owners: Any,
+    slots: Any,
+) -> Any:
+    """The slices of each key that are in windows from ``low`` to ``high``, and the places of their keys among ``keys``.
+
+    Returns how many there are; nothing is written unless it ``fills``.
+    """
+    total = 0
+    for i in range(len(keys)):
+        slot = heads[keys[i]]
+        while slot >= 0 and firsts[slot] < high[i]:
+            if lasts[slot] >= low[i]:
+                if fills:
+                    owners[total] = i
+                    slots[total] = slot
+                total += 1
+            slot = following[slot]
+    return total

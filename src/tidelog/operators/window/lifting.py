@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidelog import threads as shared
 from tidelog.aggregates.base import States
 from tidelog.aggregates.contract import Fold
+from tidelog.model.arrays import distinct
 from tidelog.operators.base import Ints
 
 _LONG: Final = 0.001
@@ -71,7 +72,9 @@ class _Timed:
 def divided(fold: Fold, rows: pa.RecordBatch, cuts: Ints, count: int) -> States:
     """The states of runs of rows, none of them empty, lifted by so many threads; a long run is lifted in parts."""
     places = _stretches(cuts, count)
-    every = np.union1d(cuts, places)
+    at = np.searchsorted(cuts, places)
+    fresh = np.flatnonzero(cuts[at] != places)
+    every = np.insert(cuts, at[fresh], places[fresh]) if len(fresh) else cuts
     jobs = []
     for first, last in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
         own = every[np.searchsorted(every, first) : np.searchsorted(every, last, side="right")]
@@ -88,4 +91,4 @@ def _stretches(cuts: Ints, count: int) -> Ints:
     before = np.maximum(behind - 1, 0)
     near = np.where(cuts[behind] - even < even - cuts[before], cuts[behind], cuts[before])
     chosen = np.where(np.abs(near - even) * 4 * count <= rows, near, even)
-    return np.unique(np.concatenate([[0], chosen, [rows]]))
+    return distinct(np.concatenate([[0], chosen, [rows]]))

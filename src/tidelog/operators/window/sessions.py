@@ -7,36 +7,35 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import TimeError
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
-from tidelog.operators.base import Batches, Needs, Operator, Shape
+from tidelog.operators.base import FOREVER, Batches, Needs, Operator, Shape
 from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import Aggregates, order_of
-from tidelog.operators.window.slice_log import SliceLog
-from tidelog.operators.window.slices import FIRST_ROW, FIRST_TIME, KEY, LAST_TIME, PLACE, Slices
+from tidelog.operators.window.open_sessions import OpenSessions
+from tidelog.operators.window.slices.slices import FIRST_ROW, LAST_TIME, PLACE
 
 
 class SessionWindows(Operator):
     """A row for each session: rows of a key, each at most ``gap`` ticks behind the one before it.
 
     It starts with its first row and ends ``gap`` behind its last one, and comes out when the watermark has passed that.
-    Rows come out by the ends of sessions, then by their starts and first rows.
+    Rows come out by the ends of sessions, then by their starts and first rows. Without a gap all rows of a key are one
+    session, which ends with its last row, and comes out when all rows have come.
     """
 
-    def __init__(self, shape: Shape, gap: int, aggregates: Mapping[str, str], by: Sequence[str] = ()) -> None:
-        if gap < 1:
+    def __init__(self, shape: Shape, gap: int | None, aggregates: Mapping[str, str], by: Sequence[str] = ()) -> None:
+        if gap is not None and gap < 1:
             raise TimeError(f"found a gap of {gap}; expected at least one tick")
-        self._gap = gap
+        self._is_endless = gap is None
+        self._gap = INT64_MAX if gap is None else gap
         self._aggregates = Aggregates(shape, aggregates, by)
         keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by else None
         super().__init__([shape], self._aggregates.output, Needs(True, keys, None, None))
-        self._sessions = Slices.none(self._aggregates.folds)
-        """Those that have not come out; their places are the times of their first rows."""
-        self._log = SliceLog(self._aggregates.folds)
+        self._sessions = OpenSessions(self._aggregates.folds, self._gap)
         self._watermark: int | None = None
         """All that ended before this one have come out."""
         self._horizon = INT64_MIN
@@ -51,7 +50,7 @@ class SessionWindows(Operator):
             return []
         own = self._aggregates
         times = own.shape.times(batch)
-        if int(times[-1]) > INT64_MAX - self._gap:
+        if not self._is_endless and int(times[-1]) > INT64_MAX - self._gap:
             raise TimeError(
                 f"a session of the time {times[-1]} ends out of the range of the clock; found a gap of {self._gap}"
             )
@@ -60,58 +59,44 @@ class SessionWindows(Operator):
         at = np.arange(len(times)) if order is None else order
         in_turn, keys = times[at], codes[at]
         begins = np.ones(len(at), np.bool_)
-        begins[1:] = (keys[1:] != keys[:-1]) | (np.diff(in_turn) > self._gap)
+        begins[1:] = keys[1:] != keys[:-1]
+        if not self._is_endless:
+            begins[1:] |= np.diff(in_turn) > self._gap
         places = np.empty(len(at), np.int64)
         places[at] = in_turn[np.maximum.accumulate(np.where(begins, np.arange(len(at)), 0))]
         fresh = own.slices(batch, order, places, codes)
-        self._go_on(fresh)
-        self._sessions = Slices.joined([self._sessions, fresh]).united(own.folds)
+        self._sessions.add(fresh)
         return []
-
-    def _go_on(self, fresh: Slices) -> None:
-        """Give stretches that go on with a session its place."""
-        words, known = fresh.words, self._sessions.words
-        newest = np.full(len(self._aggregates.keys), -1, np.int64)
-        in_time = np.argsort(known[PLACE], kind="stable")
-        newest[known[KEY, in_time]] = in_time  # of several of a key the last one stays
-        is_first = np.ones(len(fresh), np.bool_)
-        is_first[1:] = words[KEY, 1:] != words[KEY, :-1]
-        candidates = np.flatnonzero(is_first & (newest[words[KEY]] >= 0))
-        session = newest[words[KEY, candidates]]
-        goes_on = words[FIRST_TIME, candidates] - known[LAST_TIME, session] <= self._gap
-        words[PLACE, candidates[goes_on]] = known[PLACE, session[goes_on]]
 
     def advance(self, watermark: int) -> Batches:
         """The sessions that the watermark has passed."""
         self._watermark = watermark
-        is_over = self._over(self._sessions, watermark)
-        if not is_over.any():
+        if self._is_endless and watermark < FOREVER:
             return []
-        done = self._sessions.take(is_over)
-        starts, ends = done.words[PLACE], done.words[LAST_TIME] + self._gap
+        done = self._sessions.take_over(watermark)
+        if not len(done):
+            return []
+        starts, ends = done.words[PLACE], done.words[LAST_TIME] + (0 if self._is_endless else self._gap)
         order = np.lexsort((done.words[FIRST_ROW], starts, ends))
         order = order[ends[order] >= self._horizon]
-        self._sessions = self._sessions.take(~is_over)
         found = [self._aggregates.batch(done.words, starts, ends, done.states, order)] if len(order) else []
         keys = self._aggregates.keys
         if keys.are_many:
-            used = np.unique(self._sessions.words[KEY])
+            used = self._sessions.keys()
             if keys.may_forget(len(used)):
-                self._sessions = self._sessions.renumbered(keys.keep(used))
+                self._sessions.renumber(keys.keep(used))
         return found
 
-    def _over(self, sessions: Slices, watermark: int) -> npt.NDArray[np.bool_]:
-        """Which ones a watermark has passed: a row at the very end would still belong to one."""
-        if watermark > INT64_MAX:
-            return np.ones(len(sessions), np.bool_)
-        is_over: npt.NDArray[np.bool_] = sessions.words[LAST_TIME] + self._gap < watermark
-        return is_over
-
     def next_deadline(self) -> int | None:
-        """When the first session is over."""
-        if not len(self._sessions):
-            return None
-        return int(self._sessions.words[LAST_TIME].min()) + self._gap + 1
+        """When the first session is over: a row at the very end would still belong to it."""
+        if self._is_endless:
+            return FOREVER if len(self._sessions) else None
+        first = self._sessions.first_end()
+        return None if first is None else first + 1
+
+    def passed(self, watermark: int) -> int:
+        """Without a gap nothing has come out before all rows have come."""
+        return INT64_MIN if self._is_endless and watermark < FOREVER else super().passed(watermark)
 
     def skip(self, horizon: int) -> tuple[int, ...]:
         """Sessions that end before it do not come out; one that ends later may have begun at any time."""
@@ -127,14 +112,12 @@ class SessionWindows(Operator):
     def snapshot(self) -> State:
         """The sessions that have not come out."""
         core: dict[str, Any] = {"rows": self._aggregates.rows, "watermark": self._watermark}
-        return together(
-            {"keys": self._aggregates.keys.snapshot(), "sessions": self._log.snapshot([self._sessions])}, core
-        )
+        return together({"keys": self._aggregates.keys.snapshot(), "sessions": self._sessions.snapshot()}, core)
 
     def restore(self, state: State) -> None:
         """Go on with the same sessions."""
         own, self._watermark = self._aggregates, state.core["watermark"]
         own.rows = state.core["rows"]
         own.keys.restore(state.part("keys"))
-        kept = self._log.restore(state.part("sessions"))
-        self._sessions = kept if self._watermark is None else kept.take(~self._over(kept, self._watermark))
+        is_open = self._is_endless and self._watermark is not None and self._watermark < FOREVER
+        self._sessions.restore(state.part("sessions"), None if is_open else self._watermark)

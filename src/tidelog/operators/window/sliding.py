@@ -100,30 +100,15 @@ class Sliding:
 
     def _anew(self, firsts: Ints, lasts: Ints) -> list[States]:
         """Ranges behind the point that is known, or the first ones."""
-        begins, points, ends = (np.empty(len(firsts), np.int64) for _ in range(3))
-        count = kernels.group_ranges(firsts, lasts, begins, points, ends)
-        begins, points, ends = begins[:count], points[:count], ends[:count]
-        group = np.searchsorted(points, firsts, side="right")  # the first point behind the begin of a range
-        low, high = int(begins[0]), int(ends[-1])
-        states = self._states(low, high)
-        in_front = _bounds(begins - low, points - low)
-        behind = _bounds(points - low, ends - low)
-        without = np.flatnonzero(lasts == points[group])  # the first of each group, and maybe some more
-        found = []
-        last = _Point(int(points[-1]), int(begins[-1]), [], high, [])
-        for fold, own in zip(self._folds, states, strict=True):
-            front = _scanned(fold, own, in_front, backward=True)
-            made = chosen(front, firsts - low)
-            back = own
-            if len(without) < len(firsts):
-                back = _scanned(fold, own, behind, backward=False)
-                alone = made[without]
-                made = fold.plus(made, chosen(back, lasts - 1 - low))
-                made[without] = alone
-            found.append(made)
-            last.front.append(front[last.begin - low : last.at - low].copy())
-            last.back.append(back[high - low - 1 : high - low].copy() if high > last.at else fold.start())
-        self._point = last
+        low, high = int(firsts[0]), int(lasts[-1])
+        found, groups = merge_groups(self._folds, self._states(low, high), firsts - low, lasts - low)
+        at, begin = int(groups.points[-1]), int(groups.begins[-1])
+        front = [states[begin:at].copy() for states in groups.fronts]
+        if high - low > at:
+            back = [states[high - low - 1 : high - low].copy() for states in groups.backs]
+        else:
+            back = [fold.start() for fold in self._folds]
+        self._point = _Point(low + at, low + begin, front, high, back)
         return found
 
     def _states(self, first: int, last: int) -> list[States]:
@@ -137,11 +122,46 @@ class Sliding:
         return found
 
 
-def merge_ranges(folds: Sequence[Fold], states: list[States], firsts: Ints, lasts: Ints) -> list[States]:
-    """The merges of ranges of states, for each aggregate: see :meth:`Sliding.merged`."""
-    sliding = Sliding(folds)
-    sliding.append(states)
-    return sliding.merged(firsts, lasts)
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Ranges of slices in groups, all of which have a point in common."""
+
+    begins: Ints
+    """Where the first range of each group begins."""
+    points: Ints
+    ends: Ints
+    """Where the last range of each group ends."""
+    of: Ints
+    """The group of each range."""
+    fronts: list[States]
+    """For each aggregate and each slice in front of a point all from it to the point merged."""
+    backs: list[States]
+    """For each aggregate and each slice behind a point all from the point to it merged."""
+
+
+def merge_groups(folds: Sequence[Fold], states: list[States], firsts: Ints, lasts: Ints) -> tuple[list[States], Groups]:
+    """For each aggregate the merges of ranges of states, none of them empty, whose bounds rise; and what they share."""
+    begins, points, ends = (np.empty(len(firsts), np.int64) for _ in range(3))
+    count = kernels.group_ranges(firsts, lasts, begins, points, ends)
+    begins, points, ends = begins[:count], points[:count], ends[:count]
+    group = np.searchsorted(points, firsts, side="right")  # the first point behind the begin of a range
+    in_front, behind = _bounds(begins, points), _bounds(points, ends)
+    without = np.flatnonzero(lasts == points[group])  # the first of each group, and maybe some more
+    groups = Groups(begins, points, ends, group, [], [])
+    found = []
+    for fold, own in zip(folds, states, strict=True):
+        front = _scanned(fold, own, in_front, backward=True)
+        made = chosen(front, firsts)
+        back = own
+        if len(without) < len(firsts):
+            back = _scanned(fold, own, behind, backward=False)
+            alone = made[without]
+            made = fold.plus(made, chosen(back, lasts - 1))
+            made[without] = alone
+        found.append(made)
+        groups.fronts.append(front)
+        groups.backs.append(back)
+    return found, groups
 
 
 def chosen(states: States, places: Ints) -> States:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from tidelog.operators.properties import Order, Properties
 from tidelog.operators.state import State, together
 from tidelog.operators.window.aggregating import REVISION, START, Aggregates, order_of
 from tidelog.operators.window.frames import FixedFrames, Frames
-from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, Slices
-from tidelog.operators.window.stores import make_store
+from tidelog.operators.window.slices.slices import FIRST_ROW
+
+_MOST: Final = 1 << 18
+"""Windows that come out at once, about."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,7 @@ class TimeWindows(Operator):
         reach = frames.reach if is_local and isinstance(frames, Frames) else None
         keys: tuple[tuple[str, ...], ...] | None = (tuple(by),) if by and is_local else None
         super().__init__([shape], self._aggregates.output, Needs(True, keys, reach, 0))
-        self._store = make_store(self._aggregates.folds, has_keys=bool(by))
-        self._open = Slices.none(self._aggregates.folds)
-        """The slices of the newest place, to which rows may be added."""
+        self._store = self._aggregates.make_store()
         self._next: int | None = None
         """The first window that has not come out."""
         self._last = 0
@@ -98,16 +98,7 @@ class TimeWindows(Operator):
         else:
             fresh = own.plain_slices(batch, cuts, starts)
         self._see(starts)
-        if len(self._open) and self._open.words[PLACE, 0] == starts[0]:
-            count = int(np.searchsorted(fresh.words[PLACE], starts[0], side="right"))
-            begun = self._open.continued(fresh.take(slice(0, count)), own.folds)
-            fresh = Slices.joined([begun, fresh.take(slice(count, None))])
-        elif len(self._open):
-            fresh = Slices.joined([self._open, fresh])
-        done = int(np.searchsorted(fresh.words[PLACE], starts[-1]))
-        if done:
-            self._store.add(self._in_windows(fresh.take(slice(0, done))))
-        self._open = fresh.take(slice(done, None)) if done else fresh
+        self._store.add(self._frames, fresh)
         return []
 
     def _see(self, starts: Ints) -> None:
@@ -119,61 +110,62 @@ class TimeWindows(Operator):
             self._next = int(firsts[inside[0]]) if self._next is None else self._next
             self._last = int(lasts[inside[-1]])
 
-    def _close(self) -> None:
-        """No rows will be added to the newest slices any more."""
-        if len(self._open):
-            self._store.add(self._in_windows(self._open))
-            self._open = Slices.none(self._aggregates.folds)
-
-    def _in_windows(self, slices: Slices) -> Slices:
-        """Those that are part of some window; there may be gaps between windows."""
-        assert self._frames is not None
-        if not self._frames.has_gaps:
-            return slices
-        firsts, lasts = self._frames.numbers(slices.words[PLACE])
-        return slices if (firsts <= lasts).all() else slices.take(firsts <= lasts)
-
     def advance(self, watermark: int) -> Batches:
         """The windows that end at the watermark, or before it."""
         frames = self._frames
         if frames is None or self._next is None:
             return []
-        if self._complete_only:  # else a window might turn out to be complete by a row that is still to come
-            watermark = min(watermark, self._last_time + 1)
-        high = self._last + 1 if watermark >= FOREVER else min(frames.closed(watermark), self._last + 1)
+        high = self._due(frames, watermark)
         if high <= self._next:
             return []
-        if len(self._open) and self._open.words[PLACE, 0] < frames.ends(np.array([high - 1]))[0]:
-            self._close()
-        keys = len(self._aggregates.keys)
+        keys = self._store.keys()
         low, self._next = self._next, high
-        bounds = np.full(keys, high, np.int64)
-        found = self._store.windows(frames, np.full(keys, low, np.int64), bounds)
+        bounds = np.full(len(keys), high, np.int64)
+        found = self._store.windows(frames, keys, np.full(len(keys), low, np.int64), bounds)
         if self._empty:
             batch = self._with_empty(frames, low, high, found)
         elif found is None:
-            self._store.drop(frames, bounds)
+            self._store.drop(frames, keys, bounds)
             return []
         else:
             starts, ends = frames.starts(found.numbers), frames.ends(found.numbers)
-            order = slice(None) if keys == 1 else np.lexsort((found.first[FIRST_ROW], found.numbers))
+            order = slice(None) if len(keys) == 1 else np.lexsort((found.first[FIRST_ROW], found.numbers))
             order = self._kept(starts, order)
             revisions = self._revisions(found.numbers)
             batch = self._aggregates.batch(found.first, starts, ends, found.states, order, revisions)
-        self._store.drop(frames, bounds)
+        self._store.drop(frames, keys, bounds)
         self._forget_keys()
         return [batch] if batch.num_rows else []
+
+    def _due(self, frames: Frames, watermark: int) -> int:
+        """The number behind the last window that ends at a watermark, or before it."""
+        if self._complete_only:  # else a window might turn out to be complete by a row that is still to come
+            watermark = min(watermark, self._last_time + 1)
+        return self._last + 1 if watermark >= FOREVER else min(frames.closed(watermark), self._last + 1)
+
+    def stages(self, watermark: int) -> Iterator[int]:
+        """Ends of windows, about :data:`_MOST` of which come out at once."""
+        frames, low = self._frames, self._next
+        if frames is None or low is None:
+            return
+        count = self._due(frames, watermark) - low
+        most = count * max(len(self._aggregates.keys), 1)
+        if most > _MOST and not self._empty and (place := self._store.first_place) is not None:
+            first, last = frames.numbers(np.array([place]))
+            most = min(most, len(self._store) * int(last[0] - first[0] + 1))
+        parts = min(-(-most // _MOST), count)
+        for part in range(1, parts):
+            yield int(frames.ends(np.array([low + count * part // parts - 1], np.int64))[0])
 
     def _forget_keys(self) -> None:
         """Forget keys that have no slices, now and then."""
         keys = self._aggregates.keys
         if not keys.are_many:
             return
-        used = np.union1d(self._store.keys(), self._open.words[KEY])
+        used = self._store.keys()
         if keys.may_forget(len(used)):
-            numbers = keys.keep(used)
-            self._store.renumber(numbers)
-            self._open = self._open.renumbered(numbers)
+            assert self._frames is not None
+            self._store.renumber(self._frames, keys.keep(used))
 
     def _kept(self, starts: Any, order: Any) -> Any:
         """Of windows in an order those that are wanted."""
@@ -204,10 +196,10 @@ class TimeWindows(Operator):
 
     def next_deadline(self) -> int | None:
         """The end of the first window that has rows and has not come out."""
-        places = [place for place in (self._store.first_place, *self._open.words[PLACE, :1]) if place is not None]
-        if self._frames is None or self._next is None or not places:
+        place = self._store.first_place
+        if self._frames is None or self._next is None or place is None:
             return None
-        firsts, _ = self._frames.numbers(np.array([min(places)]))
+        firsts, _ = self._frames.numbers(np.array([place]))
         number = self._next if self._empty else max(int(firsts[0]), self._next)
         if number > self._last:
             return None
@@ -216,7 +208,7 @@ class TimeWindows(Operator):
 
     def passed(self, watermark: int) -> int:
         """Windows that are still to come end behind the watermark, but for those that a later row tells of."""
-        if self._frames is None or self._next is None:
+        if self._frames is None or self._next is None or watermark == FOREVER:
             return watermark
         if self._empty:
             watermark = min(watermark, int(self._frames.ends(np.array([self._next]))[0]))
@@ -233,7 +225,8 @@ class TimeWindows(Operator):
         first = frames.closed(horizon - 1)
         if self._next is not None and first > self._next:
             self._next = first
-            self._store.drop(frames, np.full(len(self._aggregates.keys), first, np.int64))
+            keys = self._store.keys()
+            self._store.drop(frames, keys, np.full(len(keys), first, np.int64))
         return (int(frames.starts(np.array([first], np.int64))[0]),)
 
     def derive(self, inputs: Sequence[Properties]) -> Properties:
@@ -248,8 +241,8 @@ class TimeWindows(Operator):
         """Slices and keys, and how far windows have come out."""
         core: dict[str, Any] = {"next": self._next, "last": self._last}
         core |= {"first time": self._first_time, "last time": self._last_time}
-        core |= {"rows": self._aggregates.rows, "open": int(self._open.words[PLACE, 0]) if len(self._open) else None}
-        return together({"slices": self._store.snapshot(self._open), "keys": self._aggregates.keys.snapshot()}, core)
+        core |= {"rows": self._aggregates.rows}
+        return together({"slices": self._store.snapshot(), "keys": self._aggregates.keys.snapshot()}, core)
 
     def restore(self, state: State) -> None:
         """Go on with the same slices."""
@@ -260,7 +253,7 @@ class TimeWindows(Operator):
         if isinstance(self._asked, FromFirst) and self._first_time is not None:
             self._frames = FixedFrames(self._asked.size, self._asked.slide, self._first_time)
         own.keys.restore(state.part("keys"))
-        self._open = self._store.restore(state.part("slices"), lambda slices: slices.words[PLACE] == core["open"])
-        if self._frames is not None:
-            low = INT64_MIN if self._next is None else self._next
-            self._store.drop(self._frames, np.full(len(own.keys), low, np.int64))
+        self._store.restore(self._frames, state.part("slices"))
+        if self._frames is not None and self._next is not None:
+            keys = self._store.keys()
+            self._store.drop(self._frames, keys, np.full(len(keys), self._next, np.int64))

@@ -15,7 +15,7 @@ from tidelog.spark.datasource.options import shared_path
 from tidelog.spark.jobs.tasks import beside_the_store
 from tidelog.spark.runtime.session import is_remote
 from tidelog.store.upkeep.rewriting import Rewritten
-from tidelog.threads import Threads
+from tidelog.threads import Threads, taken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +124,7 @@ def side_by_side(
     tasks = [threads.submit(partial(do, index)) for index in range(len(waiting))]
     try:
         for _ in tasks:
-            index = ended.get()
+            index = taken(ended)
             yield waiting[index], tasks[index].result()
     finally:
         for task in tasks:

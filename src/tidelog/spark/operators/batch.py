@@ -2,9 +2,10 @@
 
 Rows are shuffled and sorted by Spark, and each task replays what it gets. An operator with keys is run by as many tasks
 as there are partitions, each for many keys; one without, which looks only so far behind and ahead, by ranges of time:
-a task gets the rows of its range and those around it, and gives only what belongs to the range. Where that is too far,
-and rows may be looked at one by one before, tasks for ranges of time do that, and let only those rows through on which
-something depends, to the one task that runs the rest.
+a task gets the rows of its range and those around it, and gives only what belongs to the range. Keys that are no
+columns are computed by the tasks that read the rows, and are columns then. Where that is too far, and rows may be
+looked at one by one before, tasks for ranges of time do that, and let only those rows through on which something
+depends, to the one task that runs the rest.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model.arrays import boolean_column, integer_column
-from tidelog.operators.base import FOREVER, Batches, Needs, Operator
+from tidelog.operators.base import FOREVER, Needs, Operator, advanced
+from tidelog.operators.marking import marked
 from tidelog.spark.jobs.tasks import import_all
-from tidelog.spark.operators.columns import declared, outward
-from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, tagged, untagged
+from tidelog.spark.operators.columns import converted, declared, outward
+from tidelog.spark.operators.inputs import KEY, PLACE, PORT, TIME, Input, column_of, tagged, untagged
 from tidelog.spark.operators.ranges import RANGE, Ranges, by_range, find_ranges, in_ranges
 from tidelog.spark.runtime.workers import settle
 
@@ -46,6 +48,56 @@ def _split(make: Make) -> tuple[Operator, Operator]:
     return parts
 
 
+def keys_of(make: Make) -> Operator:
+    """What computes keys of rows, of an operator that is made of that and of one with keys."""
+    return _keyed(make)[0]
+
+
+def behind_keys(make: Make) -> Operator:
+    """What comes behind :func:`keys_of`."""
+    return _keyed(make)[1]
+
+
+def _keyed(make: Make) -> tuple[Operator, Operator]:
+    parts = make().keyed()
+    assert parts is not None
+    return parts
+
+
+def marking_keys_of(make: Make) -> Operator:
+    """:func:`keys_of` that leaves no row out."""
+    return marked_keys(make)[0]  # type: ignore[index]  # whoever asks knows that there is one
+
+
+def behind_marked_keys(make: Make) -> Operator:
+    """What comes behind :func:`marking_keys_of`."""
+    return marked_keys(make)[1]  # type: ignore[index]
+
+
+def marked_keys(make: Make) -> tuple[Operator, Operator] | None:
+    """What computes keys of rows, and leaves none out, and what comes behind it; None if there is no such thing."""
+    parts = make().keyed()
+    return parts if parts is None or parts[0].keeps_rows else marked(*parts)
+
+
+def prepared(own: Input, first: Make, imports: Sequence[str]) -> Input:
+    """What comes out of an operator that looks at rows alone, done by the tasks that read them."""
+    shape = first().output
+    names = [column_of(name) for name in own.shape.schema.names]
+    rows = own.frame.where(column_of(own.shape.time).isNotNull()).select(*names)
+    mapped = rows.mapInArrow(partial(_prepare, first, tuple(imports)), declared(shape.schema))
+    return Input(mapped, shape, name=own.name)
+
+
+def _prepare(first: Make, imports: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import_all(imports)
+    operator = first()
+    schema = operator.inputs[0].schema
+    for batch in batches:
+        yield from outward(operator.push(0, converted(batch.columns, schema)), operator.output.schema)
+    settle()
+
+
 def run_batch(
     inputs: Sequence[Input], make: Make, *, tasks: int | None = None, imports: Sequence[str] = ()
 ) -> DataFrame:
@@ -64,6 +116,9 @@ def run_batch(
         rows = tagged(inputs, needs.keys)
         shuffled = rows.repartition(KEY) if tasks is None else rows.repartition(tasks, KEY)
         return _mapped(_sorted(shuffled), make, imports, None)
+    if tasks != 1 and all(each.place is None for each in inputs) and operator.keyed() is not None:
+        computed = [prepared(inputs[0], partial(keys_of, make), imports)]
+        return run_batch(computed, partial(behind_keys, make), tasks=tasks, imports=imports)
     rows = tagged(inputs)
     if needs.behind is not None and needs.ahead is not None and tasks != 1:
         ranges = find_ranges(rows, operator.inputs[0], needs, tasks)
@@ -149,18 +204,16 @@ def replayed(operator: Operator, batches: Iterable[pa.RecordBatch]) -> Iterator[
     for batch in batches:
         if batch.num_rows:
             yield from _pushed(operator, batch)
-    yield from operator.finish()
+    yield from advanced(operator, FOREVER)
 
 
 def _pushed(operator: Operator, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     most = operator.most_rows or batch.num_rows
     for first in range(0, batch.num_rows, most):
         last = None
-        found: Batches = []
         for port, rows in untagged(batch.slice(first, most), operator.inputs):
-            found += operator.push(port, rows)
+            yield from operator.push(port, rows)
             own = int(operator.inputs[port].times(rows)[-1])
             last = own if last is None else max(last, own)
         if operator.needs.order and last is not None:
-            found += operator.advance(last)
-        yield from found
+            yield from advanced(operator, last)

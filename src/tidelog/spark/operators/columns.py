@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from tidelog.model.errors import SchemaError, did_you_mean
@@ -77,6 +78,12 @@ def _inward(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_timestamp(target) and array.type == pa.int64():  # nanoseconds
         return array.view(target)
+    if pa.types.is_interval(target):
+        days, rest = np.divmod(np.asarray(array.cast(_LENGTH).view(pa.int64()).fill_null(0)), _DAY)
+        parts = np.zeros(len(array), _INTERVAL)
+        parts["days"], parts["nanoseconds"] = days, rest * 1000
+        intervals = pa.Array.from_buffers(target, len(array), [None, pa.py_buffer(parts)])
+        return pc.if_else(array.is_valid(), intervals, None)
     return array.cast(target)
 
 

@@ -53,6 +53,17 @@ def checked(inputs: Sequence[Input]) -> Sequence[Input]:
     return inputs
 
 
+def check_names(frame: DataFrame, what: str) -> None:
+    """Raise :class:`SchemaError` for a DataFrame with two columns that Spark cannot tell apart."""
+    is_exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    known: set[str] = set()
+    for name in frame.columns:
+        own = name if is_exact else name.lower()
+        if own in known:
+            raise SchemaError(f"{what} has two columns {name!r}; expected names that differ: rename one of them")
+        known.add(own)
+
+
 def tagged(inputs: Sequence[Input], keys: Sequence[Sequence[str]] = ()) -> DataFrame:
     """The rows of all inputs: time, key, place among those of one time, and a struct for each input.
 

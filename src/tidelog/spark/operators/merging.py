@@ -9,7 +9,7 @@ a number that puts those of an input into their order again, wherever they were 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -252,10 +252,6 @@ class MergingContinued(Continuing):
         assert self.merging is not None
         return _Arrivals(self.merging, self.names)
 
-    def fits(self, arrivals: Arrivals) -> bool:
-        """Whether a merge has these inputs."""
-        return isinstance(arrivals, _Arrivals) and arrivals.names == self.names
-
     @property
     def meaning(self) -> str:
         """What must not change; inputs come and go."""
@@ -294,7 +290,7 @@ class _Arrivals(Arrivals):
         """Nothing comes out by waiting."""
         return []
 
-    def settle(self) -> Batches:
+    def settle(self, now: float = 0.0, has_more: Collection[int] = ()) -> Batches:
         """Merge the rows of the micro-batch, each input's in their order, and tell how far inputs are then."""
         late = self._late_count()
         given: Batches = []

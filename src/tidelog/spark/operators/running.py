@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-
-import pyarrow as pa
 
 from tidelog.model.arguments import found, integer, names, one_of, text
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.operators.base import Operator
-from tidelog.spark.jobs.tasks import import_all
-from tidelog.spark.operators.batch import first_of, rest_of, run_batch
-from tidelog.spark.operators.columns import converted, declared, delay_of, outward, shape_of
-from tidelog.spark.operators.inputs import Input, checked, column_of
+from tidelog.spark.operators.batch import (
+    behind_marked_keys,
+    first_of,
+    marked_keys,
+    marking_keys_of,
+    prepared,
+    rest_of,
+    run_batch,
+)
+from tidelog.spark.operators.columns import delay_of, shape_of
+from tidelog.spark.operators.inputs import Input, check_names, checked
 from tidelog.spark.operators.streaming import METRICS, SHARES, Continuing, run_rowwise, run_streaming
-from tidelog.spark.runtime.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,6 +68,34 @@ def run_operator(
 
     Raises :class:`InputError` and :class:`SchemaError` for what cannot be run.
     """
+    return run_query(
+        frames,
+        make,
+        "",
+        time=time,
+        lateness=lateness,
+        late=late,
+        idle_timeout=idle_timeout,
+        tasks=tasks,
+        imports=imports,
+        metrics=metrics,
+    )
+
+
+def run_query(
+    frames: DataFrame | Sequence[DataFrame],
+    make: MakeOf,
+    query: str,
+    *,
+    time: str | Sequence[str] | None,
+    lateness: Any,
+    late: Late,
+    idle_timeout: float | None = None,
+    tasks: int | None,
+    imports: Sequence[str],
+    metrics: str,
+) -> DataFrame:
+    """:func:`run_operator` for a query of ours, whose text says what its state is of."""
     inputs = inputs_of(frames, time)
     shapes = [each.shape for each in inputs]
     one_of("late", late, LATE_RULES)
@@ -80,6 +113,7 @@ def run_operator(
         tasks=tasks,
         imports=modules,
         metrics=text("metrics", metrics),
+        query=query,
     )
 
 
@@ -93,8 +127,12 @@ def run(
     tasks: int | None = None,
     imports: Sequence[str] = (),
     metrics: str = METRICS,
+    query: str = "",
 ) -> DataFrame:
-    """:func:`run_operator` for inputs whose shapes are known; ``lateness`` in ticks, for each."""
+    """:func:`run_operator` for inputs whose shapes are known; ``lateness`` in ticks, for each.
+
+    ``query`` is a text that must not change as long as there is a state.
+    """
     kinds = {each.frame.isStreaming for each in inputs}
     if len(kinds) > 1:
         raise InputError("some inputs are streams, and others are not; expected either")
@@ -102,38 +140,25 @@ def run(
     if kinds == {False}:
         return run_batch(inputs, make, tasks=tasks, imports=imports)
     needs = make().needs
-    shares = 1 if needs.keys is None else tasks or SHARES
     allowed = tuple(lateness) or (0,) * len(inputs)
     is_plain = late == "drop" and all(each.beat is None and each.place is None for each in inputs)
-    if needs.keys is None and is_plain and make().split() is not None:
-        inputs, make = [_prepared(inputs[0], make, imports)], partial(rest_of, make)
-    how = Continuing(make, allowed, shares, idle_timeout, tuple(imports), late == "keep")
+    if needs.keys is None and is_plain:
+        # What may be done to rows one by one is done by the tasks that read them. All rows tell how far time is, so
+        # none may be left out before they are counted.
+        if marked_keys(make) is not None:
+            own = prepared(inputs[0], partial(marking_keys_of, make), imports)
+            inputs, make = [own], partial(behind_marked_keys, make)
+        elif make().split() is not None:
+            inputs, make = [prepared(inputs[0], partial(first_of, make), imports)], partial(rest_of, make)
+        needs = make().needs  # there may be keys that were computed
+    shares = 1 if needs.keys is None else tasks or SHARES
+    how = Continuing(make, allowed, shares, idle_timeout, tuple(imports), late == "keep", query=query)
     if needs.keys == () and not needs.order:
         return run_rowwise(inputs, how)
     if needs.keys == ():  # rows are by themselves, but wait for those of other inputs
-        how = Continuing(make, allowed, 1, idle_timeout, tuple(imports), late == "keep")
+        how = replace(how, shares=1)
     check_provider(inputs[0].frame)
     return run_streaming(inputs, how, metrics)
-
-
-def _prepared(own: Input, make: Callable[[], Operator], imports: Sequence[str]) -> Input:
-    """What one task needs of a stream: what may be done to rows one by one is done by the tasks that read them."""
-    shape = first_of(make).output
-    names = [column_of(name) for name in own.shape.schema.names]
-    rows = own.frame.where(column_of(own.shape.time).isNotNull()).select(*names)
-    mapped = rows.mapInArrow(partial(_prepare, make, tuple(imports)), declared(shape.schema))
-    return Input(mapped, shape, name=own.name)
-
-
-def _prepare(
-    make: Callable[[], Operator], imports: Sequence[str], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    import_all(imports)
-    first = first_of(make)
-    schema = first.inputs[0].schema
-    for batch in batches:
-        yield from outward(first.push(0, converted(batch.columns, schema)), first.output.schema)
-    settle()
 
 
 def check_provider(frame: DataFrame) -> None:
@@ -157,6 +182,7 @@ def inputs_of(frames: Any, time: Any) -> list[Input]:
     found_inputs = []
     for number, (frame, column) in enumerate(zip(own, times, strict=True)):
         what = "the DataFrame" if len(own) == 1 else f"DataFrame {number}"
+        check_names(frame, what)
         try:
             shape = shape_of(frame.schema, column, what)
         except SchemaError:

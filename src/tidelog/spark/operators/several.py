@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.model.arrays import integer_column, integers
+from tidelog.model.arrays import distinct, integer_column, integers
 from tidelog.operators.arrivals import Arrivals
 from tidelog.operators.base import FOREVER, Batches, Needs, Operator, Shape
 from tidelog.operators.conformance import Case, in_order, timely
@@ -59,7 +59,7 @@ class Several(Operator):
         """Push rows of cases to their operators."""
         found: Batches = []
         numbers, rows = np.asarray(batch.column(CASE)), integers(batch.column(ROW))
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             own = self._rows[number][port].take(integer_column(rows[numbers == number]))
             found += self._given(number, self._operators[number].push(port, own))
         return found
@@ -103,7 +103,7 @@ class SeveralArriving(Operator):
         """Push rows of cases to their operators, run by run of one input."""
         found: Batches = []
         numbers, ports, rows = (np.asarray(batch.column(name)) for name in (CASE, "port", ROW))
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             own, places = ports[numbers == number], rows[numbers == number]
             cuts = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
             for first, last in pairwise(cuts):

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from tidelog.model.arrays import boolean_column
+from tidelog.model.arrays import boolean_column, distinct
 from tidelog.model.errors import InputError
 from tidelog.operators.arrivals import Arrivals
 from tidelog.operators.base import Batches, Operator
@@ -63,14 +63,12 @@ class Continuing:
     keeps_late: bool
     keeps_operators: bool = True
     """Whether workers keep operators for the next micro-batch; else each is made of its state again."""
+    query: str = ""
+    """What is asked, as a text, which must not change as long as there is a state; empty if nobody says."""
 
     def arrivals(self, now: float) -> Arrivals:
         """A new operator that nothing has come to yet."""
         return Arrivals(self.make(), self.lateness, idle_timeout=self.idle_timeout, now=now)
-
-    def fits(self, arrivals: Arrivals) -> bool:
-        """Whether an operator that a worker has kept is one for these inputs."""
-        return True
 
     @property
     def meaning(self) -> str:
@@ -166,7 +164,7 @@ def _note(batch: pa.RecordBatch, shapes: Sequence[Any], newest: dict[int, int], 
     if ends.any():
         batch, ports = batch.filter(boolean_column(~ends)), ports[~ends]
     times = ticks(batch, shapes[0])
-    for port in np.unique(ports).tolist():
+    for port in distinct(ports).tolist():
         top = int(times[ports == port].max())
         newest[port] = max(newest.get(port, top), top)
 
@@ -192,8 +190,8 @@ def _as_packed(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 # -- state ------------------------------------------------------------------------------------------------------------
 
-_kept: OrderedDict[str, Arrivals] = OrderedDict()
-"""Operators by the name of the state that they are in, for whoever finds that name in Spark's."""
+_kept: OrderedDict[tuple[str, str], Arrivals] = OrderedDict()
+"""Operators by what runs them and the name of the state that they are in, for whoever finds that name in Spark's."""
 
 
 class _Processor(StatefulProcessor):
@@ -202,6 +200,7 @@ class _Processor(StatefulProcessor):
     def __init__(self, how: Continuing) -> None:
         self._how = how
         self._meaning = how.meaning
+        self._run = uuid.uuid4().hex  # a query that is written anew may be another one: it does not get old operators
 
     def init(self, handle: Any) -> None:
         """Have Spark keep a core, and chunks."""
@@ -230,7 +229,7 @@ class _Processor(StatefulProcessor):
         for each in waiting:
             if each.rows is None and each.newest is None:
                 found += arrivals.close(each.port, now)
-        found += arrivals.settle()
+        found += arrivals.settle(now)
         yield from self._given(core, arrivals, found, before, now)
 
     def handleExpiredTimer(  # noqa: N802
@@ -263,8 +262,14 @@ class _Processor(StatefulProcessor):
                 "the checkpoint has the state of another query, or of another number of shares; expected the same: "
                 "give the query a new checkpoint"
             )
-        arrivals = _kept.pop(core["token"], None)
-        if arrivals is None or not self._how.fits(arrivals):
+        query = core.get("query", self._how.query)  # states that were written before have none
+        if query != self._how.query:
+            raise InputError(
+                f"the checkpoint has the state of another query, {query or 'an operator'}; found "
+                f"{self._how.query or 'an operator'}: give the query a new checkpoint"
+            )
+        arrivals = _kept.pop((self._run, core["token"]), None)
+        if arrivals is None:
             arrivals = self._how.arrivals(now)
             chunks = {name: pa.py_buffer(bytes(self._chunks.getValue((name,))[0])) for name in core["chunks"]}
             arrivals.restore(State(core["state"], chunks))
@@ -304,13 +309,14 @@ class _Processor(StatefulProcessor):
                 "chunks": list(state.chunks),
                 "heard": arrivals.heard,
                 "meaning": self._meaning,
+                "query": self._how.query,
                 "token": token,
                 "timer": self._timer(core["timer"], now),
             }
         ).encode()
         self._core.update((own,))
         if self._how.keeps_operators:
-            _kept[token] = arrivals
+            _kept[self._run, token] = arrivals
         while len(_kept) > _MOST_KEPT:
             _kept.popitem(last=False)
         return written + len(own)

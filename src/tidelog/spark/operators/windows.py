@@ -16,7 +16,7 @@ from tidelog.operators.window.frames import CalendarFrames, FixedFrames, Frames,
 from tidelog.operators.window.sessions import SessionWindows
 from tidelog.operators.window.timed import FromFirst, TimeWindows
 from tidelog.spark.jobs.aggregating import named_calls
-from tidelog.spark.operators.running import Late, run_operator
+from tidelog.spark.operators.running import Late, run_query
 from tidelog.spark.operators.streaming import METRICS
 
 if TYPE_CHECKING:
@@ -75,8 +75,11 @@ def window_aggregate(
         flags = {"empty": flag("empty", empty), "complete_only": flag("complete_only", complete_only)}
         zoned = None if zone is None else text("zone", zone)
         make = partial(_timed, size, size if slide is None else slide, origin, zoned, calls, keys, flags)
-    return run_operator(
-        df, make, time=time, lateness=lateness, late=late, tasks=tasks, imports=imports, metrics=metrics
+    told = {"aggregates": calls, "size": size, "slide": slide, "gap": gap, "rows": rows, "by": list(keys)}
+    told |= {"origin": origin, "zone": zone, "empty": empty, "complete_only": complete_only}
+    query = f"window_aggregate({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+    return run_query(
+        df, make, query, time=time, lateness=lateness, late=late, tasks=tasks, imports=imports, metrics=metrics
     )
 
 

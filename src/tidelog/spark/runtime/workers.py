@@ -21,6 +21,7 @@ LOADED_EARLY: Final = (
     "tidelog.spark.datasource.stream_sink",
     "tidelog.spark.datasource.stream_source",
     "tidelog.spark.operators.windows",
+    "tidelog.spark.sql.continuous",
     "pandas",
 )
 """What workers need, with all that it takes in turn; pandas, because Arrow loads it with the first array it makes."""

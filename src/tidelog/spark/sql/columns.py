@@ -100,8 +100,8 @@ def refs(expression: Any) -> Iterator[int]:
         if isinstance(each, dict):
             if each.get("expression_class") == "BOUND_REF":
                 yield int(each["index"])
-            elif each.get("expression_class") != "BOUND_LAMBDA":  # its columns are its own
-                waiting += each.values()
+            elif each.get("expression_class") != "BOUND_LAMBDA":  # its columns are its own, and its data has it again
+                waiting += [value for name, value in each.items() if name != "function_data"]
         elif isinstance(each, list):
             waiting += each
 
@@ -236,7 +236,9 @@ def _renumbered(value: Any, places: dict[int, int]) -> Any:
     if isinstance(value, dict):
         if value.get("expression_class") == "BOUND_REF":
             return {**value, "index": places[value["index"]]}
-        return {name: _renumbered(each, places) for name, each in value.items()}
+        if value.get("expression_class") == "BOUND_LAMBDA":
+            return value
+        return {name: each if name == "function_data" else _renumbered(each, places) for name, each in value.items()}
     if isinstance(value, list):
         return [_renumbered(each, places) for each in value]
     return value

@@ -12,7 +12,7 @@ from tidelog.model.arguments import integer, one_of
 from tidelog.model.errors import InputError, did_you_mean
 from tidelog.operators.base import Operator, Shape
 from tidelog.spark.operators.columns import shape_of
-from tidelog.spark.operators.inputs import Input
+from tidelog.spark.operators.inputs import Input, check_names
 from tidelog.spark.operators.running import LATE_RULES, Late, lateness_of, run
 from tidelog.spark.operators.streaming import LATE, METRICS
 from tidelog.sql.continuous import Continuous, read_continuous
@@ -93,11 +93,13 @@ def continuous(
         tasks=None if tasks is None else integer("tasks", tasks, 1),
         imports=imports,
         metrics=metrics,
+        query=f"{query.meaning} in {timezone}",
     )
     return out.select(*(_quoted(name) for name in [*query.columns, *([LATE] if LATE in out.columns else [])]))
 
 
 def _shape(name: str, frame: DataFrame) -> Shape:
+    check_names(frame, f"table {name!r}")
     return shape_of(frame.schema, None, f"table {name!r}")
 
 

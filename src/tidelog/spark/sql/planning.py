@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,9 +27,11 @@ from tidelog.spark.sql.expressions.aggregates import ORDERED
 from tidelog.sql.clauses.operation import Work
 from tidelog.sql.database import shared
 from tidelog.sql.errors import SqlError
-from tidelog.sql.query import Query, Sources, refuse_monstrous
+from tidelog.sql.query import Query
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.reading.sources import NoStreams, StreamAt, Streams
+from tidelog.sql.resolving import Question, Sources
+from tidelog.sql.text.limits import refuse_monstrous
 from tidelog.sql.text.tokens import statements, tokens
 from tidelog.sql.text.tree import Node, nodes, place
 from tidelog.store.manifest.sequence_set import SeqSet
@@ -56,6 +58,8 @@ class Asked:
     rows_per_task: int
     streaming: frozenset[str] = frozenset()
     """The tables that are streams of Spark's."""
+    rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    """What was asked of tables before, by the texts of the questions."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,14 @@ class ContinuousAsked(Exception):
     """A statement has event clauses about streams of Spark's, and so is a continuous query."""
 
 
+class RowsAsked(Exception):
+    """A statement cannot be planned before another one about its tables, whose text this is, is answered."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
 def plan_statement(path: str | None, asked: Asked) -> Planned:
     """Read, check and bind a statement, and see what it reads. Raises :class:`SqlError`, and what reading raises."""
     refuse_monstrous(asked.text)
@@ -146,7 +158,15 @@ def _planned(path: str | None, text: str, asked: Asked) -> Planned:
         if path is not None:
             streams = _Published(stack.enter_context(Store.open(path, read_only=True)), path)
         tables = {name: schema.empty_table() for name, schema in asked.columns.items()}
-        sources = Sources(streams, tables, asked.as_of, asked.now, asked.timezone)
+
+        def ask(question: Question) -> pa.Table:
+            if not question.tables.isdisjoint(asked.streaming):
+                raise ContinuousAsked
+            if question.text not in asked.rows:
+                raise RowsAsked(question.text)
+            return asked.rows[question.text]
+
+        sources = Sources(streams, tables, asked.as_of, asked.now, asked.timezone, ask)
         query = Query(text, asked.params, sources, shared(asked.timezone))
         has_clauses = query.operations or any(token.says("ASOF") for token in tokens(text))
         if has_clauses and any(f"#{name}" in query.tables for name in asked.streaming):

@@ -8,7 +8,7 @@ import pickle
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ from tidelog.spark.sql.columns import positions, table
 from tidelog.spark.sql.continuous import continuous
 from tidelog.spark.sql.expressions.tools import Tools
 from tidelog.spark.sql.operators import Source, statement
-from tidelog.spark.sql.planning import Asked, ContinuousAsked, Operated, Planned, Selecting, plan_statement
+from tidelog.spark.sql.planning import Asked, ContinuousAsked, Operated, Planned, RowsAsked, Selecting, plan_statement
 from tidelog.spark.sql.reading import (
     frame_of_frame,
     frame_of_stream,
@@ -47,9 +47,12 @@ if TYPE_CHECKING:
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.legacy.interval.enabled": "false",
+    "spark.sql.legacy.statisticalAggregate": "false",
 }
 """What a statement is analyzed under; expressions keep it."""
 
@@ -131,7 +134,16 @@ def _asked(
     imports: Sequence[str],
     tasks: int | None,
 ) -> DataFrame:
-    planned = plan_statement(None, asked) if path is None else beside_the_store(session, plan_statement, path, asked)
+    while True:
+        try:
+            planned = (
+                plan_statement(None, asked) if path is None else beside_the_store(session, plan_statement, path, asked)
+            )
+            break
+        except RowsAsked as question:
+            before = replace(asked, text=question.text, params=None)
+            rows = _asked(session, path, before, frames, arrows, imports, tasks).toArrow()
+            asked = replace(asked, rows={**asked.rows, question.text: rows})
     return _Writing(session, path, asked, planned, frames, arrows, imports, tasks).whole()
 
 

@@ -21,6 +21,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
         "BOUND_CONJUNCTION": _EXPRESSION,
         "BOUND_CONSTANT": f"{_EXPRESSION} value",
         "BOUND_FUNCTION": f"{_EXPRESSION} {_CALL} is_operator named_arguments positional_arguments",
+        "BOUND_LAMBDA": f"{_EXPRESSION} lambda_expr parameter_count parameter_names",
         "BOUND_OPERATOR": _EXPRESSION,
         "BOUND_REF": f"{_EXPRESSION} index",
         "BOUND_UNNEST": f"{_EXPRESSION} child",

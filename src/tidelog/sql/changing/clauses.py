@@ -16,7 +16,8 @@ from tidelog.model.schema import Schema
 from tidelog.model.types import storable
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError
-from tidelog.sql.query import Query, Sources
+from tidelog.sql.query import Query
+from tidelog.sql.resolving import Sources
 from tidelog.sql.text.literals import parameters
 from tidelog.sql.text.tokens import Reader, pattern_places, tokens
 from tidelog.store.manifest.options import StreamOptions

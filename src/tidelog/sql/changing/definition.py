@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Final
 
 import pyarrow as pa
 
+from tidelog.expr.errors import ExpressionError
 from tidelog.model.errors import ExistsError
 from tidelog.model.schema import Schema
 from tidelog.sql.changing.changes import Changes
@@ -21,6 +24,7 @@ _BEHIND_TYPE: Final = (
     *(",", "NOT", "NULL", "DEFAULT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "GENERATED", "COLLATE", "AS", "USING"),
 )
 """What may follow the type of a column in DuckDB."""
+_KEPT_ANYWAY: Final = re.compile(r"aggregate '(?:count|sum|min|max|avg)'")
 
 
 def create(clauses: Clauses, changes: Changes) -> pa.Table:
@@ -183,6 +187,11 @@ def alter(clauses: Clauses, changes: Changes) -> pa.Table:
     for words, step in _STEPS:
         if clauses.accept(*words):
             return _told(step(clauses, changes, name, schema))
+    if clauses.comes("DROP"):
+        raise clauses.error(
+            "columns are not dropped, because events do not change; expected DROP AGGREGATE, or CREATE STREAM ... AS "
+            "SELECT * EXCLUDE (column) for another stream without one"
+        )
     raise clauses.error(
         "expected ADD COLUMN, ALTER COLUMN ... TYPE, ALTER COLUMN ... DROP NOT NULL, RENAME COLUMN, RENAME TO, "
         "SET (...), ADD AGGREGATE or DROP AGGREGATE"
@@ -190,18 +199,37 @@ def alter(clauses: Clauses, changes: Changes) -> pa.Table:
 
 
 def _add_aggregate(clauses: Clauses, changes: Changes, name: str, schema: Schema) -> str:
+    place = clauses.place
     found = _aggregates(clauses)
     is_rebuilt = clauses.accept("REBUILD")
     clauses.ends()
-    changes.attach(name, found, rebuild=is_rebuilt)
+    with _blaming_aggregate(clauses, place):
+        changes.attach(name, found, rebuild=is_rebuilt)
     return name
 
 
 def _drop_aggregate(clauses: Clauses, changes: Changes, name: str, schema: Schema) -> str:
+    place = clauses.place
     found = _aggregates(clauses)
     clauses.ends()
-    changes.detach(name, found)
+    with _blaming_aggregate(clauses, place):
+        changes.detach(name, found)
     return name
+
+
+@contextmanager
+def _blaming_aggregate(clauses: Clauses, place: int) -> Iterator[None]:
+    """An aggregate that cannot be is wrong at a place of the statement, not of its own text."""
+    try:
+        yield
+    except ExpressionError as error:
+        message = str(error).partition("\n")[0]
+        if _KEPT_ANYWAY.search(message):
+            message = (
+                "count, sum, min, max and avg are kept of the columns that the option aggregates names, which is fixed "
+                "when a stream is created; expected another aggregate, such as 'second_largest(price)'"
+            )
+        raise clauses.wrong(message, place) from error
 
 
 def _aggregates(clauses: Clauses) -> list[str]:
@@ -222,6 +250,9 @@ def _add_column(clauses: Clauses, changes: Changes, name: str, schema: Schema) -
     place = clauses.place
     column = clauses.name("the name of a column")
     type_ = clauses.column_type(*_BEHIND_TYPE)
+    behind = clauses.place
+    if clauses.accept("NOT", "NULL") or clauses.accept("DEFAULT"):
+        raise clauses.wrong("a column that is added is null in all events so far; expected no more than a type", behind)
     clauses.ends()
     similar = [each for each in schema.names if each.lower() == column.lower()]
     if similar:
@@ -242,6 +273,8 @@ def _alter_column(clauses: Clauses, changes: Changes, name: str, schema: Schema)
         with clauses.blaming(place):
             changes.evolve(name, loosen=[column])
         return name
+    if clauses.comes_all("SET", "NOT", "NULL"):
+        raise clauses.error("events that are there may have nulls, which stay; expected TYPE or DROP NOT NULL")
     clauses.accept("SET", "DATA")
     clauses.expect("TYPE")
     place = clauses.place

@@ -12,7 +12,8 @@ from tidelog.model.schema import Schema
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.sql.changing.changes import Changes
 from tidelog.sql.changing.clauses import Clauses, is_expression
-from tidelog.sql.query import Query, stoppable
+from tidelog.sql.query import Query
+from tidelog.sql.running import stoppable
 from tidelog.sql.text.tree import Node
 
 _ROWS: Final = '"rows to insert"'

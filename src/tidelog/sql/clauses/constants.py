@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.model.times.clock import Clock
+from tidelog.model.times.clock import INT64_MAX, Clock
 from tidelog.sql.errors import engine_message
 from tidelog.sql.text.tree import Node, Parser, nodes
 
@@ -35,10 +35,10 @@ class Constants:
     connect: Callable[[], duckdb.DuckDBPyConnection]
     refuse: Callable[[str, Node], Exception]
 
-    def length(self, node: Node, clock: Clock) -> Length:
-        """A length of time."""
+    def length(self, node: Node, clock: Clock, *, least: int = 1) -> Length:
+        """A length of time; of plain integers at least so many ticks."""
         if clock.unit is None:
-            return Length(ticks=self.count(node))
+            return Length(ticks=self.count(node, least=least))
         text = f"CAST({self._text(node)} AS INTERVAL)"
         months, days, micros = self._asked(
             f"""SELECT m, d, epoch_us(i - to_months(m) - to_days(d)) FROM (
@@ -60,11 +60,13 @@ class Constants:
             raise self.refuse("with a length below zero", node)
         return clock.duration(datetime.timedelta(days=length.days, microseconds=length.micros))
 
-    def count(self, node: Node) -> int:
-        """A whole number of at least 1."""
+    def count(self, node: Node, *, least: int = 1) -> int:
+        """A whole number that is large enough."""
         found = self.value(node)
-        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise self.refuse(f"with {found!r}; expected a whole number of at least 1", node)
+        if not isinstance(found, int) or isinstance(found, bool) or found < least:
+            raise self.refuse(f"with {self._text(node)}; expected a whole number of at least {least}", node)
+        if found > INT64_MAX:
+            raise self.refuse(f"with {self._text(node)}; expected at most {INT64_MAX}", node)
         return found
 
     def flag(self, node: Node) -> bool:

@@ -13,6 +13,7 @@ from tidelog.sql.text.tree import Node, Parser
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Context:
     """Tables that were given, by the names that stand in their place."""
     memory: int = 0
     """The bytes that a clause may use to put rows in order."""
+    ask: Callable[[Node], pa.Table] | None = None
+    """Gives the rows of a statement at the moment of this one; None where rows have yet to come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from tidelog.sql.clauses.joins.asof_words import AsOfWords, as_of_words
@@ -48,6 +49,10 @@ class Syntax:
     starts: tuple[str, ...] = ()
     """What comes first between the parentheses, where it is only a clause if that does; empty for anything. Behind a
     relation these are words with more words behind them, so that names of columns are none."""
+    first: str = ""
+    """Which of these come first, for people."""
+    is_query: bool = False
+    """Whether it is a query in parentheses by itself, which begins with FROM, and has ``starts``, a name and AS."""
 
 
 class ClauseText(Reader):
@@ -73,6 +78,16 @@ class ClauseText(Reader):
         if self.peek() is None:
             raise self.error(f"{self.word} ends here; expected more")
         return super().take()
+
+    def has(self, word: str) -> bool:
+        """Whether a word, with another one behind it, is still to come outside of parentheses."""
+        depth = 0
+        rest = self._tokens[self._next :]
+        for token, following in pairwise(rest):
+            depth += token.says(*OPENING) - token.says(*CLOSING)
+            if depth == 0 and token.says(word) and following.kind in ("word", "name"):
+                return True
+        return False
 
     def ends(self) -> None:
         """Raise if something is left."""
@@ -133,7 +148,8 @@ class Cutting:
         self.text = text
         self.parser = parser
         self._windows = windows
-        self._syntaxes = {each.word: each for each in syntaxes}
+        self._syntaxes = {each.word: each for each in syntaxes if not each.is_query}
+        self._queries = [each for each in syntaxes if each.is_query]
         self._tokens = tokens(text)
         self._found = False
 
@@ -161,6 +177,16 @@ class Cutting:
         if not _is_plain(node) or len(node["select_list"]) != 1 or node["from_table"]["type"] != "EMPTY":
             raise SqlError(f"found {self.text[start:end]}; expected {what}", text=self.text, position=start)
         found: Node = node["select_list"][0]
+        if found["alias"]:  # such as a unit behind a number, or what a comma is missing before
+            last = max((each for each in self._tokens if start <= each.start < end), key=lambda each: each.start)
+            instead = "leave it out"
+            if last.kind == "number":  # with a unit
+                instead = "a length of time is an interval there, as in INTERVAL 5 SECONDS"
+            raise SqlError(
+                f"found {last.text} behind {what}, where nothing has a name; {instead}",
+                text=self.text,
+                position=last.start,
+            )
         return found
 
     def relation(self, start: int, end: int, what: str) -> Node:
@@ -240,17 +266,35 @@ class Cutting:
             return self.parser.parse(own)
         except SqlError as error:
             if own == text:
-                raise
+                raise self._meant(error.position) or error from None
             place = None if error.position is None else characters(text, len(own[: error.position].encode()))
             message = error.message
             for number, cut in enumerate(cuts):
                 message = message.replace(f'"{MARK}{number}"', cut.syntax.word)
-            raise SqlError(message, text=text, position=place, column=error.column) from None
+            told = SqlError(message, text=text, position=place, column=error.column)
+            raise self._meant(place) or told from None
+
+    def _meant(self, place: int | None) -> SqlError | None:
+        """What to say of an error at a place within what was meant as a clause, and does not begin as one."""
+        found = self._tokens
+        for at, token in enumerate(found[:-2]):
+            syntax = self._syntaxes.get(token.text.upper()) if found[at + 1].says("(") else None
+            if place is None or syntax is None or not syntax.first or self._begins(at + 2, len(found) - 1, syntax):
+                continue
+            table = self._input(at, 0)
+            close = closing(found, at + 1, len(found) - 1)
+            is_behind = 0 < table < at and found[table - 1].says(*_SURE, ",")
+            if is_behind and token.end < place and (close is None or place <= found[close].start):
+                message = f"found {found[at + 2].text}; expected {syntax.word} to begin with {syntax.first}"
+                return SqlError(message, text=self.text, position=found[at + 2].start)
+        return None
 
     def _clause(self, at: int, first: int, last: int) -> _Cut | None:
         """The clause whose word is a token."""
         found = self._tokens
         token = found[at]
+        if token.says("("):
+            return self._query(at, last)
         if token.kind != "word" or at + 1 > last or not found[at + 1].says("("):
             return None
         syntax = self._syntaxes.get(token.text.upper())
@@ -278,6 +322,21 @@ class Cutting:
         if wrapped and found[begin - 1].says("(") and close < last and found[close + 1].says(")"):
             return _Cut(syntax, at, close, found[begin - 2].start, found[close + 1].end)
         return _Cut(syntax, at, close, found[begin].start, found[close].end)
+
+    def _query(self, at: int, last: int) -> _Cut | None:
+        """The clause that is all of what a parenthesis has behind FROM, which stays."""
+        found = self._tokens
+        if at + 2 > last or not found[at + 1].says("FROM"):
+            return None
+        close = closing(found, at, last)
+        for syntax in self._queries if close is not None else ():
+            assert close is not None
+            depth = 0
+            for place in range(at + 2, close - 2):
+                depth += found[place].says(*OPENING) - found[place].says(*CLOSING)
+                if depth == 0 and found[place].says(*syntax.starts) and found[place + 2].says("AS"):
+                    return _Cut(syntax, at + 1, close, found[at + 2].start, found[close - 1].end)
+        return None
 
     def _stands(self, at: int, first: int, last: int, syntax: Syntax) -> bool:
         """Whether a word stands where a table may, and is followed by what makes it a clause."""
@@ -322,7 +381,7 @@ class Cutting:
             node.update(query_location=self.offset(start), query_location_length=self.offset(cut.end - start))
             if cut.syntax.is_behind:
                 node["input"] = self.relation(cut.start, self._tokens[cut.word - 1].end, "a table")
-            reader = ClauseText(self, cut.syntax.word, cut.word + 2, cut.last)
+            reader = ClauseText(self, cut.syntax.word, cut.word + (1 if cut.syntax.is_query else 2), cut.last)
             node.update(cut.syntax.read(reader))
             reader.ends()
         for cut in waiting.values():

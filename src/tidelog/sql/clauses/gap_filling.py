@@ -24,9 +24,12 @@ _MOST_INSTANTS: Final = 20_000_000
 _SHIFT: Final = 15 * 60 * 1_000_000
 """Clocks of a zone change by multiples of these microseconds, so a bucket that a change cuts short has at least one."""
 
-_LOWER: Final = ("COMPARE_GREATERTHANOREQUALTO", "COMPARE_GREATERTHAN")
-_UPPER: Final = ("COMPARE_LESSTHANOREQUALTO", "COMPARE_LESSTHAN")
+_LOWER: Final = ("COMPARE_GREATERTHANOREQUALTO", "COMPARE_GREATERTHAN", "COMPARE_EQUAL")
+_UPPER: Final = ("COMPARE_LESSTHANOREQUALTO", "COMPARE_LESSTHAN", "COMPARE_EQUAL")
 _SWAPPED: Final = dict(zip((*_LOWER, *_UPPER), (*_UPPER, *_LOWER), strict=True))
+_TIMES: Final = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS")
+"""Kinds of time that another one is cast to without a loss that matters for buckets."""
+_TICK: Final = " {} INTERVAL 1 MICROSECOND"
 
 
 def fill_gaps(tree: Node, aggregates: frozenset[str], parser: Parser, refuse: Refuse) -> None:
@@ -138,7 +141,8 @@ class _Filling:
                     UNION ALL SELECT high FROM "#steps"
                 ),
                 "#buckets" AS (
-                    SELECT DISTINCT time_bucket({", ".join([width, "instant", *more])}) AS {GROUP} FROM "#instants"
+                    SELECT time_bucket({", ".join([width, "instant", *more])}) AS {GROUP} FROM "#instants"
+                    UNION SELECT {GROUP} FROM "#events" WHERE {GROUP} IS NOT NULL
                 ),
                 "#groups" AS ({groups})
                 SELECT {", ".join(columns)}
@@ -148,29 +152,38 @@ class _Filling:
         """
 
     def _bounds(self, where: Node | None) -> tuple[list[str], list[str]]:
-        """The first and the last instants that a condition allows, as texts; all of them count."""
+        """The first and the last instants that a condition allows, as texts; all of them count.
+
+        A condition on a column bounds casts of it to another kind of time, too: these keep the order of times.
+        """
         time = self._grouping.arguments[1]
+        cast = time if time.get("class") == "CAST" and time["type_expr"]["type_name"].upper() in _TIMES else None
+        times = [time] if cast is None else [time, cast["child"]]
         lows: list[str] = []
         highs: list[str] = []
+
+        def is_time(node: Node) -> bool:
+            return any(same_value(node, each) for each in times)
 
         def take(kind: str, node: Node) -> None:
             outside = [each for each in _without_subqueries(node) if each.get("class") == "COLUMN_REF"]
             if outside:
                 return
+            instant = self._like_times(node if cast is None else {**cast, "child": node, "try_cast": True})
             if kind in _LOWER:
-                lows.append(self._like_times(node))
-            elif kind in _UPPER:
-                before = " - INTERVAL 1 MICROSECOND" if kind == "COMPARE_LESSTHAN" else ""
-                highs.append(self._like_times(node) + before)
+                lows.append(instant + _TICK.format("+") if kind == "COMPARE_GREATERTHAN" else instant)
+            if kind in _UPPER:
+                highs.append(instant + _TICK.format("-") if kind == "COMPARE_LESSTHAN" else instant)
 
         for part in _conjuncts(where):
-            if part["type"] == "COMPARE_BETWEEN" and same_value(part["input"], time):
-                take(_LOWER[0], part["lower"])
-                take(_UPPER[0], part["upper"])
-            elif part.get("class") == "COMPARISON" and same_value(part["left"], time):
+            if part["type"] == "COMPARE_BETWEEN" and is_time(part["input"]):
+                take("COMPARE_GREATERTHANOREQUALTO", part["lower"])
+                take("COMPARE_LESSTHANOREQUALTO", part["upper"])
+            elif part.get("class") == "COMPARISON" and is_time(part["left"]):
                 take(part["type"], part["right"])
-            elif part.get("class") == "COMPARISON" and same_value(part["right"], time):
-                take(_SWAPPED.get(part["type"], ""), part["left"])
+            elif part.get("class") == "COMPARISON" and is_time(part["right"]):
+                kind: str = part["type"]
+                take(_SWAPPED.get(kind, kind), part["left"])
         return lows, highs
 
     def _like_times(self, node: Node) -> str:

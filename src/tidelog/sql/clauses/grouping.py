@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidelog.sql.text.tree import Node, Parser, nodes, put, same
+from tidelog.sql.text.tree import LOCATIONS, Node, Parser, nodes, put, same
 
 Refuse = Callable[[str, Node], Exception]
 """Makes an error of a message and the node that it is about."""
@@ -101,9 +101,10 @@ class Grouping:
         self._lift(select["qualify"], names, special)
         self._lift(select["modifiers"], names, special)
 
-    def lift_one(self, node: Node, special: Callable[[Node], bool]) -> None:
-        """Put columns in the place of groups and aggregates in an expression."""
-        self._lift(node, frozenset(), special)
+    def lift_one(self, node: Node, special: Callable[[Node], bool], *, named: bool = False) -> None:
+        """Put columns in the place of groups and aggregates in an expression, which may name items if ``named``."""
+        items = self.select["select_list"] if named else ()
+        self._lift(node, frozenset(each["alias"].lower() for each in items if each["alias"]), special)
 
     def _lift(self, value: Any, names: frozenset[str], special: Callable[[Node], bool]) -> None:
         if isinstance(value, list):
@@ -201,10 +202,15 @@ def own_nodes(select: Node) -> Iterator[Node]:
             waiting += each.values()
 
 
-def same_value(one: Node, other: Node) -> bool:
-    """Whether two nodes say the same, or name the same column, one of them perhaps with its table."""
-    if one.get("class") != "COLUMN_REF" or other.get("class") != "COLUMN_REF":
-        return same(one, other)
-    names = [[each.lower() for each in node["column_names"]] for node in (one, other)]
-    shorter = min(map(len, names))
-    return names[0][-shorter:] == names[1][-shorter:]
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two nodes say the same, wherever they stand; columns are named with their table, or without it."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.get("class") == other.get("class") == "COLUMN_REF":
+            names = [[each.lower() for each in node["column_names"]] for node in (one, other)]
+            shorter = min(map(len, names))
+            return names[0][-shorter:] == names[1][-shorter:]
+        said = [node.keys() - {*LOCATIONS, "alias"} for node in (one, other)]
+        return said[0] == said[1] and all(same_value(one[name], other[name]) for name in said[0])
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return bool(one == other)

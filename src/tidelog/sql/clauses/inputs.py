@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tidelog.expr import Expression, parse
 from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
@@ -47,6 +48,16 @@ class Input:
     _connect: Callable[[], duckdb.DuckDBPyConnection] | None = field(default=None, repr=False)
     _stored: tuple[Relation, Mapping[str, str]] | None = field(default=None, repr=False)
     """A stream that has these rows in order, and its columns by their names here."""
+    _computed: Mapping[str, Expression] = field(default_factory=dict)
+    """Columns that are computed of others, row by row."""
+
+    def with_computed(self, texts: Mapping[str, str]) -> Input:
+        """The same with more columns: expressions, by their names."""
+        if not texts:
+            return self
+        computed = {name: parse(text, self.schema) for name, text in texts.items()}
+        fields = [pa.field(name, each.type) for name, each in computed.items()]
+        return replace(self, schema=pa.schema([*self.schema, *fields]), _computed=computed)
 
     def shape(self, names: Mapping[str, str]) -> Shape:
         """What rows look like: some columns under other names, that of the time always."""
@@ -57,14 +68,16 @@ class Input:
         """The rows in the order of time, with some columns under other names; those without a time are left out."""
         columns = self._columns(names)
         schema = self.shape(names).schema
-        for batch in self._read(list(columns)):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        for batch in self._all(list(columns)):
+            types = zip(batch.columns, schema.types, strict=True)
+            own = [each if each.type == type_ else each.cast(type_) for each, type_ in types]
+            yield pa.RecordBatch.from_arrays(own, schema=schema)
 
     def selected(self, names: Mapping[str, str]) -> Selected:
         """The same rows, for those who read them themselves."""
         columns = list(self._columns(names))
         if self.relation is not None:
-            return Selected([_quoted(each) for each in columns], _quoted(self._text), self._text)
+            return Selected([self._plain_item(each) for each in columns], _quoted(self._text), self._text)
         source = f"({self._text}) WHERE {_quoted(self.time)} IS NOT NULL"
         return Selected([self._item(each) for each in columns], source)
 
@@ -73,12 +86,33 @@ class Input:
         """Whether its rows are those of a statement, and not of a stream in its order."""
         return self.relation is None and self._stored is None
 
+    def in_zones_of(self, other: Input) -> Input:
+        """The same with times in the zones of those of the same names; only of one that DuckDB reads.
+
+        DuckDB gives instants in the zone of the statement, whatever zone they came in.
+        """
+        types = {name.lower(): other.schema.field(name).type for name in other.schema.names}
+        types[self.time.lower()] = other.schema.field(other.time).type
+        fields = [each.with_type(_in_zone(each.type, types.get(each.name.lower()))) for each in self.schema]
+        return replace(self, schema=pa.schema(fields))
+
     def filtered(self, condition: str) -> Input:
         """The same without rows for which a condition does not hold; only of one that DuckDB reads."""
         return replace(self, _text=f"SELECT * FROM ({self._text}) WHERE {condition}")
 
     def _columns(self, names: Mapping[str, str]) -> Mapping[str, str]:
         return names if self.time in names else {self.time: self.time, **names}
+
+    def _all(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns, also such as are computed."""
+        computed = {name: self._computed[name] for name in names if name in self._computed}
+        if not computed:
+            yield from self._read(names)
+            return
+        needed = {*names, *(own for each in computed.values() for own in each.columns)}
+        for batch in self._read([name for name in self.schema.names if name in needed and name not in computed]):
+            columns = [computed[name].evaluate(batch) if name in computed else batch.column(name) for name in names]
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([self.schema.field(name) for name in names]))
 
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         if self.relation is not None:
@@ -99,9 +133,12 @@ class Input:
             for batch in cursor.sql(text).to_arrow_reader(_BATCH):
                 yield _plain(batch)
 
+    def _plain_item(self, name: str) -> str:
+        return f"({self._computed[name]})" if name in self._computed else _quoted(name)
+
     def _item(self, name: str) -> str:
         if name != self.time:
-            return _quoted(name)
+            return self._plain_item(name)
         return f"CAST({_quoted(name)} AS {_cast(self.schema.field(name).type)})"
 
     def column(self, name: str) -> str | None:
@@ -219,6 +256,13 @@ def _cast(kind: pa.DataType) -> str:
     if kind.tz is not None:
         return "TIMESTAMPTZ"
     return {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}[kind.unit]
+
+
+def _in_zone(own: pa.DataType, other: pa.DataType | None) -> pa.DataType:
+    """Instants in the zone of others, if both are such; any other type as it is."""
+    if other is None or not (pa.types.is_timestamp(own) and pa.types.is_timestamp(other)):
+        return own
+    return other if own.unit == other.unit and None not in (own.tz, other.tz) else own
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

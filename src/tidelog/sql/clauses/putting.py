@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.cutting import CLAUSE
+from tidelog.sql.clauses.groups import group_by_keys
 from tidelog.sql.clauses.joins.asof import is_as_of, make_as_of
 from tidelog.sql.clauses.joins.windowed import make_window_join
 from tidelog.sql.clauses.merging.making import make_merge
@@ -43,6 +44,7 @@ def put_clauses(tree: Node, context: Context) -> Iterator[tuple[str, Operation]]
     """
     for node in [each for each in nodes(tree) if each["type"] == "SELECT_NODE"]:
         group_by_windows(node, context)
+        group_by_keys(node, context)
     number = 0
     for node, scope in _found(tree["statements"][0]["node"], None, []):
         found = _made(node, scope, number, context)

@@ -10,7 +10,7 @@ from tidelog.sql.clauses.merging import reading as merging
 from tidelog.sql.clauses.pattern_windows.putting import put_pattern_windows
 from tidelog.sql.clauses.row_pattern import clause as row_pattern
 from tidelog.sql.clauses.situations import clause as situations
-from tidelog.sql.clauses.situations.standing_alone import read_query, stands_alone
+from tidelog.sql.clauses.situations.standing_alone import IN_PARENTHESES, read_query, stands_alone
 from tidelog.sql.clauses.tables import reading as tables
 from tidelog.sql.clauses.window_arguments import readable, shown
 from tidelog.sql.errors import SqlError
@@ -22,6 +22,7 @@ SYNTAXES: Final[tuple[Syntax, ...]] = (
     *tables.SYNTAXES,
     row_pattern.SYNTAX,
     *situations.SYNTAXES,
+    IN_PARENTHESES,
 )
 """All clauses that stand in the place of a table."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.model.errors import did_you_mean
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _WINDOW: Final = "w1ndow"
 """What ``window(...)`` is called while DuckDB reads it, where the word has a meaning of its own; as long as that."""
 FUNCTIONS: Final = (_WINDOW, "session_window", "count_window")
+GROUPS: Final = "#groups"
+"""What has all rows of a key in one window; nobody can write it."""
+MAKERS: Final = (*FUNCTIONS, GROUPS)
 _FLAGS: Final = ("empty", "complete_only")
 _OPTIONS: Final = ("origin", "zone", "early", *_FLAGS)
 
@@ -106,6 +110,8 @@ class Arguments:
             counts = [self._constants.count(each) for each in arguments[:2]]
             ranks = RankFrames(counts[0], counts[-1])
             return Kind(lambda shape, calls, by: CountWindows(shape, ranks.size, ranks.slide, calls, by), ranks)
+        if name == GROUPS:
+            return Kind(lambda shape, calls, by: SessionWindows(shape, None, calls, by))
         if name == "session_window":
             if len(arguments) != 2 or options:
                 raise self.refuse("with other arguments than a time and the longest gap")
@@ -117,9 +123,7 @@ class Arguments:
             options.setdefault("origin", arguments[3])
         size = self._constants.length(arguments[1], clock)
         slide = self._constants.length(arguments[2], clock) if len(arguments) > 2 else size
-        flags: dict[str, bool] = {
-            each: bool(self._constants.value(options.pop(each))) for each in _FLAGS if each in options
-        }
+        flags: dict[str, bool] = {each: self._constants.flag(options.pop(each)) for each in _FLAGS if each in options}
         frames = self._frames(size, slide, options, clock)
         if "early" in options:
             frames = self._growing(frames, options["early"], clock)
@@ -127,9 +131,15 @@ class Arguments:
 
     def _frames(self, size: Length, slide: Length, options: Mapping[str, Node], clock: Clock) -> Frames | FromFirst:
         zone = self._constants.value(options["zone"]) if "zone" in options else None
+        if zone is not None and not (isinstance(zone, str) and zone):
+            raise self.refuse(f"with the zone {zone!r}; expected the name of one", options["zone"])
         origin = self._constants.value(options["origin"]) if "origin" in options else None
         if origin == "first event":
+            if zone is not None:
+                raise self.refuse("of the first event and of a zone; windows of a zone begin with its days")
             return FromFirst(self._ticks(size, clock), self._ticks(slide, clock))
+        if "word" in self._grouping.call and isinstance(origin, datetime):  # that of a table, told by an offset
+            origin = origin.replace(tzinfo=UTC)
         first = 0 if origin is None else clock.instant(origin)
         if zone is None and not size.months and not slide.months:
             return FixedFrames(self._ticks(size, clock), self._ticks(slide, clock), first)

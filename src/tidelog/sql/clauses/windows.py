@@ -8,6 +8,7 @@ stays, and ``HAVING`` becomes a condition on these rows.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from tidelog.plan.slices import Unknown
 from tidelog.sql.clauses.context import Context
 from tidelog.sql.clauses.grouping import GROUP, Grouping, Refuse, calls, key, own_nodes, value
 from tidelog.sql.clauses.operation import Operation, Selected, Work, milliseconds
-from tidelog.sql.clauses.window_arguments import FUNCTIONS, Arguments, Kind, shown
+from tidelog.sql.clauses.window_arguments import FUNCTIONS, MAKERS, Arguments, Kind, shown
 from tidelog.sql.errors import SqlError
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.text.tree import NOWHERE, Node, nodes, put
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (START, END)
 _TIME: Final = "#time"
+_UNKNOWN: Final = re.compile(r"no aggregate function '(\w+)'")
+"""What is told of aggregates that expressions do not have."""
 _BATCH: Final = 1 << 16
 """Rows that DuckDB gives at once."""
 
 
 def has_windows(select: Node) -> bool:
     """Whether a selection is one with windows."""
-    return any(calls(each, *FUNCTIONS) for each in own_nodes(select))
+    return any(calls(each, *MAKERS) for each in own_nodes(select))
 
 
 def make_windows(select: Node, ctes: Sequence[Node], name: str, context: Context) -> Operation:
@@ -85,7 +88,7 @@ class _Windows:
         """The columns that windows have."""
         self._grouping = Grouping(
             select,
-            FUNCTIONS,
+            MAKERS,
             context.functions.of_duckdb | context.functions.own,
             parser,
             refuse,
@@ -112,7 +115,7 @@ class _Windows:
         source = copy.deepcopy(select)
         having = select["having"]
         if having is not None:
-            grouping.lift_one(having, self.leave)
+            grouping.lift_one(having, self.leave, named=True)
         grouping.lift(self.leave)
         types = self._types(source)
         try:
@@ -121,6 +124,7 @@ class _Windows:
             raise
         except TidelogError as error:  # of the operator, which knows nothing of the statement
             told = str(error).partition("\n")[0]
+            self._refuse_unknown(told)
             raise context.refuse(told.replace(repr(_TIME), "of windows"), grouping.call) from None
         self._finish(types)
         table = context.parser.parse(f'SELECT 1 FROM "{name}"')["statements"][0]["node"]["from_table"]
@@ -173,6 +177,18 @@ class _Windows:
 
         return Operation(self._title, schema, asked, way, estimated, chosen.seconds, is_indexed=True)
 
+    def _refuse_unknown(self, told: str) -> None:
+        """Raise if what an operator told is about an aggregate that DuckDB alone knows."""
+        found = _UNKNOWN.search(told)
+        for node in self._grouping.values if found else ():
+            name = node["function_name"].lower()
+            if found and name == found[1].lower() and name in self._context.functions.of_duckdb:
+                raise self._context.refuse(
+                    f"found {name}, which DuckDB alone computes; {self._title} takes aggregates of tidelog: select "
+                    f"{name} in a query of its own, and join the two",
+                    node,
+                )
+
     # -- rows and aggregates ------------------------------------------------------------------------------------------
 
     def _time(self) -> Node | None:
@@ -183,6 +199,20 @@ class _Windows:
         if not arguments:
             raise self._arguments.refuse("without arguments; expected a time, and a length")
         return arguments[0]
+
+    def _own_time(self, table: Node) -> Node | None:
+        """The time of the rows of a stream, or the only timestamp of a table; None if there is none."""
+        if table["type"] != "BASE_TABLE":
+            return None
+        context, name = self._context, table["table_name"]
+        relation = context.relations.get(name)
+        if relation is not None:
+            found = [relation.stream.time] if relation.is_one else []
+        else:
+            given = getattr(context.tables.get(name), "schema", None)
+            fields = given if isinstance(given, pa.Schema) else ()
+            found = [each.name for each in fields if pa.types.is_timestamp(each.type)]
+        return context.parser.expression(_quoted(found[0])) if len(found) == 1 else None
 
     def _direct(self, source: Node) -> _Source | None:
         """The rows of one stream, as they are stored; None if something has to be computed by DuckDB."""
@@ -220,9 +250,11 @@ class _Windows:
     def _computed(self, source: Node) -> _Source:
         """Rows that DuckDB computes: times, keys, and arguments of aggregates, in order."""
         context, grouping = self._context, self._grouping
-        time = self._time()
+        time = self._time() or self._own_time(source["from_table"])
         if time is None:
-            raise self._arguments.refuse("of something else than a stream; expected the time as third argument")
+            raise self._arguments.refuse(
+                "of rows of which nobody knows the time; expected it as third argument, behind a size and a slide"
+            )
         items = [
             _named(time, _TIME),
             *(_named(each, name) for each, name in zip(grouping.keys, self._keys, strict=True)),
@@ -297,10 +329,10 @@ class _Windows:
         block = source.block
         if block is None:
             raise NotSo("the rows are not those of one stream")
-        if windows.frames is None:
-            raise NotSo("where sessions end only the events tell")
         if source.by:
             raise NotSo("there are keys")
+        if windows.frames is None:
+            raise NotSo("where sessions end only the events tell")
         stream = block.relation.stream
         interval = block.interval(block.select["where_clause"])
         calls = list(source.aggregates.values())

@@ -32,15 +32,15 @@ from tidelog.sql.continuous.merged import Merged
 from tidelog.sql.continuous.patterns import Matched
 from tidelog.sql.continuous.plans import Continuous, Plan, filters, presented
 from tidelog.sql.continuous.situations import Situated
-from tidelog.sql.continuous.sources import Source, Statement, Stream, Subquery
+from tidelog.sql.continuous.sources import Column, Source, Statement, Stream, Subquery
 from tidelog.sql.database import Database
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.calls import Functions
-from tidelog.sql.query import refuse_monstrous
 from tidelog.sql.reading.sources import checked_tables
+from tidelog.sql.text.limits import refuse_monstrous
 from tidelog.sql.text.literals import literal, parameters
 from tidelog.sql.text.moments import moment
-from tidelog.sql.text.tree import Node, Parser, nodes, place, put
+from tidelog.sql.text.tree import Node, Parser, nodes, place, put_value
 
 _ALLOWED: Final = (
     "a continuous query is SELECT ... FROM stream, event clause or (query) [JOIN table ...] [WHERE ...] "
@@ -140,10 +140,10 @@ class _Reading(Statement):
         tree = parsed(self._parser, self._text)
         statement = tree["statements"][0]
         given = parameters(self._params, [each["key"] for each in statement["named_param_map"]])
-        values = {name: self._parser.expression(literal(value)) for name, value in given.items()}
+        values = {name.lower(): self._parser.expression(literal(value)) for name, value in given.items()}
         statement["named_param_map"] = []
         for node in [each for each in nodes(tree) if each.get("class") == "PARAMETER"]:
-            put(node, values[node["identifier"]])
+            put_value(node, values[node["identifier"].lower()])
         meaning = shown(self._parser.print(printable(tree)))
         plan = self.query(statement["node"])
         try:
@@ -221,7 +221,9 @@ class _Reading(Statement):
         for member, what in _CLAUSES.items():
             if node[member]:
                 found = node[member][0] if isinstance(node[member], list) and node[member] else node[member]
-                self.refuse(what, found if isinstance(found, dict) else node["from_table"])
+                reason = node["from_table"].get("reason")  # why these are no groups of windows
+                said = f"{what} of rows, since {reason}" if what == "GROUP BY" and reason else what
+                self.refuse(said, found if isinstance(found, dict) else node["from_table"])
         if node["aggregate_handling"] != "STANDARD_HANDLING":
             self.refuse("GROUP BY", node["from_table"])
         source = self.source(node["from_table"])
@@ -229,7 +231,7 @@ class _Reading(Statement):
         where = node["where_clause"]
         condition = None if where is None else source.text(where)
         texts = {name: text for name, (text, _) in columns.items()}
-        time = self._time(texts, source.shape, node["select_list"][0])
+        time = self._time(texts, source.shape, node["select_list"][0], source.columns)
         self._check(source.shape, condition, where)
         for name, (text, item) in columns.items():
             self._check_columns(source.shape, {time: source.shape.time, name: text}, time, item)
@@ -315,13 +317,14 @@ class _Reading(Statement):
             return str(own["column_names"][-1])
         return self.printed(own)
 
-    def _time(self, columns: Mapping[str, str], shape: Shape, node: Node) -> str:
-        """The first column that is the time of rows."""
+    def _time(self, columns: Mapping[str, str], shape: Shape, node: Node, named: Sequence[Column] = ()) -> str:
+        """The first column that is the time of rows, which ``named`` may know under another name."""
         for name, text in columns.items():
             if text == shape.time:
                 return name
+        shown = next((each.name for each in named if each.here == shape.time), shape.time)
         raise self.error(
-            f"found no column that is the time of the rows, {shape.time!r}; expected it among those of SELECT, under "
+            f"found no column that is the time of the rows, {shown!r}; expected it among those of SELECT, under "
             "whatever name",
             node,
         )

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.operators.base import Operator
+from tidelog.operators.rowwise import Projection
 from tidelog.sql.clauses.situations.resolving import resolve
 from tidelog.sql.continuous.sources import Column, Source, Statement
 from tidelog.sql.text.moments import moment
@@ -20,7 +21,7 @@ class Situated(Source):
         for member, what in (("sample", "SAMPLE"), ("column_name_alias", "names of columns")):
             if clause[member]:
                 statement.refuse(what, clause)
-        for each in nodes([clause["definitions"], clause["returned"], clause.get("within")]):
+        for each in nodes([clause["partition"], clause["definitions"], clause["returned"], clause.get("within")]):
             if (told := moment(each)) is not None and each.get("class") == "FUNCTION":
                 statement.refuse(f"{told}(), which tells another time whenever it is asked", each)
         self._source = source = statement.source(clause["input"])
@@ -32,8 +33,8 @@ class Situated(Source):
         self._check_time(statement, clause, time)
         self._found = resolve(clause, pa.schema(fields), time, statement.context)
         here = {name: own for own, name in names.items()}
-        self._needed = {here[name]: name for name in self._found.columns}
-        output = self._found.over(source.named(self._needed).output).output
+        self._needed = {here[name]: name for name in self._found.sources}
+        output = self.front()[-1].output
         alias = clause["alias"] or source.alias
         super().__init__(statement, alias, [Column(alias, name, name) for name in output.schema.names], output)
 
@@ -60,5 +61,8 @@ class Situated(Source):
 
     def front(self) -> list[Operator]:
         """The input, then what is found in it."""
-        rows = self._source.named(self._needed)
-        return [rows, self._found.over(rows.output)]
+        rows = [self._source.named(self._needed)]
+        if self._found.computed:
+            columns = {name: self._found.computed.get(name, name) for name in self._found.columns}
+            rows.append(Projection(rows[0].output, columns, rows[0].output.time))
+        return [*rows, self._found.over(rows[-1].output)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
@@ -175,11 +176,12 @@ class Source(ABC):
         excluded = {("", each.lower()) for each in item["exclude_list"]}
         excluded |= {(each["table"].lower(), each["column"].lower()) for each in item["qualified_exclude_list"]}
         one = relation if relation in {each.alias.lower() for each in self.columns} else ""
+        shown = Counter(each.name.lower() for each in self.columns if each.is_shown)
         for each in self.columns:
             alias = each.alias.lower()
             if each.here == SEQUENCE_COLUMN or not (each.is_shown or one) or (one and alias != one):
                 continue
-            name = each.name if one else each.here
+            name = each.name if one or shown[each.name.lower()] == 1 else each.here
             if ("", name.lower()) not in excluded and (alias, each.name.lower()) not in excluded:
                 self.used.add(each.here)
                 yield name, each.here

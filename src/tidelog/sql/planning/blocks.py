@@ -15,7 +15,8 @@ import pyarrow as pa
 from tidelog.expr import Predicate, column_ranges, predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
-from tidelog.plan.reading import instants
+from tidelog.model.times.intervals import Intervals
+from tidelog.plan.reading import EVER, instants
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node, Parser, become, nodes, same
 
@@ -68,11 +69,24 @@ class Block:
         """A node as a text about columns of the stream, without what the stream is called here."""
         own = copy.deepcopy(node)
         own["alias"] = ""
-        for each in nodes(own):
+        for each in list(nodes(own)):
             column = self.column(each)
             if column is not None:
                 each["column_names"] = [column]
+            elif each.get("class") == "CAST":
+                self._put_truth(each)
         return _LIKE.sub(_like, self.parser.print_expression(own))
+
+    def _put_truth(self, node: Node) -> None:
+        """``b IS TRUE`` is read as ``CAST(b AS BOOLEAN) IS NOT DISTINCT FROM CAST('t' AS BOOLEAN)``: without casts."""
+        child = node["child"]
+        if str(node["type_expr"].get("type_name", "")).upper() != "BOOLEAN":
+            return
+        column = self.column(child)
+        if column is not None and pa.types.is_boolean(self.relation.schema.field(column).type):
+            become(node, child)
+        elif child.get("class") == "CONSTANT" and child["literal"].get("text") in ("t", "f"):
+            become(node, self.parser.expression("TRUE" if child["literal"]["text"] == "t" else "FALSE"))
 
     def condition(self, node: Node) -> Predicate:
         """A condition of the statement as one of ours. Raises :class:`NotSo` if ours cannot say it."""
@@ -90,11 +104,10 @@ class Block:
 
     def _predicate(self, node: Node) -> Predicate:
         text = self.text(node)
-        try:
-            return _known_predicate(text, self.relation.stream.snapshot.layout.stored)
-        except ExpressionError as error:
-            reason = str(error).partition("\n")[0]
-            raise NotSo(f"the condition {text} is computed by DuckDB: {reason}") from None
+        found = _known_predicate(text, self.relation.stream.snapshot.layout.stored)
+        if isinstance(found, str):
+            raise NotSo(f"the condition {text} is computed by DuckDB: {found}")
+        return found
 
     def _put_moments(self, node: Node) -> bool:
         """Have a comparison of a column of times of a zone with constants say which moments these are.
@@ -149,22 +162,31 @@ class Block:
                 result = result.intersect(times.bounds)
         return result
 
-    def interval(self, node: Node | None) -> Interval:
+    def times(self, node: Node | None) -> Intervals:
         """The times that a condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""
         if node is None:
-            return Interval()
+            return EVER
         condition = self.condition(node)
         if condition.is_always:
-            return Interval()
+            return EVER
         found = condition.exact_range
         time = self.relation.stream.time
         kind = self.relation.stream.snapshot.layout.stored.field(time).type
         times = instants(found, kind) if found is not None and found.column == time else None
         if times is None:
             raise NotSo(f"the condition {self.text(node)} is not about a range of {time} alone")
-        if len(times.spans) > 1:
-            raise NotSo("the condition is about several ranges of time")
-        return times.bounds
+        return times
+
+    def interval(self, node: Node | None) -> Interval:
+        """The one range of time that a condition means, likewise."""
+        return single(self.times(node))
+
+
+def single(times: Intervals) -> Interval:
+    """The one range of time that some times are. Raises :class:`NotSo` if they are several."""
+    if len(times.spans) > 1:
+        raise NotSo("the condition is about several ranges of time")
+    return times.bounds
 
 
 _LIKE = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")| (!?)~~ """)
@@ -176,8 +198,12 @@ def _like(found: re.Match[str]) -> str:
 
 
 @lru_cache(256)
-def _known_predicate(text: str, stored: pa.Schema) -> Predicate:
-    return predicate(text, stored)
+def _known_predicate(text: str, stored: pa.Schema) -> Predicate | str:
+    """A condition, or why it is none of ours."""
+    try:
+        return predicate(text, stored)
+    except ExpressionError as error:
+        return str(error).partition("\n")[0]
 
 
 def conjuncts(node: Node | None) -> Iterator[Node]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelog.model.arrays import distinct
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
 from tidelog.sql.planning.blocks import Block, NotSo
@@ -28,6 +29,8 @@ _UNITS: Final = {
 }
 _MOST_BUCKETS: Final = 200_000
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_ROUNDED: Final = 500
+"""Nanoseconds before a bucket begins that DuckDB counts to it: it rounds times to microseconds first."""
 _MONDAY: Final = 946_857_600
 """Seconds from 1970 to Monday, 2000-01-03, where buckets of any fixed length begin unless they say otherwise."""
 
@@ -69,7 +72,7 @@ def buckets(
             ends, (low, high) = asked.of(np.array([first, last]))
             refuse((high - low) // length + 1)
             zones = dict.fromkeys([*_zones(group), block.timezone, "UTC"]) if kind.tz is not None else [None]
-            cuts = np.unique(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
+            cuts = distinct(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
             cuts = cuts[(cuts > first) & (cuts <= last)]
             # Where a bucket begins, another one has just ended.
             _, names = asked.of(np.concatenate([cuts, cuts - 1]))
@@ -119,7 +122,7 @@ class _Asked:
         self.cursor.register("#buckets", pa.table({"bucket": ends}))
         micros: npt.NDArray[np.int64] = self.cursor.sql(text).to_arrow_table()["at"].to_numpy()
         per_tick = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(self.kind.unit)
-        return micros * 1000 if per_tick is None else -(-micros // per_tick)
+        return micros * 1000 - _ROUNDED if per_tick is None else -(-micros // per_tick)
 
 
 _MOST_LENGTHS: Final = 1024
@@ -150,6 +153,8 @@ def _even_cuts(
     low, high = (first - origin) // ticks, (last - origin) // ticks
     refuse(high - low + 1)
     cuts: npt.NDArray[np.int64] = np.arange(low, high + 1, dtype=np.int64) * ticks + origin
+    if kind.unit == "ns":
+        cuts -= _ROUNDED
     cuts[0] = first
     return cuts
 

@@ -20,7 +20,7 @@ _OF_ENTRIES: Final = frozenset({"count", "sum", "avg", "min", "max"})
 """What the index knows of every column."""
 _KEPT: Final = frozenset({"first", "last", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop"})
 """Functions of DuckDB that a stream can keep states of."""
-_SAME: Final = {"mean": "avg", "arbitrary": "first"}
+SAME: Final = {"mean": "avg", "arbitrary": "first"}
 _BY: Final = {
     "arg_min": (False, True),
     "argmin": (False, True),
@@ -114,7 +114,7 @@ def call_of(block: Block, node: Node, functions: Functions) -> Call:
             raise NotSo(f"{block.text(node)} takes neither DISTINCT nor an order")
         return Call(node, block.text(node), own=True)
     name = node["function_name"].lower()
-    name = _SAME.get(name, name)
+    name = SAME.get(name, name)
     if node["distinct"]:
         raise NotSo(f"{block.text(node)} takes the events")
     end = by_time(block, node)
@@ -153,7 +153,7 @@ def by_time(block: Block, node: Node) -> tuple[bool, bool] | None:
     comes takes the first event.
     """
     name = node["function_name"].lower()
-    name = _SAME.get(name, name)
+    name = SAME.get(name, name)
     orders, arguments = node["order_bys"]["orders"], node["arguments"]
     time = block.relation.stream.time
     if node["distinct"]:

@@ -81,7 +81,7 @@ def is_descending(block: Block, order: Node) -> bool:
     """Whether rows are ordered by time from the last one on. Raises :class:`NotSo` if not by time alone."""
     orders = order["orders"]
     time = block.relation.stream.time
-    columns = [block.column(each["expression"]) for each in orders]
+    columns = [_ordered_by(block, each["expression"]) for each in orders]
     descending = {each["type"] == "DESCENDING" for each in orders}
     if columns not in ([time], [time, SEQUENCE_COLUMN]) or len(descending) > 1:
         raise NotSo(f"rows are not ordered by {time} alone")
@@ -90,3 +90,16 @@ def is_descending(block: Block, order: Node) -> bool:
         if alias in (str(each).lower() for each in columns) and str(block.column(item)).lower() != alias:
             raise NotSo(f"{alias} is the name of something else")
     return True in descending
+
+
+def _ordered_by(block: Block, node: Node) -> str | None:
+    """The stored column that rows are ordered by: by its name, or that of an item of the selection, or its place."""
+    items = block.select["select_list"]
+    if node.get("class") == "CONSTANT" and node["literal"].get("kind") == "INTEGER":
+        before = items[: int(node["literal"]["text"])]
+        return None if not before or any(each.get("class") == "STAR" for each in before) else block.column(before[-1])
+    if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
+        name = node["column_names"][0].lower()
+        named = next((item for item in items if item.get("alias", "").lower() == name), None)
+        return block.column(node if named is None else named)
+    return block.column(node)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from tidelog.sql.planning.blocks import Block, NotSo, conjuncts
 from tidelog.sql.planning.calls import Functions
+from tidelog.sql.planning.join_keys import give_keys, keys_of
 from tidelog.sql.planning.monotone import times_of
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node, Parser, nodes, put
@@ -43,6 +45,9 @@ _MATCHED_SIDES: Final = {
 }
 """Of which sides rows that do not satisfy the condition of the join itself can be left out before it."""
 
+Give = Callable[[Block, Node], None]
+"""Has the relation of a block leave out what need not be read."""
+
 Output = tuple[str, Node]
 """A column of a selection: its name in lower case, and what it is inside."""
 
@@ -58,14 +63,17 @@ class Hints:
     timezone: str
     functions: Functions
     _ctes: dict[str, Node] = field(default_factory=dict)
+    _defined: frozenset[str] = frozenset()
+    """The names of all CTEs."""
 
     def give(self) -> None:
         """Have relations leave out what need not be read."""
-        if not any(_is_worth(relation) for relation in self.relations.values()):
+        if not any(is_worth(relation) for relation in self.relations.values()):
             return
         mentioned = Counter(node["table_name"].lower() for node in nodes(self.tree) if node["type"] == "BASE_TABLE")
         defined = [each for node in nodes(self.tree) for each in (node.get("cte_map") or {}).get("map", ())]
         names = Counter(each["key"].lower() for each in defined)
+        self._defined = frozenset(names)
         for each in defined:
             name = each["key"].lower()
             if names[name] == 1 and mentioned[name] == 1 and not each["value"]["aliases"]:
@@ -75,12 +83,45 @@ class Hints:
                 self._follow(list(_items(select["from_table"], True)), condition)
             for join in _joins(select["from_table"]):
                 left, right = _MATCHED_SIDES.get(join["join_type"], (False, False))
-                items = [*_items(join["left"], left), *_items(join["right"], right)]
+                sides = list(_items(join["left"], left)), list(_items(join["right"], right))
                 for condition in conjuncts(join["condition"]):
-                    self._follow(items, condition)
+                    self._follow([*sides[0], *sides[1]], condition)
+                for one, other in self._equal(join):
+                    self._follow_keys(sides[0], sides[1], one, other)
+                    self._follow_keys(sides[1], sides[0], other, one)
 
-    def _follow(self, items: Sequence[tuple[Node, bool]], condition: Node) -> None:
-        """Follow a condition to the one part of a FROM clause that it is about, if rows of it can be left out."""
+    def _equal(self, join: Node) -> Iterator[tuple[Node, Node]]:
+        """Columns of the left and of the right side of a join that have to be equal."""
+        column = self.parser.expression("x")
+        for name in join["using_columns"]:
+            yield {**column, "column_names": [name]}, {**column, "column_names": [name]}
+        for each in conjuncts(join["condition"]):
+            if each.get("type") == "COMPARE_EQUAL":
+                both = each["left"], each["right"]
+                if all(side.get("class") == "COLUMN_REF" for side in both):
+                    yield both
+                    yield both[1], both[0]
+
+    def _follow_keys(
+        self, tables: Sequence[tuple[Node, bool]], streams: Sequence[tuple[Node, bool]], of_table: Node, column: Node
+    ) -> None:
+        """Follow a column that has to be equal to one of a table to the stream that it is of."""
+        at = self._item(of_table, tables)
+        item = None if at is None else tables[at][0]
+        if item is None or item["type"] != "BASE_TABLE" or item["column_name_alias"]:
+            return
+        name = item["table_name"]
+        if name in self.relations or name.lower() in self._defined:
+            return
+        values = keys_of(self.tables.get(name), of_table["column_names"][-1])
+        if values is not None:
+            self._follow(streams, column, partial(give_keys, values))
+
+    def _follow(self, items: Sequence[tuple[Node, bool]], condition: Node, give: Give | None = None) -> None:
+        """Follow a condition to the one part of a FROM clause that it is about, if rows of it can be left out.
+
+        Or a column, for which ``give`` does what is to be done.
+        """
         if any(node.get("class") in _OPAQUE for node in nodes(condition)):
             return
         about = {self._item(node, items) for node in nodes(condition) if node.get("class") == "COLUMN_REF"}
@@ -90,11 +131,13 @@ class Hints:
         if item["sample"] or item["column_name_alias"]:
             return
         if item["type"] == "BASE_TABLE" and (relation := self.relations.get(item["table_name"])) is not None:
-            _give(Block({"from_table": item}, relation, self.parser, self.timezone), condition)
+            block = Block({"from_table": item}, relation, self.parser, self.timezone)
+            if is_worth(relation):
+                (give or _give)(block, condition)
         elif (query := self._inside(item)) is not None:
-            self._below(query, condition)
+            self._below(query, condition, give)
 
-    def _below(self, query: Node, condition: Node) -> None:
+    def _below(self, query: Node, condition: Node, give: Give | None) -> None:
         """Follow a condition on the columns of a query into it."""
         outputs = self._outputs(query)
         if outputs is None:
@@ -114,7 +157,7 @@ class Hints:
                 put(node, own[at][1])
             else:
                 if part["type"] == "SELECT_NODE":
-                    self._follow(list(_items(part["from_table"], True)), moved["condition"])
+                    self._follow(list(_items(part["from_table"], True)), moved["condition"], give)
 
     def _inside(self, item: Node) -> Node | None:
         """The query that a part of a FROM clause stands for, if it is mentioned there alone."""
@@ -239,7 +282,7 @@ def _joins(table: Node) -> Iterator[Node]:
         yield from _joins(table["right"])
 
 
-def _is_worth(relation: Relation) -> bool:
+def is_worth(relation: Relation) -> bool:
     """Whether a relation has so many events that it matters what is read."""
     if relation.is_indexed or relation.end is not None:  # an end has rows that satisfy all of the condition
         return False
@@ -249,7 +292,7 @@ def _is_worth(relation: Relation) -> bool:
 
 def _give(block: Block, condition: Node) -> None:
     """Have a relation leave out rows that do not satisfy a condition of its columns."""
-    if not _is_worth(block.relation) or _is_pushed(block, condition):
+    if _is_pushed(block, condition):
         return
     try:
         found = block.condition(condition)

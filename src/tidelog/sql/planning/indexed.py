@@ -20,12 +20,13 @@ from tidelog.expr import Predicate
 from tidelog.expr.errors import ExpressionError
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import question_of
-from tidelog.sql.planning.asking import Values, questions, values
+from tidelog.sql.planning.asking import questions, values
 from tidelog.sql.planning.blocks import Block, NotSo, conjuncts, quoted
 from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import Call, Functions, aggregates_of, call_of, parts
-from tidelog.sql.planning.monotone import interval_of
+from tidelog.sql.planning.monotone import intervals_of
+from tidelog.sql.planning.selection import described, meant, refuse_other_clauses, refuse_other_columns
 from tidelog.sql.reading.dataset import STREAM_FIELD, holds
 from tidelog.sql.reading.sources import StreamAt
 from tidelog.sql.text.tree import Node, become, nodes
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _LEAST_LEAVES: Final = 2
 """Leaves of events that a bucket must have on average: with less, reading them all is as fast."""
+_MOST_SPANS: Final = 32
+"""Ranges of time in one condition: each may cut leaves at both of its ends, which are read."""
 _LEAST_LEAVES_READ: Final = 8
 """The same where leaves at the ends of buckets are read."""
 
@@ -42,10 +45,6 @@ _BUCKET: Final = "#bucket"
 _STREAM: Final = "#stream"
 _MERGED: Final = frozenset({"count", "sum", "min", "max", "avg"})
 """Functions whose answers for several streams can be put together."""
-
-_MOST_DESCRIBED: Final = 256
-_DESCRIBED: dict[Any, tuple[list[str], list[str], list[pa.DataType]]] = {}
-"""What DuckDB has said of selections: it depends on nothing but their texts and the columns they select from."""
 
 
 @dataclass(slots=True)
@@ -67,9 +66,12 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
 
     Raises :class:`NotSo`, with the selection as it was, if the index does not know the answer.
     """
-    _refuse_other_clauses(block)
+    if block.select["qualify"]:
+        raise NotSo("rows are chosen after they were read")
+    refuse_other_clauses(block)
     calls, others = _calls(block, functions)
-    groups = _groups(block, functions)
+    groups = groups_of(block, functions)
+    refuse_keys(block, groups)
     if not calls and not groups:
         raise NotSo(f"{block.text(others[0])} takes the events" if others else "there is no aggregate")
     has_own = any(call.own for call in calls)
@@ -79,24 +81,33 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
     if others and not relation.is_one:
         raise NotSo(f"{block.text(others[0])} takes the events of several streams")
     streams, condition = _streams(block)
-    interval, where = _condition(block, condition, computes=has_own)
-    is_merged = not relation.is_one and STREAM_FIELD.name not in [block.column(group) for group in groups]
+    spans, where = _condition(block, condition, computes=has_own)
+    is_united = not relation.is_one and STREAM_FIELD.name not in [block.column(group) for group in groups]
+    is_merged = is_united or len(spans) > 1
     counting = Call({}, "count(*)")
     unique = {call.key: call for call in [*calls, *(_parts_of(block, calls) if is_merged else ()), counting]}
     asked = []
     for stream in streams:
-        has_all = stream.snapshot.has_all(interval.start, interval.end, stream.numbers)
+        has_all = stream.snapshot.has_all(spans[0].start, spans[-1].end, stream.numbers)
         if not has_all and not has_own:
             raise NotSo("only events up to a version count")
         asked.append(questions(stream, list(unique.values()), where, reads_ends=where is None and has_all))
-    _refuse_other_columns(block, groups, [*(call.node for call in calls), *others])
-    ranges, starts = [interval], None
+    refuse_other_columns(block, groups, [*(call.node for call in calls), *others])
+    ranges, starts = list(spans), None
     if (bucket := next((each for each in groups if each.get("class") == "FUNCTION"), None)) is not None:
         least = 0 if has_own else _LEAST_LEAVES_READ if any(call.end for call in calls) else _LEAST_LEAVES
         with closing(block.parser.cursor()) as cursor:  # which knows no relations: there is none in it
-            ranges, starts = buckets(block, bucket, interval, cursor, least)
+            found_buckets = [buckets(block, bucket, span, cursor, least) for span in spans]
+        ranges = [each for own, _ in found_buckets for each in own]
+        starts = pa.concat_arrays([each for _, each in found_buckets])
     found = [values(stream, each, ranges) for stream, each in zip(streams, asked, strict=True)]
-    names, types, kinds = _described(block, connect, list(unique.values()), [each for each, _ in found])
+    given = [
+        pa.field(call.text, _own_type(block, call, [one for answers, _ in found for one in answers[call.key]]))
+        for call in unique.values()
+        if call.own
+    ]
+    probes = [f'(SELECT {quoted(call.text)} FROM "#own")' if call.own else call.probe for call in unique.values()]
+    names, types, kinds = described(block, connect, probes, given)
     tables = []
     for stream, (own, _) in zip(streams, found, strict=True):
         kept = [at for at, rows in enumerate(own[counting.key]) if rows or not groups]
@@ -142,7 +153,7 @@ def _parts_of(block: Block, calls: Sequence[Call]) -> Iterator[Call]:
     for call in calls:
         function, argument = call.text.split("(", 1)
         if function not in _MERGED or call.end is not None or call.own:
-            raise NotSo(f"{call.text} of several streams takes their events")
+            raise NotSo(f"{call.text} of several streams, or ranges of time, takes their events")
         if function == "avg":
             yield Call({}, f"sum({argument}", call.within)
             yield Call({}, f"count({argument}", call.within)
@@ -174,20 +185,6 @@ def _chosen(values: list[Any] | pa.Array, kept: Sequence[int], kind: pa.DataType
     return values.take(pa.array(kept, pa.int64())).cast(kind)
 
 
-def _refuse_other_clauses(block: Block) -> None:
-    select = block.select
-    if select["qualify"] or select["sample"] or block.table["sample"]:
-        raise NotSo("rows are chosen after they were read")
-    if len(select["group_sets"]) > 1:
-        raise NotSo("there are several sets of groups")
-    for node in nodes(parts(block)):
-        kind = node.get("class")
-        if kind in ("SUBQUERY", "WINDOW", "LAMBDA"):
-            raise NotSo(f"there is a {kind.lower()} beside it")
-        if kind == "STAR" and not node.get("columns"):
-            raise NotSo("events themselves are wanted")
-
-
 def _calls(block: Block, functions: Functions) -> tuple[list[Call], list[Node]]:
     """The aggregates of a selection that the index may answer, and the others. Raises if all are others."""
     calls: list[Call] = []
@@ -215,24 +212,30 @@ def _refuse_no_gain(block: Block, calls: Sequence[Call], others: Sequence[Node])
         raise NotSo(f"{block.text(others[0])} takes the events, and few columns less would be read")
 
 
-def _condition(block: Block, where: Node | None, *, computes: bool) -> tuple[Interval, Predicate | None]:
-    """The times that count, and what else has to hold where it is our own code that computes."""
+def _condition(block: Block, where: Node | None, *, computes: bool) -> tuple[Sequence[Interval], Predicate | None]:
+    """The ranges of time that count, and what else has to hold where it is our own code that computes."""
     try:
-        return interval_of(block, where), None
+        found = intervals_of(block, where)
+        if len(found.spans) <= (1 if computes else _MOST_SPANS):
+            return found.spans or [found.bounds], None
+        raise NotSo(f"the condition is about {len(found.spans)} ranges of time")
     except NotSo:
         if not computes or where is None:
             raise
-        return block.confined(), block.condition(where)
+        return [block.confined()], block.condition(where)
 
 
-def _groups(block: Block, functions: Functions) -> list[Node]:
-    """The expressions that rows are grouped by: a bucket of time, and the stream where there are several."""
+def groups_of(block: Block, functions: Functions) -> list[Node]:
+    """The expressions that rows are grouped by."""
     select = block.select
     items = select["select_list"]
     if select["aggregate_handling"] == "FORCE_AGGREGATES":
-        groups = [item for item in items if not any(map(functions.aggregates, nodes(item)))]
-    else:
-        groups = [_meant(block, each) for each in select["group_expressions"]]
+        return [item for item in items if not any(map(functions.aggregates, nodes(item)))]
+    return [meant(block, each) for each in select["group_expressions"]]
+
+
+def refuse_keys(block: Block, groups: Sequence[Node]) -> None:
+    """Raise unless rows are grouped by nothing but a bucket of time, and the stream where there are several."""
     for each in groups:
         columns = [block.column(node) for node in nodes(each) if node.get("class") == "COLUMN_REF"]
         is_bucket = each.get("class") == "FUNCTION" and each["function_name"].lower() in BUCKETS
@@ -241,90 +244,6 @@ def _groups(block: Block, functions: Functions) -> list[Node]:
             raise NotSo(f"rows are grouped by {block.text(each)}")
     if len({each["class"] for each in groups}) < len(groups):
         raise NotSo("rows are grouped by more than buckets of time")
-    return groups
-
-
-def _meant(block: Block, group: Node) -> Node:
-    """What a group is: the expression itself, or an item of the selection by its place or its name."""
-    items = block.select["select_list"]
-    if group.get("class") == "CONSTANT" and group["literal"].get("kind") == "INTEGER":
-        place = int(group["literal"]["text"])
-        if not 1 <= place <= len(items):
-            raise NotSo(f"there is no item {place}")
-        found: Node = items[place - 1]
-        return found
-    if group.get("class") == "COLUMN_REF" and block.column(group) is None and len(group["column_names"]) == 1:
-        for item in items:
-            if item.get("alias", "").lower() == group["column_names"][0].lower():
-                return item  # type: ignore[no-any-return]
-    return group
-
-
-def _refuse_other_columns(block: Block, groups: list[Node], calls: list[Node]) -> None:
-    """Raise if a column is mentioned outside of aggregates and groups."""
-    select = block.select
-    inside = {id(node) for call in calls for node in nodes(call)}
-    aliases = {item.get("alias", "").lower() for item in select["select_list"]} - {""}
-
-    def look(node: Any, may_be_alias: bool) -> None:
-        if isinstance(node, list):
-            for each in node:
-                look(each, may_be_alias)
-        elif isinstance(node, dict):
-            if id(node) in inside or any(block.alike(node, group) for group in groups):
-                return
-            if node.get("class") == "COLUMN_REF":
-                names = node["column_names"]
-                if not (may_be_alias and len(names) == 1 and names[0].lower() in aliases):
-                    raise NotSo(f"{names[-1]} is wanted beside the aggregates")
-            for each in node.values():
-                look(each, may_be_alias)
-
-    look(select["select_list"], False)
-    look(select["having"], True)
-    look(select["modifiers"], True)
-
-
-def _described(
-    block: Block,
-    connect: Callable[[], duckdb.DuckDBPyConnection],
-    calls: Sequence[Call],
-    found: Sequence[Values],
-) -> tuple[list[str], list[str], list[pa.DataType]]:
-    """The names of the columns of the selection, and the types of aggregates, of DuckDB and of Arrow."""
-    import duckdb
-
-    own = [
-        pa.field(call.text, _own_type(block, call, [one for each in found for one in each[call.key]]))
-        for call in calls
-        if call.own
-    ]
-    tree = block.parser.parse("SELECT 1")
-    select = tree["statements"][0]["node"] = {**block.select, "modifiers": []}
-    text = block.parser.print(tree)
-    probes = tuple(f'(SELECT {quoted(call.text)} FROM "#own")' if call.own else call.probe for call in calls)
-    key = text, probes, block.relation.schema, *own
-    known = _DESCRIBED.get(key)
-    if known is None:
-        table = quoted(block.table["table_name"])
-        with closing(connect()) as cursor:
-            if own:  # which DuckDB does not know
-                cursor.register("#own", pa.schema(own).empty_table())
-            try:
-                names = (
-                    [item["alias"] or block.parser.print_expression(item) for item in select["select_list"]]
-                    if own
-                    else cursor.sql(text).columns
-                )
-                probe = cursor.sql(f"SELECT {', '.join(probes)} FROM {table}").limit(0)
-                types = [str(each) for each in probe.types]
-                kinds = [field.type for field in probe.to_arrow_table().schema]
-            except duckdb.Error as error:
-                raise NotSo(f"DuckDB does not take it: {error}") from None
-        if len(_DESCRIBED) >= _MOST_DESCRIBED:
-            _DESCRIBED.clear()
-        known = _DESCRIBED[key] = names, types, kinds
-    return known
 
 
 def _own_type(block: Block, call: Call, values: list[Any]) -> pa.DataType:

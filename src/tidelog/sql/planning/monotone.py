@@ -14,8 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.times.interval import Interval
+from tidelog.model.times.intervals import Intervals
 from tidelog.plan.answers import bounds
-from tidelog.sql.planning.blocks import Block, NotSo, conjuncts
+from tidelog.plan.reading import EVER
+from tidelog.sql.planning.blocks import Block, NotSo, conjuncts, single
 from tidelog.sql.text.tree import Node, nodes
 
 _GROWING: Final = frozenset(
@@ -33,19 +35,24 @@ _DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400
 
 
 def interval_of(block: Block, node: Node | None) -> Interval:
+    """The one range of time that a condition means, and that it means nothing else. Raises :class:`NotSo` if not."""
+    return single(intervals_of(block, node))
+
+
+def intervals_of(block: Block, node: Node | None) -> Intervals:
     """The times that a condition means, and that it means nothing else. Raises :class:`NotSo` if it does."""
     try:
-        return block.interval(node)
+        return block.times(node)
     except NotSo as reason:
-        result = Interval()
+        result = EVER
         for part in conjuncts(node):
             try:
-                result = result.intersect(block.interval(part))
+                result = result & block.times(part)
             except NotSo:
                 found = times_of(block, part)
                 if found is None or not found[1]:
                     raise reason from None
-                result = result.intersect(found[0])
+                result = result & found[0]
         return result
 
 

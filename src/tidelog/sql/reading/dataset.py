@@ -93,7 +93,7 @@ class Relation:
 
     def rows(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         """The rows that satisfy a condition, with some stored columns."""
-        return self._watched(self._read(self.stream, names, [] if where is None else [where], coded=False))
+        return self.watched(self._read(self.stream, names, [] if where is None else [where], coded=False))
 
     @property
     def likely_rows(self) -> int:
@@ -116,8 +116,7 @@ class Relation:
     @property
     def handed(self) -> pa.Schema:
         """The columns as DuckDB gets them: strings as dictionaries, which it takes for texts all the same."""
-        texts = {index for index, kind in enumerate(self.schema.types) if pa.types.is_string(kind)}
-        return pa.schema([each.with_type(CODED_TEXT) if k in texts else each for k, each in enumerate(self.schema)])
+        return handed(self.schema)
 
     def can_apply(self, filter: Condition) -> bool:
         """Whether a condition can be applied to the rows before they come out."""
@@ -129,13 +128,20 @@ class Relation:
 
     def reader(self, columns: Sequence[str], conditions: Sequence[Condition]) -> pa.RecordBatchReader:
         """Begin to read some columns of the rows that satisfy conditions, which nobody applies again."""
+        batches = self._begun(lambda: self._begin(columns, conditions))
+        schema = pa.schema([self.handed.field(name) for name in columns])
+        return pa.RecordBatchReader.from_batches(schema, self.watched(handed_over(batches, schema)))
+
+    def reading(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Begin to read some stored columns of the rows that satisfy conditions; strings may come as dictionaries."""
+        return self._begun(lambda: self._read(self.stream, columns, conditions))
+
+    def _begun(self, begin: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         try:
-            batches = self._begin(columns, conditions)
+            return begin()
         except BaseException as error:
             self.failure = error
             raise
-        schema = pa.schema([self.handed.field(name) for name in columns])
-        return pa.RecordBatchReader.from_batches(schema, self._watched(_handed_over(batches, schema)))
 
     def _begin(self, names: Sequence[str], conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
         texts = [each.text for each in conditions]
@@ -155,7 +161,8 @@ class Relation:
         self.readings.append(reading)
         return batches
 
-    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    def watched(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """The same batches, while it is noted what reading them raises."""
         try:
             yield from batches
         except GeneratorExit:  # nobody wants the rest: the statement has ended, perhaps by a failure of its own
@@ -213,7 +220,12 @@ class ManyStreams(Relation):
         return batches()
 
 
-def _handed_over(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def handed(schema: pa.Schema) -> pa.Schema:
+    """Columns as DuckDB gets them: strings as dictionaries, which it takes for texts all the same."""
+    return pa.schema([each.with_type(CODED_TEXT) if pa.types.is_string(each.type) else each for each in schema])
+
+
+def handed_over(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Batches as DuckDB gets them."""
     for batch in batches:
         for first in range(0, batch.num_rows, _BATCH_ROWS):

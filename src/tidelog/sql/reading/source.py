@@ -17,6 +17,7 @@ from duckdb._sources.nodes import Node
 
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.reading.filters import Condition, condition_of
+from tidelog.sql.reading.reduction import Reduction
 
 _NOTHING: Final = pa.schema([]).empty_table()
 
@@ -26,7 +27,7 @@ class Source(ds.InMemoryDataset, ArrowScanSource):  # type: ignore[misc]  # Arro
 
     schema_is_stable = True
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: Relation | Reduction) -> None:
         self._schema = relation.handed
         super().__init__(_NOTHING)
         self.obj = self

@@ -74,7 +74,14 @@ def _name(name: object) -> str:
     return name
 
 
-def _table(name: str, value: Any) -> Any:
+def _table(name: str, value: Any) -> pa.Table:
+    table = _taken(name, value)
+    if not table.num_columns:
+        raise InputError(f"table {name!r} has no columns; expected one at least")
+    return table
+
+
+def _taken(name: str, value: Any) -> pa.Table:
     if isinstance(value, pa.RecordBatch):
         return pa.Table.from_batches([value])
     if isinstance(value, pa.RecordBatchReader):

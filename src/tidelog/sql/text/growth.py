@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidelog.sql.errors import SqlError
@@ -22,23 +22,32 @@ _ROWS: Final = 2048
 """Rows that DuckDB computes at once."""
 _LEAST: Final = 1 << 16
 """Bytes that a value may have with however little memory."""
-_OF_CONSTANTS: Final = 4
-"""The part of memory that a value may take that is computed once."""
 _OF_FEW: Final = 64
-"""The same of a value of few rows: of aggregates, or of subqueries."""
+"""The part of memory that a value may take that is computed once or for few rows: what is made of it takes more."""
+_OF_UNNESTED: Final = 16
+"""The same of a list of which rows are made at once."""
 _IN_LISTS: Final = 64
 """How much less a value may have inside of a lambda, which is computed for each member of a list."""
 _SMALL: Final = 64
-"""Factors that are not worth a test."""
+"""Factors that are not worth a test by themselves."""
 _MOST_DOUBLED: Final = 4096
-"""How much longer a statement may make texts by putting them together before that is tested."""
+"""How much longer a statement may make texts, by putting them together and by small factors, before that is tested."""
+_MOST_AGAIN: Final = 4
+"""The same where it goes on from its own results."""
 _PER_MEMBER: Final = 8
 """Bytes of a member of a list."""
+_PER_PIECE: Final = 32
+"""Bytes that a piece of a text takes in a list, with those that the list is built in."""
 _TOO_LARGE: Final = "tidelog: too large: "
 _WIDE: Final = re.compile(r"\d{5}|\*|\{[^}]*\{")
 """In a format: a width of five digits, or one that is an argument."""
 _WIDE_BYTES: Final = 100_000
 _DOUBLING: Final = {"hex": 2, "to_hex": 2, "bin": 8, "to_binary": 8, "to_base64": 2, "base64": 2, "translate": 4}
+_CHAINS: Final = frozenset(
+    {"||", "concat", "concat_ws", "list_concat", "list_cat", "array_concat", "array_cat", "json_array", "json_object"}
+)
+_REDUCING: Final = frozenset({"list_reduce", "array_reduce", "reduce"})
+"""Functions that go on from what their lambda has made."""
 
 
 def _bytes(text: str) -> str:
@@ -80,6 +89,18 @@ def _replaced(texts: Sequence[str]) -> str:
 
 def _replaced_by_pattern(texts: Sequence[str]) -> str:
     return f"{_bytes(texts[0])} + ({_bytes(texts[0])} + 1) * {_bytes(texts[2])}"
+
+
+def _split(texts: Sequence[str]) -> str:
+    value, by = texts[:2]
+    rest = f"replace({value}, {by}, '')"
+    return f"{_PER_PIECE} * ({_bytes(value)} - {_bytes(rest)})"
+
+
+def _split_by_pattern(texts: Sequence[str]) -> str:
+    value, by = texts[:2]
+    rest = f"regexp_replace({value}, {by}, '', 'g')"
+    return f"{_PER_PIECE} * ({_bytes(value)} - {_bytes(rest)})"
 
 
 def _formatted(texts: Sequence[str]) -> str:
@@ -126,10 +147,19 @@ _FUNCTIONS: Final = {
     "fmt": _Growing(_formatted, 0, 1, None),
 }
 _CHAIN: Final = _Growing(_added, -1)
+_SPLITTING: Final = {
+    **dict.fromkeys(("string_split", "str_split", "string_to_array", "split"), _Growing(_split, 0, 2, None)),
+    **dict.fromkeys(
+        ("string_split_regex", "str_split_regex", "regexp_split_to_array", "regexp_extract_all"),
+        _Growing(_split_by_pattern, 0, 2, None),
+    ),
+}
+"""Functions that make lists of the pieces of a text: much of a long one, such as others have made."""
 _LONGER: Final = {
     name: _Growing(lambda texts, factor=factor: f"{factor} * {_bytes(texts[0])}", 0, 1, None)  # type: ignore[misc]
     for name, factor in _DOUBLING.items()
 }
+_MADE: Final = frozenset({*_FUNCTIONS, *_SPLITTING, *_LONGER, *_CHAINS})
 
 
 def too_large_by(message: str) -> tuple[str, int] | None:
@@ -147,6 +177,33 @@ def _message(name: str, size: float, limit: int) -> str:
         f"{name} would make {made}; up to {limit:,} are made here: give it more with sql_memory, or ask for a smaller "
         "one"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A call, and what it is inside of."""
+
+    node: Node
+    is_inside: bool = False
+    """Of a lambda that is computed for each member of a list."""
+    is_reduced: bool = False
+    """Of a lambda that goes on from its own results."""
+    reduces: bool = False
+    """Of a function that has such a lambda, as the next one around it."""
+    is_unnested: bool = False
+    """Of a function that makes rows of it, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that may be tested."""
+
+    node: Node
+    growing: _Growing
+    arguments: Sequence[Node]
+    limit: int
+    is_certain: bool
+    """Whether it is, whatever else there is in the statement."""
 
 
 class Bounds:
@@ -168,54 +225,73 @@ class Bounds:
         if not found:
             return
         doubled = 1.0
-        calls: list[tuple[Node, _Growing, list[Node], int]] = []
-        for node, is_inside in found:
-            name = node["function_name"].lower()
+        calls: list[_Call] = []
+        for place in found:
+            node, name = place.node, place.node["function_name"].lower()
             arguments = [each["expression"] for each in node["arguments"]]
-            limit = self._limit(arguments, is_inside=is_inside)
-            growing = _FUNCTIONS.get(name)
+            limit = self._limit(arguments, place)
+            growing = _FUNCTIONS.get(name) or _SPLITTING.get(name)
             if growing is None:
                 leaves = _leaves(node)
                 doubled *= _DOUBLING.get(name, sum(not _is_constant(each) for each in leaves) or 1)
-                calls.append((node, _LONGER.get(name, _CHAIN), leaves, limit))
-            elif len(arguments) >= growing.least and not self._is_small(node, name, arguments, limit):
-                calls.append((node, growing, arguments, limit))
+                calls.append(_Call(node, _LONGER.get(name, _CHAIN), leaves, limit, place.is_reduced))
+            elif len(arguments) >= growing.least:
+                size = _written_size(name, arguments)
+                if size is not None and size > limit:
+                    raise self._error(_message(name, size, limit), node)
+                if size is not None and size > self._of_row:
+                    doubled = math.inf  # rows may make something of it
+                factor = _small_factor(name, arguments) if size is None else None
+                doubled *= factor or 1
+                if size is None:
+                    is_certain = name in _FUNCTIONS and factor is None
+                    calls.append(_Call(node, growing, arguments, limit, is_certain))
         if not tested:
             return
-        if doubled <= _MOST_DOUBLED:
-            calls = [call for call in calls if call[0]["function_name"].lower() in _FUNCTIONS]
-        self._keep_names(tree, {id(node) for node, *_ in calls})
-        for node, growing, arguments, limit in reversed(calls):  # those inside of others first
-            self._test(node, growing, arguments, limit)
+        goes_on = any(node["type"] == "RECURSIVE_CTE_NODE" for node in nodes(tree))
+        if doubled <= (_MOST_AGAIN if goes_on else _MOST_DOUBLED):
+            certain = [call for call in calls if call.is_certain]
+            calls = [call for call in calls if call.is_certain or (certain and call.growing in _SPLITTING.values())]
+        self._keep_names(tree, {id(call.node) for call in calls})
+        for call in reversed(calls):  # those inside of others first
+            self._test(call)
 
-    def _found(self, tree: Any) -> Iterator[tuple[Node, bool]]:
-        """Calls of functions that make much of little, each with whether it is inside of a lambda."""
-        waiting: list[tuple[Any, bool]] = [(tree, False)]
+    def _found(self, tree: Any) -> Iterator[_Place]:
+        """Calls of functions that make much of little."""
+        waiting: list[tuple[Any, _Place]] = [(tree, _Place({}))]
         below_chain: set[int] = set()
         while waiting:
-            value, is_inside = waiting.pop()
+            value, at = waiting.pop()
             if isinstance(value, list):
-                waiting += [(each, is_inside) for each in reversed(value)]
+                waiting += [(each, at) for each in reversed(value)]
             elif isinstance(value, dict):
                 if value.get("type") == "TABLE_FUNCTION":  # which makes rows, a few at a time
-                    waiting.append((value["function"]["arguments"], is_inside))
+                    function = value["function"]
+                    is_unnest = function["function_name"].lower() == "unnest"
+                    waiting.append((function["arguments"], replace(at, is_unnested=is_unnest)))
                     continue
-                is_inside = is_inside or value.get("class") == "LAMBDA"
-                if value.get("class") == "FUNCTION":
+                if value.get("class") == "LAMBDA":
+                    at = replace(at, is_reduced=True) if at.reduces else replace(at, is_inside=True)
+                elif value.get("class") == "FUNCTION":
                     name = value["function_name"].lower()
-                    if _is_chain(name):
+                    if name == "||":
                         below_chain |= {id(each["expression"]) for each in value["arguments"]}
-                    if name in _FUNCTIONS or name in _DOUBLING or (_is_chain(name) and id(value) not in below_chain):
-                        yield value, is_inside
-                waiting += [(each, is_inside) for each in reversed(value.values()) if isinstance(each, dict | list)]
+                    if name in _MADE and not (name == "||" and id(value) in below_chain):
+                        yield replace(at, node=value)
+                    at = replace(at, is_unnested=name == "unnest", reduces=name in _REDUCING)
+                waiting += [(each, at) for each in reversed(value.values()) if isinstance(each, dict | list)]
 
-    def _limit(self, arguments: Sequence[Node], *, is_inside: bool) -> int:
-        if not is_inside and all(map(_is_constant, arguments)):
-            return max(self._memory // _OF_CONSTANTS, _LEAST)
-        if not is_inside and all(self._is_of_few(each) for each in arguments):
-            return max(self._memory // _OF_FEW, _LEAST)
-        limit = max(self._memory // _ROWS, _LEAST)
-        return limit // _IN_LISTS if is_inside else limit
+    @property
+    def _of_row(self) -> int:
+        """Bytes that a value may have of which each row makes one."""
+        return max(self._memory // _ROWS, _LEAST)
+
+    def _limit(self, arguments: Sequence[Node], place: _Place) -> int:
+        if place.is_inside:
+            return self._of_row // _IN_LISTS
+        if all(self._is_of_few(each) for each in arguments):
+            return max(self._memory // (_OF_UNNESTED if place.is_unnested else _OF_FEW), _LEAST)
+        return self._of_row
 
     def _is_of_few(self, node: Any) -> bool:
         """Whether an expression is made of constants, aggregates and subqueries."""
@@ -226,16 +302,9 @@ class Bounds:
             return True
         if kind == "CAST":
             return self._is_of_few(node["child"])
-        return _is_arithmetic(node) and all(self._is_of_few(each["expression"]) for each in node["arguments"])
-
-    def _is_small(self, node: Node, name: str, arguments: Sequence[Node], limit: int) -> bool:
-        """Whether a call makes little, whatever the rows are. Raises if it makes too much, by what is written out."""
-        size = _written_size(name, arguments)
-        if size is None:
-            return _is_factor_small(name, arguments)
-        if size > limit:
-            raise self._error(_message(name, size, limit), node)
-        return True
+        return (_is_made(node) or _is_arithmetic(node)) and all(
+            self._is_of_few(each["expression"]) for each in node["arguments"]
+        )
 
     def _keep_names(self, tree: Node, tested: set[int]) -> None:
         for select in [node for node in nodes(tree) if node["type"] == "SELECT_NODE"] if tested else ():
@@ -243,12 +312,13 @@ class Bounds:
                 if not item["alias"] and any(id(node) in tested for node in nodes(item)):
                     item["alias"] = self._parser.print_expression(item)
 
-    def _test(self, node: Node, growing: _Growing, arguments: Sequence[Node], limit: int) -> None:
+    def _test(self, call: _Call) -> None:
         """Put a test into one of the arguments of a call."""
+        node, growing, arguments, limit = call.node, call.growing, call.arguments, call.limit
         name = node["function_name"].lower()
         plain = [self._parser.print_expression({**each, "alias": ""}) for each in arguments]
-        is_named = not all(map(_is_simple, arguments))
-        kept = [_is_constant(each) for each in arguments]  # patterns stay constants
+        is_named = not all(_is_simple(each) or _is_fixed(each) for each in arguments)
+        kept = [_is_fixed(each) for each in arguments]  # patterns stay constants, and no row has one of its own
         texts = [
             f"(v.a{at})" if is_named and not keep else f"({text})"
             for at, (text, keep) in enumerate(zip(plain, kept, strict=True))
@@ -267,10 +337,6 @@ class Bounds:
         become(node, {**self._parser.expression(joined), **location})
 
 
-def _is_chain(name: str) -> bool:
-    return name in ("||", "concat")
-
-
 def _leaves(node: Node) -> list[Node]:
     """What is put together by a chain of ``||``, or the arguments of another call."""
     found: list[Node] = []
@@ -282,6 +348,16 @@ def _leaves(node: Node) -> list[Node]:
 
 def _is_constant(node: Node) -> bool:
     return all(each.get("class") in ("CONSTANT", "CAST", None) or _is_arithmetic(each) for each in nodes(node))
+
+
+def _is_made(node: Node) -> bool:
+    return node.get("class") == "FUNCTION" and node["function_name"].lower() in _MADE
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether an expression is a constant, or something that is made of constants alone."""
+    fixed = ("CONSTANT", "CAST", None)
+    return all(each.get("class") in fixed or _is_arithmetic(each) or _is_made(each) for each in nodes(node))
 
 
 def _is_simple(node: Node) -> bool:
@@ -337,12 +413,17 @@ def _width(text: str) -> float:
     return sum(widths) if widths else math.inf
 
 
-def _is_factor_small(name: str, arguments: Sequence[Node]) -> bool:
-    """Whether a call makes at most so many times what it is given."""
+def _small_factor(name: str, arguments: Sequence[Node]) -> float | None:
+    """How many times what it is given a call makes at most; None if that may be many times."""
+    factor: float | None = None
     if name == "repeat":
-        times = _integer(arguments[1])
-        return times is not None and times <= _SMALL
-    if name in ("replace", "regexp_replace"):
-        text = _literal(arguments[2])
-        return text is not None and len(text.encode()) <= _SMALL
-    return False
+        factor = _integer(arguments[1])
+    elif name in ("replace", "regexp_replace") and (text := _literal(arguments[2])) is not None:
+        length = len(text.encode())
+        if name == "replace":
+            factor = length / max(len((_literal(arguments[1]) or "").encode()), 1)
+        elif length <= _SMALL and len(arguments) < 4 and "\\" not in text:  # one piece of it, once
+            factor = 1
+        else:
+            factor = length + 1
+    return None if factor is None or factor > _SMALL else max(factor, 1)

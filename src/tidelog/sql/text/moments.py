@@ -23,7 +23,7 @@ _MOMENTS: Final = {
     "get_current_time": "CAST({} AS TIMETZ)",
 }
 """Functions that tell the time, and how it is told for a moment."""
-_BARE: Final = ("current_timestamp", "current_date", "current_time", "localtime", "localtimestamp")
+BARE: Final = ("current_timestamp", "current_date", "current_time", "localtime", "localtimestamp")
 """Those that are written without parentheses as well, like columns."""
 
 
@@ -35,7 +35,7 @@ def moment(node: Node) -> str | None:
         return name if name in _MOMENTS else None
     if kind == "COLUMN_REF" and len(node["column_names"]) == 1:
         name = node["column_names"][0].lower()
-        return name if name in _BARE else None
+        return name if name in BARE else None
     return None
 
 

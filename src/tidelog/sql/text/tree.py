@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.sql.errors import SqlError
+from tidelog.sql.text.advice import advised
 from tidelog.sql.text.tokens import tokens
 
 if TYPE_CHECKING:
@@ -65,13 +66,20 @@ class Parser:
             )
             if message.startswith("Only SELECT") and text.lstrip("( \n\t").upper().startswith("PIVOT"):
                 message = "found PIVOT without the values of its columns; expected them, as in ON site IN ('a', 'b')"
+            elif message.startswith("Only SELECT") and (changing := _changing(text)) is not None:
+                message = (
+                    "found WITH before a statement that changes something; expected it inside, as in INSERT INTO s "
+                )
+                message += "WITH c AS (SELECT ...) SELECT ..."
+                raise SqlError(message, text=text, position=changing)
             elif message.startswith("Only SELECT"):
                 message = (
                     "found a statement that tidelog does not run; expected SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, SHOW "
                     "STREAMS, CREATE STREAM, INSERT, DELETE, ALTER STREAM or DROP STREAM"
                 )
             found = _first_place(message, text) if position is None else characters(text, int(position))
-            raise SqlError(message + _unclosed(message, text), text=text, position=found)
+            message = advised(message + _unclosed(message, text), text, found)
+            raise SqlError(message, text=text, position=found)
         if len(tree["statements"]) != 1:
             raise SqlError(f"found {len(tree['statements'])} statements; expected one", text=text)
         return tree  # type: ignore[no-any-return]
@@ -138,6 +146,14 @@ def _first_place(message: str, text: str) -> int | None:
     return None
 
 
+def _changing(text: str) -> int | None:
+    """Where a statement that begins with WITH changes something."""
+    read = tokens(text)
+    if not read or not read[0].says("WITH"):
+        return None
+    return next((token.start for token in read if token.says("INSERT", "UPDATE", "DELETE")), None)
+
+
 def _unclosed(message: str, text: str) -> str:
     """What to add to an error about the syntax of a text with parentheses that are left open, or were never opened."""
     read = tokens(text) if message.startswith("syntax error") else ()
@@ -188,6 +204,15 @@ def put(node: Node, other: Node) -> None:
     become(node, copy.deepcopy(other))
 
 
+def put_value(node: Node, value: Node) -> None:
+    """Put the value of a parameter in its place; all of it stands there."""
+    own: Node = {key: node[key] for key in LOCATIONS if key in node}
+    put(node, value)
+    for each in nodes(node):
+        if "query_location" in each:
+            each.update(own)
+
+
 def become(node: Node, other: Node) -> None:
     """Put a node that stands nowhere else in the place of another, under its name."""
     alias = node.get("alias", "")
@@ -200,6 +225,11 @@ def place(node: Node, text: str) -> int | None:
     """Where the text of a node begins, in characters; None if it has no place."""
     location = node.get("query_location", NOWHERE)
     return None if location == NOWHERE else characters(text, location)
+
+
+def beginning(node: Node) -> Node:
+    """The node whose text begins first, of one and those inside of it."""
+    return min(nodes(node), key=lambda each: each.get("query_location", NOWHERE))
 
 
 def extent(node: Node, text: str) -> str:
@@ -225,3 +255,16 @@ def _without_places(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_places(each) for each in value]
     return value
+
+
+def own_nodes(node: Any) -> Iterator[Node]:
+    """The nodes of a SELECT, without those of queries inside of it."""
+    if isinstance(node, list):
+        for each in node:
+            yield from own_nodes(each)
+    elif isinstance(node, dict) and node.get("type") not in ("SUBQUERY", "SET_OPERATION_NODE"):
+        if "type" in node:
+            yield node
+        for name, value in node.items():
+            if name != "cte_map":
+                yield from own_nodes(value)

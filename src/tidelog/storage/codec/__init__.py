@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
-from tidelog.storage.codec.numeric import decode_number_columns, encode_numbers
-from tidelog.storage.codec.text import decode_coded_text, decode_text, encode_text
+from tidelog.storage.codec.chosen import Chosen
+from tidelog.storage.codec.numeric import decode_number_columns, decode_number_rows, encode_numbers
+from tidelog.storage.codec.text import decode_coded_text, decode_text, decode_text_rows, encode_text
 
 
 @functools.cache
@@ -43,11 +44,12 @@ def decode_columns(
     stops: Ints,
     *,
     coded: bool = False,
+    united: bool = True,
 ) -> list[pa.Array]:
     """Rows ``starts[i]`` to ``stops[i]`` of block ``i``, of some columns whose pieces stand in ``buffer``.
 
     ``offsets`` and ``lengths`` have a row for each column and a column for each block. If ``coded``, columns of strings
-    come as :data:`CODED_TEXT` where they are stored so.
+    come as :data:`CODED_TEXT` where they are stored so, with each value once if ``united``.
     """
     arrays: list[pa.Array] = [None] * len(types)
     numbers = [c for c, type in enumerate(types) if not is_text(type)]
@@ -60,10 +62,41 @@ def decode_columns(
             arrays[c] = array
     for c, type in enumerate(types):
         if coded and pa.types.is_string(type):
-            arrays[c] = decode_coded_text(buffer, offsets[c], lengths[c], starts, stops)
+            arrays[c] = decode_coded_text(buffer, offsets[c], lengths[c], starts, stops, united=united)
         elif is_text(type):
             arrays[c] = decode_text(type, buffer, offsets[c], lengths[c], starts, stops)
     return arrays
 
 
-__all__ = ["CODED_TEXT", "Arena", "Bytes", "Ints", "Pieces", "decode_columns", "encode_column", "is_text"]
+def decode_rows(
+    types: Sequence[pa.DataType], buffer: Bytes, offsets: Ints, lengths: Ints, chosen: Chosen, *, coded: bool = False
+) -> list[pa.Array | None]:
+    """Single rows of some columns whose pieces stand in ``buffer``, see :func:`decode_columns`.
+
+    None for columns of text of which some piece is no dictionary: rows of these are not to be had by themselves.
+    """
+    arrays: list[pa.Array | None] = [None] * len(types)
+    numbers = [c for c, type in enumerate(types) if not is_text(type)]
+    if numbers:
+        some = [types[c] for c in numbers]
+        decoded = decode_number_rows(some, buffer, offsets[numbers], lengths[numbers], chosen)
+        for c, array in zip(numbers, decoded, strict=True):
+            arrays[c] = array
+    for c, type in enumerate(types):
+        if pa.types.is_string(type):
+            arrays[c] = decode_text_rows(buffer, offsets[c], lengths[c], chosen, coded=coded)
+    return arrays
+
+
+__all__ = [
+    "CODED_TEXT",
+    "Arena",
+    "Bytes",
+    "Chosen",
+    "Ints",
+    "Pieces",
+    "decode_columns",
+    "decode_rows",
+    "encode_column",
+    "is_text",
+]

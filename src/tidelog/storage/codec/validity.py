@@ -13,8 +13,9 @@ import pyarrow as pa
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Bytes, Ints
 from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import HEAD, ValidityKind
-from tidelog.storage.codec.piece import Heads
+from tidelog.storage.codec.piece import Heads, check_ranges
 
 _NOTHING = np.zeros(0, np.uint8)
 
@@ -148,6 +149,24 @@ def decode_validity(
         return None, 0
     memory, owner = allocate(len(target))
     memory[:] = target
+    return owner, nulls
+
+
+def decode_validity_rows(buffer: Bytes, offsets: Ints, heads: Heads, chosen: Chosen) -> tuple[pa.Buffer | None, int]:
+    """The same of some rows of all pieces."""
+    none = np.zeros(len(offsets), np.int64)
+    check_ranges(heads, none, chosen.rows)
+    bitmap, _ = decode_validity(buffer, offsets, heads, none, chosen.rows)
+    if bitmap is None:
+        return None, 0
+    places, _ = chosen.moved()
+    bits = (np.frombuffer(bitmap, np.uint8)[places >> 3] >> (places & 7).astype(np.uint8)) & 1
+    nulls = len(bits) - int(bits.sum())
+    if not nulls:
+        return None, 0
+    packed = np.packbits(bits, bitorder="little")
+    memory, owner = allocate(len(packed))
+    memory[:] = packed
     return owner, nulls
 
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.model.errors import CorruptionError, InputError
-from tidelog.storage.codec import Arena, Bytes, Ints, decode_columns, encode_column
+from tidelog.storage.codec import Arena, Bytes, Chosen, Ints, decode_columns, decode_rows, encode_column
 from tidelog.storage.codec.arena import align
 from tidelog.storage.codec.numeric.columns import column_of
 from tidelog.storage.codec.numeric.consecutive import encode_consecutive
@@ -212,12 +212,13 @@ def decode_leaves(
     leaves: Ints | None = None,
     *,
     coded: bool = False,
+    united: bool = True,
 ) -> list[pa.Array]:
     """The asked-for columns of a run of leaves, each as one array over all blocks.
 
     Rows ``starts[i]`` to ``stops[i]`` of block ``i``, or of block ``leaves[i]`` of the run; ``starts`` are multiples of
     the vector size, ``stops`` too or the block's row count. Strings come as dictionaries where they are stored so, if
-    ``coded``.
+    ``coded``, and with each value once if ``united``.
     """
     if not len(columns):
         return []
@@ -226,7 +227,21 @@ def decode_leaves(
         offsets, lengths = offsets[:, leaves], lengths[:, leaves]
     types = schema.types
     wanted = [types[column] for column in columns]
-    return decode_columns(wanted, frames.buffer, offsets, lengths, starts, stops, coded=coded)
+    return decode_columns(wanted, frames.buffer, offsets, lengths, starts, stops, coded=coded, united=united)
+
+
+def decode_places(
+    frames: OpenFrames, schema: pa.Schema, columns: Sequence[int], places: Ints, *, coded: bool = False
+) -> list[pa.Array | None]:
+    """The asked-for columns of single rows of a run of leaves, given by their rising places among those of all leaves.
+
+    Strings come as dictionaries if ``coded``. None for columns of text that are not stored as dictionaries.
+    """
+    chosen, leaves = Chosen.of(places, frames.rows)
+    frames = frames if len(leaves) == len(frames.rows) else frames.some(leaves)
+    offsets, lengths = _locate(frames, schema, columns)
+    types = [schema.types[column] for column in columns]
+    return decode_rows(types, frames.buffer, offsets, lengths, chosen, coded=coded)
 
 
 def find_in_leaves(

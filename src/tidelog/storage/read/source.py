@@ -23,6 +23,7 @@ from tidelog.storage.format.commit import Commit
 from tidelog.storage.format.meter import ReadMeter
 from tidelog.storage.format.value_range import ValueRange
 from tidelog.storage.media.medium import File
+from tidelog.storage.read import kernels
 from tidelog.storage.read.addresses import AddressBook
 from tidelog.storage.read.cache import Cache
 from tidelog.storage.read.frame_source import FrameSource
@@ -257,9 +258,13 @@ class BlockReader:
     def _mask(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[npt.NDArray[np.bool_], dict[int, pa.Array]]:
         """Which rows of leaves pass, and the columns that this was told from."""
         starts = np.zeros(len(frames.rows), np.int64)
-        arrays = block.decode_leaves(frames, self.schema, chosen.tested, starts, frames.rows, coded=self._is_coded)
-        mask = chosen.test(self._batch(arrays, chosen.tested, int(frames.rows.sum())))
-        return mask, dict(zip(chosen.tested, arrays, strict=True))
+        tested, rows = chosen.tested, int(frames.rows.sum())
+        # Conditions of texts are told from the distinct values of each leaf.
+        arrays = block.decode_leaves(frames, self.schema, tested, starts, frames.rows, coded=True, united=False)
+        fields = [self.schema.field(index).with_type(array.type) for index, array in zip(tested, arrays, strict=True)]
+        mask = chosen.test(batch_of(arrays, pa.schema(fields), rows))
+        known = zip(tested, arrays, strict=True)
+        return mask, {index: array for index, array in known if not pa.types.is_dictionary(array.type)}
 
     def _places(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[Ints, dict[int, pa.Array]]:
         """The rows that pass, by their places among those of all leaves, and columns that are decoded with all rows."""
@@ -289,18 +294,23 @@ class BlockReader:
             if not len(places):
                 return []
             result = {index: _at(found[index], places) for index in indexes if index in found}
-            for rest in _numbers_and_texts([index for index in indexes if index not in found], self.schema):
-                around = _around(frames, places, VECTOR if is_text(self.schema.types[rest[0]]) else 0)
+            missing = [index for index in indexes if index not in found]
+            if missing and len(places) < frames.rows.sum():
+                rows = block.decode_places(frames, self.schema, missing, places, coded=self._is_coded)
+                result |= {index: array for index, array in zip(missing, rows, strict=True) if array is not None}
+                missing = [index for index in missing if index not in result]
+            if missing:
+                around = _around(frames, places, VECTOR)
                 others = block.decode_leaves(
                     around.frames,
                     self.schema,
-                    rest,
+                    missing,
                     around.starts,
                     around.stops,
                     around.leaves,
                     coded=self._is_coded,
                 )
-                result |= {index: _at(array, around.places) for index, array in zip(rest, others, strict=True)}
+                result |= {index: _at(array, around.places) for index, array in zip(missing, others, strict=True)}
         except TextOverflowError:
             if len(ids) == 1:
                 raise
@@ -387,22 +397,12 @@ def _around(frames: block.OpenFrames, places: Ints, gap: int) -> _Around:
     """
     if len(places) == frames.rows.sum():
         return _Around(frames, np.arange(len(frames.rows)), np.zeros(len(frames.rows), np.int64), frames.rows, places)
-    ends = np.cumsum(frames.rows)
-    owners = np.searchsorted(ends, places, side="right")
-    begin = (ends - frames.rows)[owners]
-    vectors = (places - begin) // VECTOR
-    # A run begins wherever the leaf changes, or there are vectors in between without a wanted row.
-    begins = np.ones(len(places), np.bool_)
-    begins[1:] = (owners[1:] != owners[:-1]) | (vectors[1:] - vectors[:-1] > 1 + gap)
-    firsts = np.flatnonzero(begins)
-    lasts = np.append(firsts[1:], len(places)) - 1
-    of_run = owners[firsts]
-    leaves, numbers = np.unique(of_run, return_inverse=True)
-    starts = vectors[firsts] * VECTOR
-    stops = np.minimum((vectors[lasts] + 1) * VECTOR, frames.rows[of_run])
-    sizes = stops - starts
-    moved = np.cumsum(sizes) - sizes - starts - begin[firsts]
-    return _Around(frames.some(leaves), numbers, starts, stops, places + np.repeat(moved, lasts - firsts + 1))
+    most = min(len(places), int((-(-frames.rows // VECTOR)).sum()))
+    of_run, starts, stops = (np.zeros(most, np.int64) for _ in range(3))
+    moved = np.empty(len(places), np.int64)
+    count = int(kernels.runs_around(frames.rows, places, gap, of_run, starts, stops, moved))
+    leaves, numbers = np.unique(of_run[:count], return_inverse=True)
+    return _Around(frames.some(leaves), numbers, starts[:count], stops[:count], moved)
 
 
 def _at(array: pa.Array, places: Ints) -> pa.Array:
@@ -411,10 +411,3 @@ def _at(array: pa.Array, places: Ints) -> pa.Array:
     if places[-1] - first + 1 == count and 2 * count > len(array):
         return array.slice(first, count)
     return array.take(pa.array(places))
-
-
-def _numbers_and_texts(columns: list[int], schema: pa.Schema) -> list[list[int]]:
-    """Columns of numbers, and those of text, as far as there are any."""
-    texts = [column for column in columns if is_text(schema.types[column])]
-    numbers = [column for column in columns if column not in texts]
-    return [part for part in (numbers, texts) if part]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.model.arguments import found, integer
+from tidelog.model.arrays import distinct
 from tidelog.model.errors import InputError
 from tidelog.model.times.clock import INT64_MAX
 
@@ -75,7 +76,7 @@ class SeqSet:
     @classmethod
     def of(cls, numbers: Numbers) -> SeqSet:
         """The numbers in an array, which may be in any order."""
-        found = np.unique(numbers)
+        found = distinct(numbers)
         if not len(found):
             return cls()
         ends = np.flatnonzero(np.diff(found) != 1)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidelog.index.entries import Words
 from tidelog.index.layout import Layout
 from tidelog.index.tabtree.counters import ReadCounters
-from tidelog.model.arrays import integer_column, integers
+from tidelog.model.arrays import distinct, integer_column, integers
 from tidelog.model.schema import SEQUENCE_COLUMN
 from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
@@ -114,7 +114,7 @@ class Clusters:
             return found
         times = firsts[ties]
         every = _touching(firsts, np.sort(lasts), times)
-        for part in np.unique(parts[ties]).tolist():
+        for part in distinct(parts[ties]).tolist():
             own = are_leaves & (parts == part)
             chosen = parts[ties] == part
             alone = _touching(firsts[own], lasts[own], times[chosen]) == every[chosen]
@@ -124,7 +124,7 @@ class Clusters:
     def known(self, chosen: Mask) -> Iterator[KnownStretches]:
         """What entries tell of chosen clusters."""
         mine = chosen[self._cluster_of] & self._are_told
-        for part in np.unique(self._part_of[mine]).tolist():
+        for part in distinct(self._part_of[mine]).tolist():
             own = mine & (self._part_of == part)
             words = self._stretches[part].words[self._place_of[own]]
             yield KnownStretches(self._cluster_of[own], self._parts[part].layout, words)
@@ -132,7 +132,7 @@ class Clusters:
     def read(self, chosen: Mask, columns: Sequence[str], *, told: bool) -> Iterator[ReadStretches]:
         """The rows of chosen clusters that entries tell of, or those of which they do not."""
         mine = chosen[self._cluster_of] & (self._are_told == told)
-        for part in np.unique(self._part_of[mine]).tolist():
+        for part in distinct(self._part_of[mine]).tolist():
             own = np.flatnonzero(mine & (self._part_of == part))
             own = own[np.argsort(self._place_of[own], kind="stable")]
             if told:

@@ -209,9 +209,12 @@ def _shifted_bounds(records: Entries, base: int) -> Entries:
 
 
 def value_range(where: Predicate, stored: pa.Schema) -> ValueRange | None:
-    """The range of values of a column that a condition is true for, and nowhere else; None if it is no such thing."""
+    """The range of values of the one column of a condition that it is true for, and nowhere else; None if it has none.
+
+    A condition that names more columns has none, even if these decide nothing: ``a < 3 OR b > NULL``.
+    """
     found = where.exact_range
-    if found is None or len(found.intervals) > 1:
+    if found is None or len(found.intervals) > 1 or len(where.columns) != 1:
         return None
     type = stored.field(found.column).type
     if not can_have_range(type):

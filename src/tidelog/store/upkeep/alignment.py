@@ -19,6 +19,7 @@ from tidelog.index.entries import Entries, blank, empty, from_batch, joined, sta
 from tidelog.index.layout import Layout
 from tidelog.index.ranges import merge_all
 from tidelog.index.tabtree.reader import TreeReader
+from tidelog.model.arrays import distinct
 from tidelog.model.times.clock import INT64_MAX
 from tidelog.store.manifest.manifest import Manifest
 from tidelog.store.manifest.split_info import SplitInfo
@@ -37,7 +38,7 @@ def bounds_over(context: StreamContext, manifest: Manifest, split: SplitInfo) ->
             coarse = read_coarse(context.medium, context.path(other.name))
             highs = coarse.highs
             found += [coarse.lows, highs[highs < INT64_MAX] + 1]
-    bounds = np.unique(np.concatenate(found))
+    bounds = distinct(np.concatenate(found))
     return bounds[(bounds > split.time_min) & (bounds <= split.time_max)]
 
 

@@ -115,7 +115,7 @@ def test_a_pipeline_runs_once_at_a_time(good: pl.Pipeline, folder: Path) -> None
     with checkpoint.held(good, pl.check(good).sinks):
         process = multiprocessing.Process(target=_try_to_hold, args=(str(folder / "pipeline.toml"), answers))
         process.start()
-        assert "another process is running pipeline 'trades'" in answers.get(timeout=60)
+        assert "another process is running pipeline 'trades'" in answers.get(timeout=240)
         process.join()
     recorded(good)
 

@@ -71,6 +71,11 @@ def test_a_merge_has_the_columns_of_its_inputs(tmp_path: Path) -> None:
         ('inputs = ["north", "south"]\ntime = "at"', SOUTH, "no column 'at'"),
         ('inputs = ["north", "south"]\ntasks = -1', SOUTH, "expected at least 1"),
         ('inputs = ["north", "south"]', "ts timestamp, sensor string", "'south' has no column 'value'"),
+        (
+            'inputs = ["north", "south"]',
+            SOUTH + ", more int",
+            "'south' has a column 'more', which 'north' does not have",
+        ),
         ('inputs = ["north", "south"]', "ts timestamp, sensor string, value boolean", "expected double, as of 'north'"),
     ],
 )

@@ -36,7 +36,7 @@ WINDOWS: list[tuple[str, str, str]] = [
     (f"{ROWS} MEASURES v AS m PATTERN (A)", "in their order", "MEASURES"),
     (f"{ROWS} PATTERN (A) SEEK", "in their order", "SEEK"),
     (f"{ROWS} INITIAL SEEK PATTERN (A)", "in their order", "SEEK"),
-    (f"{ROWS} AFTER MATCH PATTERN (A)", "in their order", "AFTER"),
+    (f"{ROWS} AFTER MATCH PATTERN (A)", "found PATTERN behind AFTER MATCH; expected SKIP", "PATTERN"),
     (f"{ROWS} PATTERN (A) ORDER BY id", "in their order", "ORDER"),
     (f"ONE ROW PER MATCH {ROWS} PATTERN (A)", "every row has one match", "ONE"),
     (f"ORDER BY id ALL ROWS PER MATCH {ROWS} PATTERN (A)", "every row has one match", "ALL"),
@@ -62,7 +62,7 @@ WINDOWS: list[tuple[str, str, str]] = [
     (f"MEASURES B.v AS m {ROWS} PATTERN (A)", "neither a variable nor a column 'B'", "B.v"),
     (f"MEASURES w AS m {ROWS} PATTERN (A)", "no column 'w'", "w AS m"),
     (f"MEASURES v AS m, v AS M {ROWS} PATTERN (A)", "two measures M", "v AS M"),
-    (f"MEASURES (SELECT 1) AS m {ROWS} PATTERN (A)", "found a query inside", "(SELECT"),
+    (f"MEASURES (SELECT PREV(1)) AS m {ROWS} PATTERN (A)", "found PREV inside of a query", "PREV("),
 ]
 
 

@@ -69,6 +69,15 @@ def test_matches_of_what_arrives_are_those_of_what_is_stored(tmp_path: Path, cla
     assert sorted(found) == sorted(expected)
 
 
+def test_a_star_stands_for_the_time_of_matches_by_its_name(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("logins", SCHEMA, "ts")
+        pattern = "SELECT * FROM logins MATCH_RECOGNIZE (ORDER BY ts MEASURES n AS a PATTERN (A))"
+        for text in (pattern, f"SELECT * FROM ({pattern}) AS m"):
+            with store.subscribe(text) as subscription:
+                assert subscription.schema.names == ["a", "match_time"]
+
+
 REFUSED = [
     ("ORDER BY ts MEASURES n AS a PATTERN (A $)", "anchor $"),
     ("ORDER BY n MEASURES n AS a PATTERN (A)", "not led by its time"),
@@ -95,6 +104,46 @@ def test_what_no_stream_can_answer_is_refused(tmp_path: Path, clause: str, messa
             store.subscribe(f"SELECT * FROM logins MATCH_RECOGNIZE ({clause})")
     assert message in caught.value.message
     assert caught.value.position is not None
+
+
+def test_rows_of_one_time_are_ordered_as_in_history(tmp_path: Path) -> None:
+    """By further keys in any direction, with nulls on either side and NaN above all numbers."""
+    value = "CASE n % 4 WHEN 0 THEN NULL WHEN 1 THEN 'nan'::DOUBLE ELSE n % 3 END AS v"
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("logins", SCHEMA, "ts")
+        orders = [f"v {way} NULLS {nulls}" for way in ("ASC", "DESC") for nulls in ("FIRST", "LAST")]
+        texts = [
+            f"FROM (SELECT ts, n, {value} FROM logins) MATCH_RECOGNIZE (ORDER BY ts, {order} MEASURES n AS a, "
+            "PREV(n) AS b PATTERN (A) WITHIN INTERVAL 0 SECONDS) AS m"
+            for order in orders
+        ]
+        subscriptions = [store.subscribe(f"SELECT m.a, m.b, match_time {text}") for text in texts]
+        stream.append(events(5, 60))
+        store.flush()
+        results = []
+        for text, subscription in zip(texts, subscriptions, strict=True):
+            subscription.finish()
+            found = [(row["a"], row["b"]) for batch in subscription for row in batch.to_pylist()]
+            subscription.close()
+            assert sorted(found) == sorted(store.sql(f"SELECT m.a, m.b {text}").fetchall())
+            results.append(sorted(found))
+    assert len({str(each) for each in results}) == 4
+
+
+def test_time_of_a_match_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    """What comes out has a time, which is the end of the calendar where only the end of the rows decides."""
+    text = "FROM logins MATCH_RECOGNIZE (ORDER BY ts MEASURES F.n AS a, NEXT(F.n) AS b PATTERN (F)) AS m"
+    with tidelog.open(tmp_path) as store:
+        stream = store.create_stream("logins", SCHEMA, "ts")
+        with pytest.raises(SqlError, match="time of the rows, 'match_time'"):
+            store.subscribe(f"SELECT m.a {text}")
+        with store.subscribe(f"SELECT m.a, m.b, m.match_time {text}") as subscription:
+            stream.append(events(3, 2))
+            store.flush()
+            subscription.finish()
+            found = [row for batch in subscription for row in batch.to_pylist()]
+    assert [(row["a"], row["b"]) for row in found] == [(0, 1), (1, None)]
+    assert found[1]["match_time"] == datetime.datetime.max
 
 
 def test_the_limit_of_rows_bounds_what_a_stream_waits_for(tmp_path: Path) -> None:

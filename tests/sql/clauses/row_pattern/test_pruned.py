@@ -72,6 +72,14 @@ def test_few_blocks_are_read_and_all_matches_found(store: tidelog.Store, rows: p
     assert 0 < 3 * blocks < whole, told
 
 
+def test_conditions_about_lists_confine_nothing(store: tidelog.Store, rows: pa.Table) -> None:
+    """Where one of two variables has such a condition, the other tells where matches may be."""
+    text = TEXTS[0].replace("A X*? B", "A Y B").replace("B.v > 20", "list_contains(list(A.kind), B.kind - 1)")
+    found = store.sql(f"SELECT * FROM s {text}")
+    assert "stretches of time" in found.explain()
+    assert found.fetchall() == tidelog.sql(f"SELECT * FROM t {text}", tables={"t": rows}).fetchall() != []
+
+
 def test_why_everything_is_read_is_told(store: tidelog.Store) -> None:
     text = TEXTS[0].replace("WITHIN INTERVAL '30 seconds'", "")
     assert "all rows are read, because it has no WITHIN" in store.sql(f"SELECT * FROM s {text}").explain()

@@ -282,3 +282,121 @@ def test_times_are_computed_in_the_zone_of_the_statement(zone: str) -> None:
         ORDER BY n"""
     found = tidelog.sql(window.format("t", **own), tables={"t": table}, timezone=zone).fetchall()
     assert found == tidelog.sql(window.format(inner, **plain), tables={"t": table}, timezone=zone).fetchall()
+
+
+def test_all_rows_and_chosen_partitions_compute_in_the_zone_of_the_statement() -> None:
+    """What is computed for conditions and measures does not come out with the other columns."""
+    start = datetime.datetime(2026, 3, 28, 22, 30, tzinfo=datetime.UTC)  # the clock is put forward at 1 in UTC
+    times = [start + datetime.timedelta(hours=at) for at in range(5)]
+    table = pa.table({"k": [1, 1, 1, 2, 2], "n": range(5), "z": pa.array(times, pa.timestamp("us", "UTC"))})
+    text = """
+        SELECT {} FROM t MATCH_RECOGNIZE (
+            PARTITION BY k ORDER BY n MEASURES hour(A.z) AS a, LAST(strftime(z, '%d %H')) AS b
+            {} PATTERN (A B*) DEFINE B AS hour(z) <> 4 AND z::DATE = A.z::DATE
+        ) WHERE k {} ORDER BY ALL"""
+
+    def asked(columns: str, which: str, condition: str) -> list[tuple[object, ...]]:
+        found = tidelog.sql(text.format(columns, which, condition), tables={"t": table}, timezone="Europe/Berlin")
+        return found.fetchall()
+
+    one = [(1, 0, "29 01"), (1, 23, "28 23"), (2, 3, "29 03"), (2, 4, "29 04")]
+    every = [(1, 0, "29 00", 1), (1, 0, "29 01", 2), (1, 23, "28 23", 0), (2, 3, "29 03", 3), (2, 4, "29 04", 4)]
+    assert asked("*", "", "> 0") == one
+    assert asked("*", "", "= 1") == one[:2]
+    assert asked("k, a, b, n", "ALL ROWS PER MATCH", "> 0") == every
+    assert asked("k, a, b, n", "ALL ROWS PER MATCH", "IN (1, 9)") == every[:3]
+    assert len(asked("*", "ALL ROWS PER MATCH", "> 0")[0]) == 5
+
+
+def test_lists_structs_and_times_of_day() -> None:
+    """Their fields and elements are columns like others; they themselves may be measures."""
+    table = pa.table(
+        {
+            "n": range(4),
+            "place": [{"lat": 1, "name": {"de": "a"}}, {"lat": 5, "name": {"de": "b"}}, None, {"lat": 7, "name": None}],
+            "tags": [["x"], ["x", "y"], [], None],
+            "daytime": pa.array([datetime.time(hour) for hour in (8, 9, 10, 11)]),
+            "wait": pa.array([1, 2, 3, 4], pa.duration("s")),
+        }
+    )
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES {} PATTERN ({}) {})"
+
+    def asked(measures: str, pattern: str, defines: str = "") -> list[tuple[object, ...]]:
+        return tidelog.sql(text.format(measures, pattern, defines), tables={"t": table}).fetchall()
+
+    fields = "A.place.lat AS a, place.name.de AS b, PREV(B.tags)[1] AS c, len(tags) AS d, (FIRST(place)).lat AS e"
+    assert asked(fields, "A B") == [(1, "b", "x", 2, 1), (None, None, None, None, None)]
+    assert asked("n AS a, epoch(wait) AS b", "A", "DEFINE A AS hour(daytime) > 9 OR tags[2] = 'y'") == [
+        *[(1, 2.0), (2, 3.0), (3, 4.0)]
+    ]
+    assert asked("LAST(n) AS a", "A B", "DEFINE B AS place.lat > A.place.lat") == [(1,)]
+    assert asked("A.place AS a, LAST(tags) AS b, list(daytime) AS c, max(wait) AS d", "A B") == [
+        (table["place"][0].as_py(), ["x", "y"], [datetime.time(8), datetime.time(9)], datetime.timedelta(seconds=2)),
+        (None, None, [datetime.time(10), datetime.time(11)], datetime.timedelta(seconds=4)),
+    ]
+    assert asked("list_transform([1], lambda x: x + A.place.lat) AS a", "A B C D") == [([2],)]
+    found = tidelog.sql(
+        "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES sum(place.lat) AS a ALL ROWS PER MATCH PATTERN (A B))",
+        tables={"t": table},
+    )
+    assert found.columns == ["n", "a", "place", "tags", "daytime", "wait"]
+    assert [row[1] for row in found.fetchall()] == [1, 6, None, 7]
+
+
+@pytest.mark.parametrize("first", [0, 2**63 - 2, 2**64 - 9])
+@pytest.mark.parametrize("direction", ["ASC", "DESC NULLS FIRST"])
+def test_unsigned_numbers_of_any_size_have_windows(first: int, direction: str) -> None:
+    """Rows without a number are near each other alone."""
+    numbers = [first, first + 1, first + 3, None, None]
+    table = pa.table({"u": pa.array(numbers, pa.uint64()), "n": range(5)})
+    text = f"""
+        SELECT list_sort([a, b]) AS rows FROM t MATCH_RECOGNIZE (
+            ORDER BY u {direction}, n MEASURES FIRST(n) AS a, LAST(n) AS b AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (A B) WITHIN 1) ORDER BY ALL"""
+    assert tidelog.sql(text, tables={"t": table}).fetchall() == [([0, 1],), ([3, 4],)]
+
+
+@pytest.mark.parametrize("source", ["t", "(FROM t)", "(SELECT [n] AS n FROM t)", "(VALUES (1), (2), (3)) AS v(n)", "s"])
+def test_rows_count_where_no_column_is_asked_for(tmp_path: Path, source: str) -> None:
+    """What is neither ordered nor looked at has rows all the same."""
+    rows = pa.table({"n": [1, 2, 3]})
+    clause = "MEASURES count(*) AS n, 'x' AS x, MATCH_NUMBER() AS m PATTERN (A{,2}) DEFINE A AS count(*) < 9"
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("s", rows.schema, time="n").append(rows)
+        ask = store.sql if source == "s" else lambda text: tidelog.sql(text, tables={"t": rows})
+        assert ask(f"SELECT * FROM {source} MATCH_RECOGNIZE ({clause})").fetchall() == [(2, "x", 1), (1, "x", 2)]
+
+
+def test_columns_that_are_never_null_are_read() -> None:
+    """Of tables as they are given, and whatever else their fields tell."""
+    fields = [pa.field("g", pa.int64(), nullable=False, metadata={"unit": "m"}), pa.field("n", pa.int64(), False)]
+    table = pa.table([[1, 1, 2], [2, 1, 3]], schema=pa.schema(fields, metadata={"of": "me"}))
+    text = "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY g ORDER BY n MEASURES LAST(n) AS a {} PATTERN (A B?) {})"
+    text = text.format("ALL ROWS PER MATCH", "DEFINE B AS n > PREV(n)")
+    assert tidelog.sql(text, tables={"t": table}).fetchall() == [(1, 1, 1), (1, 2, 2), (2, 3, 3)]
+    one = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES n AS a, list(g) AS b PATTERN (A B) WITHIN 1)"
+    assert tidelog.sql(one, tables={"t": table}).fetchall() == [(2, [1, 1])]
+    over = "SELECT n, count(*) OVER (ORDER BY n ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING PATTERN (A B)) FROM t"
+    assert tidelog.sql(f"{over} ORDER BY n", tables={"t": table}).fetchall() == [(1, 2), (2, 0), (3, 0)]
+
+
+def test_words_of_the_clause_are_names_of_columns_too() -> None:
+    """Where a value is due, a word that begins a part of the clause is a column."""
+    words = ["measures", "define", "subset", "initial", "seek", "within", "pattern", "after", "one", "emit"]
+    table = pa.table({"n": range(4), **{word: [9, 0, 1, 1] for word in words}})
+    columns = ", ".join(f"{word} + A.{word} AS {word}" for word in words)
+    conditions = " AND ".join(f"{word} = 1 AND A.{word} < 2 AND 0 < {word}" for word in words)
+    clause = f"ORDER BY measures, initial DESC, n MEASURES {columns} PATTERN (A{{2}} B) DEFINE A AS {conditions}"
+    text = f"SELECT * FROM t MATCH_RECOGNIZE ({clause})"
+    assert tidelog.sql(text, tables={"t": table}).fetchall() == [(10,) * len(words)]
+    text = """SELECT n, count(*) OVER (PARTITION BY seek ORDER BY initial, n MEASURES seek AS x
+        ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING PATTERN (A B)) FROM t ORDER BY n"""
+    assert tidelog.sql(text, tables={"t": table}).fetchall() == [(0, 0), (1, 0), (2, 2), (3, 0)]
+
+
+def test_windows_end_where_numbers_do() -> None:
+    """A window that would reach behind the largest number there is has all rows up to it."""
+    table = pa.table({"n": pa.array([2**63 - 3, 2**63 - 1], pa.int64())})
+    text = "SELECT a FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES count(*) AS a PATTERN (A B) WITHIN {})"
+    found = [tidelog.sql(text.format(each), tables={"t": table}).fetchall() for each in (1, 2, 9)]
+    assert found == [[], [(2,)], [(2,)]]

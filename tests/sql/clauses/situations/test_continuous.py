@@ -48,7 +48,8 @@ CLAUSES = [
     "WITHIN '2 minutes' RETURN max(A.speed) AS a, A.start_time AS s MODE EARLY)",
     "SITUATIONS (DEFINE A AS speed > 60, B AS speed < 40, C AS rain PATTERN A before B AND B during | overlaps C "
     "WITHIN INTERVAL 1 MINUTE)",
-    "DERIVE (PARTITION BY car DEFINE A AS speed > 60 BETWEEN 2s AND 30s, B AS rain RETURN max(speed) AS m)",
+    "DERIVE (PARTITION BY upper(readings.car), speed IS NULL DEFINE A AS speed > 60 BETWEEN 2s AND 30s, B AS rain "
+    "RETURN max(speed) AS m)",
 ]
 
 
@@ -165,7 +166,7 @@ REFUSED = [
     ("ORDER BY speed DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "another order", "speed"),
     ("ORDER BY tss DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "no column 'tss'", "tss"),
     ("ORDER BY -ts DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "another order", "-ts"),
-    ("PARTITION BY upper(car) DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "no column", "upper"),
+    ("PARTITION BY ts < now() DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 1h", "tells another time", "now()"),
     ("DEFINE A AS getenv('HOME') = 'x', B AS rain PATTERN A before B WITHIN 1h", "getenv", "getenv"),
     ("DEFINE A AS speeds > 1, B AS rain PATTERN A before B WITHIN 1h", "no column 'speeds'", "speeds"),
     ("DEFINE A AS rain, B AS rain PATTERN A before B WITHIN 0s", "WITHIN of no length", "WITHIN"),

@@ -31,8 +31,20 @@ def test_matches_have_a_line_each(tmp_path: Path) -> None:
     found = tidelog.sql(f"SELECT * FROM t SITUATIONS (ORDER BY ts {clause})", tables={"t": NUMBERS})
     figure = found.plot(tmp_path / "picture.svg")
     assert bars(figure) == [(1, 3), (2, 4)]
-    assert [each.get_text() for each in figure.axes[0].get_legend().get_texts()] == ["A", "B"]
+    (axes,) = figure.axes
+    assert [each.get_text() for each in axes.get_legend().get_texts()] == ["A", "B"]
+    first, last = axes.get_xlim()
+    assert first < 1 < 6 < last  # bars stand apart from the frame
+    assert axes.get_ylabel() == "match"
     assert (tmp_path / "picture.svg").read_text().startswith("<?xml")
+
+
+def test_it_is_told_how_many_matches_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.sql.time_lines._MOST_LINES", 1)
+    clause = "DEFINE A AS a, B AS b PATTERN A overlaps B WITHIN 1h MODE EARLY"
+    figure = tidelog.sql(f"SELECT * FROM t SITUATIONS ({clause})", tables={"t": TABLE}).plot()
+    assert len(bars(figure)) == 2
+    assert figure.axes[0].get_ylabel() == "match (the first 1 of 2)"
 
 
 def test_what_goes_on_ends_at_the_last_time() -> None:

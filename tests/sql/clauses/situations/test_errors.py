@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,6 +34,8 @@ CASES = [
     (f"{OK}", "found the end; expected the parts of SITUATIONS", ")"),
     ("PATTERN A before B WITHIN 1h", "found PATTERN; expected the parts", "PATTERN"),
     (f"{OK} PATTERN A before B", "found the end; expected the parts", ")"),
+    (f"{OK} PATTERN A before B", "have to be there; WITHIN is missing here", ")"),
+    (OK, "have to be there; PATTERN is missing here", ")"),
     (f"{OK} WITHIN 1h", "found WITHIN; expected the parts", "WITHIN"),
     (f"{OK} RETURN A.duration AS d {TAIL}", "found RETURN; expected the parts", "RETURN"),
     (f"{OK} {TAIL} PATTERN A meets B", "found PATTERN; expected the parts", "PATTERN A meets"),
@@ -46,13 +49,26 @@ CASES = [
     (f"{OK} {TAIL} RELATIONS", "found the end; expected ALLEN or THESIS", ")"),
     (f"{OK} {TAIL} RELATIONS OTHER", "found OTHER; expected ALLEN or THESIS", "OTHER"),
     # -- keys and the time
-    (f"PARTITION BY upper(g) {OK} {TAIL}", "found what is no column behind PARTITION BY", "upper"),
+    (f"PARTITION BY upper('g') {OK} {TAIL}", "found upper('g') behind PARTITION BY, which is the same", "upper"),
+    (f"PARTITION BY max(g) {OK} {TAIL}", "found the aggregate max in PARTITION BY", "max"),
+    (f"PARTITION BY upper(gg) {OK} {TAIL}", "no column 'gg'", "gg"),
+    (f"PARTITION BY upper(A.g) {OK} {TAIL}", "found A.g, of a situation, in PARTITION BY", "A.g"),
     (f"PARTITION BY gg {OK} {TAIL}", "no column 'gg'", "gg"),
     (f"PARTITION BY match_time {OK} {TAIL}", "the time of the match comes out under that name", "match_time"),
     (f"PARTITION BY r {OK} {TAIL}", "struct", "r ORDER"),
     (f"ORDER BY x {OK} {TAIL}", "as time; expected times or integers", "x DEFINE"),
     (f"ORDER BY -n {OK} {TAIL}", "found what is no column behind ORDER BY", "-n"),
+    (f"ORDER BY ts DESC {OK} {TAIL}", "found DESC behind ORDER BY; expected the column of the time alone", "DESC"),
+    (f"ORDER BY ts, n {OK} {TAIL}", "found , behind ORDER BY; expected the column of the time alone", ", n"),
     (f"ORDER BY tss {OK} {TAIL}", "there is no column 'tss'", "tss"),
+    # -- aggregates
+    (f"{OK} {TAIL} RETURN count(DISTINCT A.*) AS c", "expected the columns whose values count", "A.*"),
+    (f"{OK} {TAIL} RETURN first(A.n ORDER BY B.x) AS c", "over rows of", "first"),
+    (f"{OK} {TAIL} RETURN median(A.n + random()) AS c", "random is not the same whenever", "median"),
+    (f"{OK} {TAIL} RETURN product(A.g) AS c", "there is no product(VARCHAR); expected other types", "product"),
+    (f"{OK} {TAIL} RETURN len(list(A.n)) AS c", "a computation with list(n) of A, which is of type list", "len"),
+    (f"{OK} {TAIL} RETURN second_largest(DISTINCT A.n) AS c", "found DISTINCT in second_largest", "second_l"),
+    (f"{OK} {TAIL} RETURN count_if(max(A.n) > 1) AS c", "the aggregate max inside of another one", "max"),
     # -- definitions
     (f"DEFINE b AS {TAIL}", "expected a condition", "PATTERN"),
     (f"DEFINE A b, B AS x > 1 {TAIL}", "found b; expected AS", "b, B"),
@@ -68,9 +84,17 @@ CASES = [
     (f"DEFINE A AS b, B AS r.a > 1 {TAIL}", "a part of a column", "r.a"),
     (f"DEFINE A AS b, B AS x > 70 mph {TAIL}", "found mph behind a condition", "mph"),
     (f"DEFINE A AS b, B AS {TAIL}", "expected a condition", "PATTERN"),
+    (f"DEFINE A AS b B AS x > 1 {TAIL}", "found B AS without a comma before it", "B AS x"),
+    (f"DEFINE A AS b AT LEAST 5 s B AS x > 1 {TAIL}", "found B AS without a comma before it", "B AS x"),
+    (f"{OK}, {TAIL}", "found PATTERN; expected a definition, as in A AS", "PATTERN"),
+    (f"DEFINE x > 1 AS A, B AS b {TAIL}", "found >; expected AS and the condition for x, as in x AS", ">"),
+    (f"DEFINE A AS x > lag(x), B AS b {TAIL}", "found lag, which is about other rows, in the condition of A", "lag"),
+    (f"DEFINE A AS x > 1 FOR 5s, B AS b {TAIL}", "found FOR behind a condition; how long it holds is said", "FOR"),
+    (f"PARTITION BY g WHERE x > 5 {OK} {TAIL}", "found WHERE; rows are chosen in a query in parentheses", "WHERE"),
     (f"DEFINE A AS b, B AS nosuch(x) {TAIL}", "there is no function nosuch", "nosuch"),
     # -- lengths
     (f"DEFINE A AS b AT LEAST, B AS x > 1 {TAIL}", "expected how long a situation lasts at least", ", B"),
+    (f"DEFINE A AS b AT LEAST 5, B AS x > 1 {TAIL}", "of 5 without a unit; expected one, as in 5s", "5,"),
     (f"DEFINE A AS b AT LEAST 5 parsecs, B AS x > 1 {TAIL}", "found the unit parsecs", "parsecs"),
     (f"DEFINE A AS b AT LEAST 5 minuts, B AS x > 1 {TAIL}", "did you mean 'minutes'", "minuts"),
     (f"DEFINE A AS b AT LEAST '1 month', B AS x > 1 {TAIL}", "months", "'1 month'"),
@@ -86,6 +110,14 @@ CASES = [
         "found BETWEEN behind a bound of the length",
         "BETWEEN",
     ),
+    (f"DEFINE A AS b AT LEAST -5s, B AS x > 1 {TAIL}", "found a length below zero; expected how long a sit", "-5s"),
+    (f"DEFINE A AS b AT LEAST 1e3 s, B AS x > 1 {TAIL}", "found 1e3 s; expected digits, as in 5 s", "1e3"),
+    (f"DEFINE A AS b AT LEAST 5s AND AT MOST 9s, B AS x > 1 {TAIL}", "found AND behind a length; a situation", "AND"),
+    (f"{OK} {TAIL} EARLY", "found EARLY behind a length; expected MODE EARLY", "EARLY"),
+    (f"{OK} {TAIL} THESIS", "found THESIS behind a length; expected RELATIONS THESIS", "THESIS"),
+    (f"{OK} {TAIL} WHERE x > 5", "found WHERE behind a length; rows are chosen in a query in paren", "WHERE"),
+    (f"{OK} {TAIL} LIMIT 5", "found LIMIT behind a length; expected a unit, or what SITUATIONS goes on with", "LIMIT"),
+    (f"{OK} PATTERN A before B WITHIN one hour", "found one hour; expected how long a match may last, as in", "one"),
     (f"{OK} PATTERN A before B WITHIN 0s", "WITHIN of no length", "WITHIN"),
     (f"{OK} PATTERN A before B WITHIN RETURN A.duration AS d", "expected how long a match may last", "RETURN"),
     (f"{OK} PATTERN A before B WITHIN 999999999 weeks", "found WITHIN", "999999999"),
@@ -97,12 +129,27 @@ CASES = [
     (f"{OK} PATTERN A before | B WITHIN 1h", "found B as a relation", "B WITHIN"),
     (
         f"{OK} PATTERN A before B | A meets B WITHIN 1h",
-        "found | behind a constraint; alternatives stand between",
+        "found | behind a constraint; constraints are joined by AND, and alternatives of relations stand between |",
         "| A",
     ),
-    (f"{OK} PATTERN A before B, B after A WITHIN 1h", "found ,; expected the parts", ", B after"),
+    (
+        f"{OK} PATTERN A before B, B after A WITHIN 1h",
+        "found , behind a constraint; constraints are joined by AND",
+        ", B after",
+    ),
     (f"{OK} PATTERN A before B AND WITHIN 1h", "found 1h as a relation", "1h"),
-    (f"{OK} PATTERN A before B OR B before A WITHIN 1h", "found OR; expected the parts", "OR B"),
+    (
+        f"{OK} PATTERN A before B OR B before A WITHIN 1h",
+        "found OR behind a constraint; constraints are joined by AND",
+        "OR B",
+    ),
+    (f"{OK} PATTERN A before, meets B WITHIN 1h", "found , behind before; alternatives of relations", ", meets"),
+    (f"{OK} PATTERN A before or meets B WITHIN 1h", "found or behind before; alternatives of relations", "or meets"),
+    (f"{OK} PATTERN A starts before B WITHIN 1h", "found before behind starts; alternatives of relations", "before"),
+    (f"{OK} PATTERN A overlaps with B WITHIN 1h", "found with behind overlaps; expected the name of a situ", "with"),
+    (f"{OK} PATTERN A before B meets A WITHIN 1h", "found meets behind a constraint, which is about two", "meets"),
+    (f"{OK} PATTERN (A before B) WITHIN 1h", "found ( in a pattern; expected constraints without paren", "(A bef"),
+    (f"{OK} PATTERN NOT A before B WITHIN 1h", "found NOT in a pattern; expected constraints without paren", "NOT"),
     (f"{OK} PATTERN A before C WITHIN 1h", "found C in PATTERN, which is not defined", "C WITHIN"),
     (f"{OK} PATTERN C before A WITHIN 1h", "found C in PATTERN, which is not defined", "C before"),
     (f"{OK} PATTERN A before a WITHIN 1h", "a relation of A to itself", "a WITHIN"),
@@ -121,6 +168,15 @@ CASES = [
     ("DEFINE A AS b PATTERN A before A WITHIN 1h", "a relation of A to itself", "A WITHIN"),
     # -- what is returned
     (f"{OK} {TAIL} RETURN avg(A.x)", "without a name; expected AS", ")"),
+    (f"{OK} {TAIL} RETURN *", "found * behind RETURN; expected columns one by one", "*"),
+    (f"{OK} {TAIL} RETURN A.*", "found * behind RETURN; expected columns one by one", "*"),
+    (f"{OK} {TAIL} RETURN count(A) AS n", "found situation A in an aggregate; expected a column of it", "A) AS n"),
+    (f"{OK} {TAIL} RETURN A.duration > 5s AS v", "a length of time is an interval there, as in INTERVAL", "5s"),
+    (
+        f"PARTITION BY g AS h {OK} {TAIL}",
+        "found h behind a column to partition by, where nothing has a name",
+        "h ORDER",
+    ),
     (f"{OK} {TAIL} RETURN avg(A.x) MODE EARLY", "without a name; expected AS", "MODE"),
     (f"{OK} {TAIL} RETURN AS v", "expected what is returned", "AS v"),
     (f"{OK} {TAIL} RETURN avg(A.x) AS v, avg(B.x) AS V", "found column V, which is a column", "avg(B.x)"),
@@ -200,9 +256,41 @@ def test_a_clock_of_integers_takes_ticks() -> None:
             tidelog.sql(text.format(length), tables={"t": TABLE})
 
 
+@pytest.mark.parametrize(
+    ("inside", "params", "message", "place"),
+    [
+        ("DEFINE A AS b, B AS x > 1 PATTERN A before B WITHIN ?", [5], "of 5 without a unit", "?"),
+        ("DEFINE A AS b, B AS x > $y PATTERN A before B WITHIN $w", {"y": 1, "w": None}, "length that is null", "$w"),
+        ("DEFINE A AS b, B AS x + ? PATTERN A before B WITHIN 1h", [5], "condition of B of type double", "x +"),
+        ("DEFINE A AS b, B AS b > ? PATTERN A before B WITHIN 1h", ["zz"], "'zz' cannot be read as BOOLEAN", "b >"),
+        ("DEFINE A AS b AT LEAST ?, B AS x > 1 PATTERN A before B WITHIN 1h", ["y"], "string 'y' to INTERVAL", "?,"),
+    ],
+)
+def test_values_of_parameters_are_where_these_stand(inside: str, params: Any, message: str, place: str) -> None:
+    text = f"SELECT * FROM t SITUATIONS (ORDER BY ts {inside})"
+    with pytest.raises(SqlError, match=message) as caught:
+        tidelog.sql(text, params, tables={"t": TABLE})
+    assert caught.value.position == text.index(place)
+
+
 def test_a_clause_needs_a_table() -> None:
     with pytest.raises(SqlError, match="without a table before it"):
         tidelog.sql("SELECT * FROM SITUATIONS (DEFINE A AS b)", tables={"t": TABLE})
+
+
+@pytest.mark.parametrize("inside", ["MEASURES max(A.x) AS m", "", "A AS b, B AS x > 1"])
+def test_a_clause_begins_with_one_of_its_parts(inside: str) -> None:
+    for text in (
+        f"SELECT * FROM t SITUATIONS ({inside})",
+        f"SELECT * FROM t DERIVE (DEFINE C AS b), t SITUATIONS ({inside})",
+    ):
+        with pytest.raises(
+            SqlError, match="expected SITUATIONS to begin with PARTITION BY, ORDER BY or DEFINE"
+        ) as caught:
+            tidelog.sql(text, tables={"t": TABLE})
+        assert caught.value.position == text.index("SITUATIONS (") + len("SITUATIONS (")
+    names = "SELECT * FROM (VALUES (1, 2)) AS situations (measures, x)"  # are no clause
+    assert tidelog.sql(names).fetchall() == [(1, 2)]
 
 
 def test_alternatives_by_semicolons_end_a_statement() -> None:
@@ -220,5 +308,6 @@ def test_computations_in_the_zone_of_the_statement_are_refused() -> None:
     table = pa.table({"ts": pa.array([0], pa.timestamp("us", "UTC")), "b": [True]})
     text = "SELECT * FROM t DERIVE (DEFINE A AS hour(ts) > 5)"
     assert tidelog.sql(text, tables={"t": table}).fetchall() == []
-    with pytest.raises(SqlError, match="situations compute in UTC"):
-        tidelog.sql(text, tables={"t": table}, timezone="Europe/Berlin")
+    for wrong in (text, "SELECT * FROM t DERIVE (DEFINE A AS b RETURN max(hour(ts)) AS latest)"):
+        with pytest.raises(SqlError, match="situations compute in UTC"):
+            tidelog.sql(wrong, tables={"t": table}, timezone="Europe/Berlin")

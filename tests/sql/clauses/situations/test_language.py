@@ -49,7 +49,7 @@ ARGUMENTS: list[dict[str, Any]] = [
     {"define": ["A AS speed > 30 AT LEAST 2s", "B AS rain"], "pattern": ["A overlaps B"], "within": "'60 s'"},
     {
         "define": {"A": "speed > 30", "B": "rain"},
-        "pattern": ["a OVERLAPS b", "B overlapped by A"],
+        "pattern": ["a OVERLAPS; meets b;", "B overlapped by A"],
         "within": 60_000_000,
     },
     {
@@ -72,6 +72,15 @@ def test_parts_as_arguments(tmp_path: Path, arguments: dict[str, Any]) -> None:
         own = {name: value for name, value in arguments.items() if name != "time"}
         assert store.situations("r s", **own, **more).fetchall() == EXPECTED
         assert store.situations("r s", as_of=5, **own, **more).fetchall() == []
+
+
+def test_what_is_computed_may_be_partitioned_by() -> None:
+    """A text with parentheses is an expression, any other a name, however strange."""
+    of_calls = tidelog.situations(TABLE, **ARGUMENTS[0], partition_by=["upper(car)", "(speed IS NULL)"])
+    assert of_calls.columns[:2] == ["upper(car)", "(speed IS NULL)"]
+    assert [row[0] for row in of_calls.fetchall()] == ["X"]
+    named = TABLE.rename_columns(["a - b" if name == "car" else name for name in TABLE.column_names])
+    assert [row[0] for row in tidelog.situations(named, **ARGUMENTS[0], partition_by="a - b").fetchall()] == ["x"]
 
 
 def test_early_matches_by_arguments() -> None:
@@ -155,7 +164,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"define": {"A": "rain"}, "within": "1h"}, "found within without a pattern"),
     ({"define": {"A": "rain"}, "mode": "early"}, "found mode without a pattern"),
     ({"define": {"A": "rain"}, "pattern": "A before B"}, "found a pattern without within"),
+    ({"define": {"A": "rain"}, "pattern": [], "within": "1h"}, "found a pattern without constraints"),
+    ({"define": {"A": "rain"}, "pattern": " ", "within": "1h"}, "found a pattern without constraints"),
     ({"define": {"A": "rain"}, "pattern": "A before B", "within": True}, "for within"),
+    ({"define": {"A": "rain"}, "pattern": "A before B", "within": -datetime.timedelta(1)}, "a length below zero"),
     ({"define": {"A": "rain"}, "pattern": "A before B", "within": 1.5}, "for within"),
     ({"define": {"A": "rain"}, "pattern": "A before B", "within": "1h", "mode": "late"}, "found mode 'late'"),
     ({"define": {"A": "rain"}, "pattern": "A before B", "within": "1h", "dialect": "x"}, "found dialect 'x'"),
@@ -189,3 +201,56 @@ def test_errors_are_told_in_the_text_as_it_was_written(text: str, message: str, 
     assert message in caught.value.message
     assert caught.value.text == text
     assert caught.value.position == (len(text) if place is None else text.index(place))
+
+
+CLAUSE = (
+    "PARTITION BY car DEFINE A AS speed > ? AT LEAST 2s, B AS rain PATTERN A overlaps | during B WITHIN 1m "
+    "RETURN avg(A.speed) AS v"
+)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "SELECT * FROM ({0})",
+        "WITH s AS ({0}) SELECT s.* FROM s",
+        "SELECT s.* FROM (SELECT 1 AS one) JOIN ({0}) AS s ON true",
+        "SELECT * FROM ({0}) WHERE (SELECT count(*) FROM (FROM t DEFINE D AS rain)) = 1",
+    ],
+)
+def test_a_query_in_parentheses(around: str) -> None:
+    """It gives the rows that the clause gives, and may have parameters."""
+    found = tidelog.sql(around.format(f"FROM t {CLAUSE}"), [30], tables={"t": TABLE})
+    assert found.fetchall() == EXPECTED
+    assert found.columns == ["car", "v", "match_time"]
+
+
+def test_situations_of_situations_in_parentheses() -> None:
+    text = (
+        "FROM (FROM t DEFINE A AS speed > 30, B AS rain) AS s ORDER BY end_time DEFINE P AS situation = 'A', "
+        "Q AS situation = 'B' PATTERN P meets Q WITHIN 1h RETURN P.start_time AS s"
+    )
+    # A ends at 8 and 13, B at 9.
+    found = tidelog.sql(text, tables={"t": TABLE}).fetchall()
+    assert found == [(START + datetime.timedelta(seconds=8), START + datetime.timedelta(seconds=13))]
+
+
+@pytest.mark.parametrize(
+    ("inside", "message", "place"),
+    [
+        ("FROM t DEFINE A AS speeds > 30", "no column 'speeds'", "speeds"),
+        ("FROM t DEFINE A AS rain, B AS rain PATTERN A befor B WITHIN 1m", "did you mean 'before'?", "befor"),
+        ("FROM t DEFINE A AS rain, B AS rain PATTERN A before B", "expected the parts of SITUATIONS", ")"),
+    ],
+)
+def test_what_is_wrong_in_parentheses_is_told_at_its_place(inside: str, message: str, place: str) -> None:
+    text = f"SELECT 1 FROM ({inside})"
+    with pytest.raises(SqlError) as caught:
+        tidelog.sql(text, tables={"t": TABLE})
+    assert message in caught.value.message
+    assert caught.value.position == text.index(place)
+
+
+def test_other_queries_that_begin_with_from_are_those_of_sql() -> None:
+    text = "SELECT count(*) FROM (FROM t SELECT speed AS define WHERE rain) AS s"
+    assert tidelog.sql(text, tables={"t": TABLE}).fetchall() == [(sum(RAIN),)]

@@ -57,6 +57,59 @@ def asked(text: str, *params: Any, rows: pa.Table = ROWS) -> list[tuple[Any, ...
     return tidelog.sql(text, list(params) or None, tables={"t": rows}).fetchall()
 
 
+COMPUTED = "upper(room), warm IS NULL"
+KEYED = (
+    "DEFINE A AS warm > 20, B AS lit PATTERN A overlaps | starts B WITHIN 1m RETURN avg(A.warm) AS v, B.end_time AS u"
+)
+
+
+@pytest.mark.parametrize("source", ["t", "(SELECT * FROM t WHERE lit IS NOT NULL) AS t"])
+def test_what_is_partitioned_by_may_be_computed(tmp_path: Path, source: str) -> None:
+    """As if a query had computed it as columns; of tables and of streams, whose rows of one time keep their order."""
+    by_hand = "(SELECT *, upper(room) AS x, warm IS NULL AS y FROM t)"
+    expected = asked(f"SELECT * FROM {by_hand} SITUATIONS (PARTITION BY x, y {KEYED})")
+    assert [each[0] for each in expected] == ["HALL", "BATH"]
+    text = f"SELECT * FROM {source} SITUATIONS (PARTITION BY upper(t.room), warm IS NULL {KEYED})"
+    found = tidelog.sql(text, tables={"t": ROWS})
+    assert found.columns[:2] == ["upper(t.room)", "(warm IS NULL)"]
+    assert found.fetchall() == expected
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("t", SCHEMA, "ts").append(ROWS)
+        assert store.sql(text).fetchall() == expected
+        assert "because what they are partitioned by is computed" in str(store.sql(text).explain()) or source != "t"
+
+
+def test_aggregates_that_are_others() -> None:
+    """Against DuckDB, of the rows of the situation: hall is warm from 1 to 4, bath at 2 and 7."""
+    names = ["bool_and({0}warm > 22)", "bool_or({0}warm > 22)", "count_if({0}warm > 22)", "any_value({0}lit)"]
+    filtered = [f"{each} FILTER (WHERE {{0}}lit)" for each in names]
+    kept = ["median({0}warm)", "count(DISTINCT {0}lit)", "list({0}warm ORDER BY {0}warm DESC)", "mode({0}room)"]
+    kept.append("percentile_cont(0.3) WITHIN GROUP (ORDER BY {0}warm) FILTER (WHERE {0}warm > 21)")
+    for given in (names, filtered, kept):
+        returned = ", ".join(f"{each.format('A.')} AS v{number}" for number, each in enumerate(given))
+        found = asked(
+            f"SELECT * EXCLUDE (room, match_time) FROM t SITUATIONS (PARTITION BY room DEFINE A AS warm > 20, B AS lit "
+            f"PATTERN A overlaps | starts B WITHIN 1m RETURN {returned})"
+        )
+        values = ", ".join(each.format("") for each in given)
+        rows = "SELECT {} FROM t WHERE room = '{}' AND warm > 20 AND ts < TIMESTAMP '2026-01-01 00:00:05'"
+        assert found == [asked(rows.format(values, room))[0] for room in ("hall", "bath")]
+
+
+def test_aggregates_of_which_rows_are_kept_are_told(tmp_path: Path) -> None:
+    """By EXPLAIN, also of a stream, of which their rows are read; and they are over situations that go on."""
+    with tidelog.open(tmp_path) as store:
+        store.create_stream("t", SCHEMA, "ts").append(ROWS)
+        text = (
+            "SELECT room, {} FROM t SITUATIONS (PARTITION BY room DEFINE A AS warm > 20, B AS lit PATTERN A overlaps | "
+            "contains | finished by | starts | equals | started by B WITHIN 1m RETURN list(A.warm) AS kept, "
+            "count(A.*) AS rows, first(A.warm) AS f, last(A.warm) AS l MODE EARLY)"
+        )
+        kept = store.sql(text.format("len(kept) AS rows, kept[1] AS f, kept[-1] AS l"))
+        assert kept.fetchall() == store.sql(text.format("rows, f, l")).fetchall() != []
+        assert "list(warm) of A is computed by DuckDB of all its rows, which are kept" in kept.explain()
+
+
 # -- beside other parts of SQL ----------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,19 +12,22 @@ import pyarrow as pa
 
 from tidelog.engine.online.flow import Flow
 from tidelog.engine.online.inputs import Input, identity, stream_shape
+from tidelog.engine.online.keeping import Keeping, check_target, kept_state
 from tidelog.engine.online.merging.flow import MergeFlow
 from tidelog.engine.online.merging.merging import Merging
+from tidelog.engine.online.merging.ordering import in_order
 from tidelog.engine.online.merging.sources import (
+    STREAM,
     BatchSource,
     QuerySource,
     Source,
     StreamSource,
     check_columns,
 )
-from tidelog.engine.online.subscription import Keeping, Subscription, kept_state
+from tidelog.engine.online.subscription import Subscription
 from tidelog.engine.stream import Stream, writer_of
 from tidelog.merging import RepeatsWarning
-from tidelog.model.errors import InputError, SchemaError
+from tidelog.model.errors import InputError, NotFoundError, SchemaError, did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN, Schema
 from tidelog.model.times.clock import Clock
 from tidelog.operators.base import Shape
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidelog.subscriptions")
 
+_QUERY = re.compile(r"\W*(select|with|from)\b", re.IGNORECASE)
+
 Read = Callable[[str], Continuous]
 
 
@@ -50,6 +56,7 @@ class Sources:
         self._read = read
         self._into = into
         self._shape = shape
+        self._whose = "the others" if shape is None else f"stream {into!r}, into which they go"
         self.on_news: Callable[[], None] = _nothing
         """Is called when batches have come."""
 
@@ -75,6 +82,9 @@ class Sources:
     def _shape_of(self, source: str) -> Shape:
         if source in self._store:
             return _plain(stream_shape(self._store.stream(source)))
+        if not _QUERY.match(source):
+            told = did_you_mean(source, self._store.streams())
+            raise NotFoundError(f"there is no stream {source!r}; {told} (queries begin with SELECT, WITH or FROM)")
         query = self._read(source)
         output = query.make().output
         return _plain(Shape(pa.schema([output.schema.field(each) for each in query.columns]), output.time))
@@ -83,7 +93,7 @@ class Sources:
         """The source for an input, at its beginning."""
         if not isinstance(source, str):
             return self._batches(name, source)
-        check_columns(name, self._shape_of(source), self.shape)
+        check_columns(name, self._shape_of(source), self.shape, self._whose)
         if source in self._store:
             stream = self._store.stream(source)
             self._refuse_itself(stream)
@@ -98,10 +108,12 @@ class Sources:
                 f"input {name!r} is the subscription {source.name!r}, which keeps by itself how far it is; expected "
                 "its query, of which the merge keeps that together with its own state"
             )
+        if hasattr(source, "__arrow_c_stream__") and not isinstance(source, pa.RecordBatchReader):
+            source = [source]
         if isinstance(source, bytes | Mapping) or not isinstance(source, Iterable):
             raise InputError(
-                f"input {name!r} is a {type(source).__name__}; expected the name of a stream, a query, or an iterable "
-                "of batches"
+                f"input {name!r} is {source!r:.40} ({type(source).__name__}); expected the name of a stream, a "
+                "query, or an iterable of batches"
             )
         return BatchSource(source, self.shape, lambda: self.on_news())
 
@@ -156,18 +168,24 @@ def begin_merge(
         kept = None if log.kept is None else log.kept.values
         if kept is not None:
             _check_same(name, into, options, kept)
+            check_target(store, name, into, log.kept)
             log_kept = log.kept
             assert log_kept is not None
             state = kept_state(log_kept)
             ports = state.core["operator"]["ports"]
-            inputs = {**{each: value["text"] for each, value in kept["sources"].items()}, **inputs}
+            inputs = {**{each: _kept_text(store, value) for each, value in kept["sources"].items()}, **inputs}
         for source in inputs.values():
             sources.learn(source)
         for each, source in inputs.items():
             if source is None:
-                _log.warning("input %r of merge %r was not given again, and has left", each, name)
+                _log.warning("input %r of merge %r is not there any more, and has left", each, name)
             else:
                 made[each] = sources.made(each, source, start)
+        for each in delay if isinstance(delay, Mapping) else ():
+            if each not in inputs:
+                raise InputError(
+                    f"found the delay of {each!r}, which is no input; {did_you_mean(str(each), list(inputs))}"
+                )
         delays = {each: sources.delay_of(source, _own(delay, each)) for each, source in inputs.items()}
         if kept is None:
             if options.algorithm == AUTO and options.key is None:
@@ -181,6 +199,7 @@ def begin_merge(
             operator = options.make(specs)
         else:
             operator = options.make([Spec(p["name"], sources.shape, p["delay"], p["join"]) for p in ports])
+        made = {each: in_order(own, operator, sources.shape, delays[each]) for each, own in made.items()}
         about: dict[str, Any] = {"name": name, "query": options.to_json(), "into": into}
         flow = MergeFlow(operator, {key: value for key, value in options.to_json().items() if value is not None})
         target = _target(store, into, operator)
@@ -200,15 +219,18 @@ def begin_merge(
                 else:
                     operator.attach(each, delay=delays[each])
                     flow.add(each, made[each])
-        producer = f"subscription {name}"
-        target.last_number(producer)  # takes its lock, or is refused, now and not some time later
-        keeping = Keeping(log, about, target, producer)
-        return Merging(flow, keeping, sources, follow=follow, on_end=on_end)
+        return Merging(flow, Keeping.of(log, about, target), sources, follow=follow, on_end=on_end)
     except BaseException:
         for each_source in made.values():
             each_source.close()
         log.close()
         raise
+
+
+def _kept_text(store: Store, source: dict[str, Any]) -> str | None:
+    """What an input is made of again; None for a stream that was dropped, and for batches."""
+    text: str | None = source["text"]
+    return None if source["kind"] == STREAM and text not in store else text
 
 
 def _own(delay: Any, name: str) -> Any:

@@ -14,8 +14,10 @@ import pyarrow as pa
 from tidelog.engine.online.flow import Steps
 from tidelog.engine.online.inputs import Input
 from tidelog.engine.online.merging.sources import Source
-from tidelog.model.errors import ClosedError
+from tidelog.model.errors import ClosedError, CorruptionError, NotFoundError, StorageError, TidelogError
+from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.base import Batches
+from tidelog.operators.merge.errors import MergeError
 from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.state import State, together
 from tidelog.threads import Task
@@ -52,6 +54,8 @@ class MergeFlow(Steps):
         self._orders: SimpleQueue[Order] = SimpleQueue()
         self._done: list[Order] = []
         self._turn = 0
+        self._told: int | None = None
+        """The output's stable when inputs were last told of it."""
 
     @property
     def inputs(self) -> list[Input]:  # type: ignore[override]  # changes as inputs come and go
@@ -128,26 +132,63 @@ class MergeFlow(Steps):
 
     def _taken(self, name: str) -> pa.RecordBatch | None:
         source = self.sources[name]
-        if not source.inputs:
-            try:
-                return source.take()
-            except EOFError:
-                _log.info("input %r of a merge has ended, and has left", name)
-            except Exception as error:
-                self.failures[name] = error
-                _log.warning("input %r of a merge has failed, and has left: %s: %s", name, type(error).__name__, error)
-                if len(self.sources) == 1:
-                    raise
+        try:
+            return source.take()
+        except EOFError:
+            rows = source.rest() if len(self.sources) == 1 else None  # else others have it, and what is before it
+            if rows is not None:
+                return rows
+            _log.info("input %r of a merge has ended, and has left", name)
             self.detach(name)
-            return None
-        return source.take()
+        except ClosedError:
+            raise
+        except Exception as error:
+            if source.inputs and not _is_for_good(error):
+                raise  # of the store, which may well do next time
+            self._fail(name, error)
+        return None
 
     def _pushed(self, name: str, rows: pa.RecordBatch) -> Batches:
-        found = self.operator.push(self.operator.port(name), rows)
-        stable = self.sources[name].stable
-        if stable is not None:
-            found += self.operator.stable(name, stable)
+        found: Batches = []
+        try:
+            found += self.operator.push(self.operator.port(name), rows)
+            self.operator.count_late(name, self.sources[name].take_late())
+            stable = self.sources[name].stable
+            if stable is not None:
+                found += self.operator.stable(name, stable)
+        except MergeError as error:
+            self._fail(error.input, error)
+        self._feed_back()
         return [batch for batch in found if batch.num_rows]
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """Have an input leave that can give nothing right any more; raises the error if it is the last one."""
+        self.failures[name] = error
+        _log.warning("input %r of a merge has failed, and has left: %s: %s", name, type(error).__name__, error)
+        if len(self.sources) == 1:
+            raise error
+        self.detach(name)
+
+    def check_inputs(self) -> None:
+        """Let inputs go whose streams were dropped; raise :class:`NotFoundError` if no other is there."""
+        for name, source in list(self.sources.items()):
+            try:
+                for each in source.inputs:
+                    each.check_there()
+            except NotFoundError as error:
+                self._fail(name, error)
+
+    def _feed_back(self) -> None:
+        """Tell inputs that are behind what is of no use any more; that they were told is kept with what they do."""
+        reached = self.operator.reached
+        if reached == self._told:
+            return
+        self._told = reached
+        horizons = self.operator.unneeded()
+        for each in self.operator.states:
+            horizon = horizons[self.operator.port(each.name)]
+            if each.name in self.sources and (INT64_MIN if each.stable is None else each.stable) < horizon:
+                self.sources[each.name].skip(horizon)
 
     @property
     def has_obeyed(self) -> bool:
@@ -214,3 +255,10 @@ class MergeFlow(Steps):
         for each in self.sources.values():
             each.close()
         self.refuse_orders()
+
+
+def _is_for_good(error: Exception) -> bool:
+    """Whether a stream or a query that has failed would fail again: not where the system or its disk may recover."""
+    if isinstance(error, StorageError):
+        return isinstance(error, CorruptionError)
+    return isinstance(error, TidelogError)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tidelog.engine.online.keeping import Keeping
 from tidelog.engine.online.merging.flow import MergeFlow
-from tidelog.engine.online.subscription import Keeping, Subscription
+from tidelog.engine.online.merging.ordering import in_order
+from tidelog.engine.online.subscription import Subscription
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.operators.base import Batches
 from tidelog.operators.merge.ports import InputState
@@ -39,6 +41,15 @@ class Merging(Subscription):
         self._sources = sources
         sources.on_news = self._bell.ring
 
+    def _keep_beginning(self) -> None:
+        """Inputs that have come since it ran last begin where they do now, too, and others have left for good."""
+        assert self._keeping is not None
+        kept = self._keeping.log.kept
+        if kept is not None and kept.values["sources"].keys() != self._merge.sources.keys():
+            self._give_again()  # what is kept next has it no more
+            self._keep()
+        super()._keep_beginning()
+
     @property
     def inputs(self) -> list[InputState]:
         """The inputs that have not left: whether they have joined, how far they are, and what does not fit."""
@@ -56,9 +67,10 @@ class Merging(Subscription):
         is there, and then all others may go. A name is used once: an input that comes back needs another one.
         """
         source = name if source is None else source
-        made = self._sources.made(name, source, start)
         time = None if join is None else self._sources.clock.instant(join)
         ticks = self._sources.delay_of(source, delay)
+        shape = self._sources.shape
+        made = in_order(self._sources.made(name, source, start), self._merge.operator, shape, ticks)
 
         def attached() -> Batches:
             try:

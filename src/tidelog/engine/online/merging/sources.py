@@ -43,6 +43,17 @@ class Source(ABC):
         """Whether there is no end to wait for: what is there is all, until there is more."""
         return True
 
+    def skip(self, horizon: int) -> None:  # noqa: B027  # most cannot
+        """Rows before a time are of no use any more."""
+
+    def rest(self) -> pa.RecordBatch | None:
+        """Rows that have been read and wait for others, which do not come."""
+        return None
+
+    def take_late(self) -> int:
+        """How many rows were dropped since the last call because they came too late."""
+        return 0
+
     @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
@@ -72,6 +83,10 @@ class StreamSource(Source):
         """Rows that are durable."""
         return self.inputs[0].take(MOST_ROWS)
 
+    def skip(self, horizon: int) -> None:
+        """Rows before it that are there are not read."""
+        self.inputs[0].skip(horizon)
+
     @property
     def about(self) -> dict[str, Any]:
         """Its name."""
@@ -92,6 +107,8 @@ class QuerySource(Source):
     def __init__(self, flow: Flow, shape: Shape) -> None:
         self._flow = flow
         self._shape = shape
+        self._late = 0
+        """How many late rows were told of."""
         self.inputs = flow.inputs
 
     def take(self) -> pa.RecordBatch | None:
@@ -105,6 +122,12 @@ class QuerySource(Source):
         return pa.concat_batches(rows) if rows else self._shape.empty()
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether rows come in the order of time."""
+        operator = self._flow.arrivals.operator
+        return (operator.needs.order or operator.gives_order) and not operator.mixes
+
+    @property
     def stable(self) -> int | None:
         """Where the query will give nothing before."""
         arrivals = self._flow.arrivals
@@ -112,18 +135,28 @@ class QuerySource(Source):
             return None
         return min(arrivals.operator.passed(arrivals.watermark), FOREVER - 1)
 
+    def take_late(self) -> int:
+        """How many rows of its streams have come too late for it since the last call."""
+        before, self._late = self._late, self._flow.late_rows
+        return self._late - before
+
+    def skip(self, horizon: int) -> None:
+        """Its plan computes, and its streams are read for, what comes later."""
+        self._flow.skip(horizon)
+
     @property
     def about(self) -> dict[str, Any]:
         """The text of the query."""
         return {"kind": QUERY, "text": self._flow.text}
 
     def snapshot(self) -> tuple[Any, State]:
-        """How far its inputs are, and what its plan knows."""
+        """How far its inputs are, and what its plan knows; late rows are taken before."""
         return self._flow.snapshot()
 
     def restore(self, position: Any, state: State) -> None:
         """Go on from there."""
         self._flow.restore(position, state)
+        self._late = self._flow.late_rows
 
 
 class BatchSource(Source):
@@ -171,6 +204,7 @@ class BatchSource(Source):
                 if self._failure is not None:
                     raise self._failure
                 raise EOFError
+            self._outbox.release(self._outbox.released + 1)
             passed = min(self._to_pass, batch.num_rows)
             self._to_pass -= passed
             if passed < batch.num_rows:
@@ -200,17 +234,22 @@ class BatchSource(Source):
         self._outbox.close()
 
 
-def check_columns(name: str, have: Shape, shape: Shape) -> None:
-    """Raise :class:`SchemaError` unless rows have the columns that all inputs have."""
+def check_columns(name: str, have: Shape, shape: Shape, whose: str) -> None:
+    """Raise :class:`SchemaError` unless rows have the columns that all inputs have, as ``whose`` rows have them."""
     if have.time != shape.time:
-        raise SchemaError(f"input {name!r} has its time in {have.time!r}; expected {shape.time!r}, as of the others")
+        raise SchemaError(f"input {name!r} has its time in {have.time!r}; expected {shape.time!r}, as of {whose}")
     for field in shape.schema:
         if field.name not in have.schema.names:
             raise SchemaError(
-                f"input {name!r} has no column {field.name!r}, which the others have: select it by a query"
+                f"input {name!r} has no column {field.name!r}; expected those of {whose}: select it by a query"
             )
         if have.schema.field(field.name).type != field.type:
             raise SchemaError(
                 f"column {field.name!r} of input {name!r} has the type {have.schema.field(field.name).type}; expected "
-                f"{field.type}, as of the others: cast it by a query"
+                f"{field.type}, as of {whose}: cast it by a query"
             )
+    more = [name for name in have.schema.names if name not in shape.schema.names]
+    if more:
+        raise SchemaError(
+            f"input {name!r} has a column {more[0]!r}, which is not among those of {whose}: leave it out by a query"
+        )

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.operators.base import Ints
+from tidelog.operators.columns.series import Series
 from tidelog.operators.join.conditions import kernels
 from tidelog.operators.join.conditions.program import LEFT, RIGHT, Code, Program, values_of
-from tidelog.operators.series import Series
 
 _MASK = (1 << kernels.PLACE_BITS) - 1
 

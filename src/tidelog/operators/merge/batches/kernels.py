@@ -41,6 +41,7 @@ from tidelog.operators.merge.codes import (
     LATE,
     LEADER,
     LEADER_BY_START,
+    LEADER_BY_UNFROZEN,
     LEADS,
     LEFT,
     MAX_STABLE,
@@ -61,6 +62,7 @@ from tidelog.operators.merge.codes import (
     STABLE,
     START,
     TOP,
+    UNFROZEN,
 )
 
 _OUT = array_out(i64)
@@ -91,7 +93,7 @@ def find_slot(start: Any, payload: Any, nodes: Any, slots: Any) -> Any:
     return slot
 
 
-@called
+@inlined
 def new_node(start: Any, payload: Any, slot: Any, nodes: Any, ends: Any, slots: Any, free: Any, merge: Any) -> Any:
     """A node for a payload and a start, at a slot that is empty."""
     if merge[FREE] > 0:
@@ -141,7 +143,7 @@ def emit(kind: Any, payload: Any, start: Any, end: Any, old: Any, row: Any, out:
     return count + 1
 
 
-@called
+@inlined
 def _set(node: Any, end: Any, row: Any, nodes: Any, merge: Any, out: Any, count: Any) -> Any:
     """Have the output end an event there, unless its stable forbids it; returns how many elements there are now."""
     before, start, payload = nodes[_N_OUT, node], nodes[_N_START, node], nodes[_N_PAYLOAD, node]
@@ -201,25 +203,30 @@ def _is_bare(node: Any, nodes: Any, ends: Any) -> Any:
 
 
 @called
-def _leads(own: Any, inputs: Any, merge: Any) -> Any:
-    if inputs[own, PHASE] == JOINED and (merge[LEADS] < 0 or inputs[merge[LEADS], PHASE] == LEFT):
-        merge[LEADS] = own
+def leads(own: Any, start: Any, is_insert: Any, policy: Any, inputs: Any, merge: Any) -> Any:
+    """Whether an input is the leader when it tells of an event."""
+    if inputs[own, PHASE] == JOINED:
+        leader = merge[LEADS]
+        takes_over = leader < 0 or inputs[leader, PHASE] == LEFT
+        if policy == LEADER_BY_START and is_insert and (merge[NEWEST] == BEFORE or start > merge[NEWEST]):
+            merge[NEWEST] = start
+            takes_over = True
+        elif policy == LEADER_BY_UNFROZEN and not takes_over:
+            takes_over = inputs[own, UNFROZEN] > inputs[leader, UNFROZEN]
+        if takes_over:
+            merge[LEADS] = own
     return merge[LEADS] == own
 
 
-@called
+@inlined
 def _told(node: Any, own: Any, row: Any, is_insert: Any, policy: Any, share: Any, nodes: Any, ends: Any, inputs: Any,
           merge: Any, out: Any, count: Any) -> Any:  # fmt: skip
     """What a policy does at once about an event that an input has told of."""
     end = ends[node, own]
     if policy == AGGRESSIVE:
         return _set(node, end, row, nodes, merge, out, count)
-    if policy in (LEADER, LEADER_BY_START):
-        may_lead = is_insert and policy == LEADER_BY_START and inputs[own, PHASE] == JOINED
-        if may_lead and (merge[NEWEST] == BEFORE or nodes[_N_START, node] > merge[NEWEST]):
-            merge[NEWEST] = nodes[_N_START, node]
-            merge[LEADS] = own
-        if _leads(own, inputs, merge):
+    if policy in (LEADER, LEADER_BY_START, LEADER_BY_UNFROZEN):
+        if leads(own, nodes[_N_START, node], is_insert, policy, inputs, merge):
             return _set(node, end, row, nodes, merge, out, count)
         return count
     if not is_insert or policy in (FULLY_FROZEN, HALF_FROZEN, OPEN_ENDED):
@@ -235,6 +242,18 @@ def _told(node: Any, own: Any, row: Any, is_insert: Any, policy: Any, share: Any
         if having < np.ceil(share * attached):
             return count
     return _set(node, end, row, nodes, merge, out, count)
+
+
+@called
+def count_unfrozen(nodes: Any, ends: Any, nothing: Any, inputs: Any, merge: Any) -> None:
+    """How many unfrozen events each input has: in ``ends`` one, or as many as it says where ``nothing`` is zero."""
+    for column in range(len(inputs)):
+        inputs[column, UNFROZEN] = 0
+    for node in range(merge[TOP]):
+        if nodes[_N_PAYLOAD, node] >= 0 and nodes[_N_START, node] >= merge[MAX_STABLE]:
+            for column in range(len(inputs)):
+                if ends[node, column] != nothing:
+                    inputs[column, UNFROZEN] += 1 if nothing != 0 else ends[node, column]
 
 
 @inline
@@ -317,6 +336,8 @@ def _sweep(time: Any, own: Any, row: Any, policy: Any, nodes: Any, ends: Any, sl
         merge[TOP] = 0
         merge[FREE] = 0
     merge[MAX_STABLE] = time
+    if policy == LEADER_BY_UNFROZEN:
+        count_unfrozen(nodes, ends, i64(BEFORE), inputs, merge)
     stable = first_kept if policy == FULLY_FROZEN and time < NEVER else time
     if stable > merge[OUT_STABLE]:
         merge[OUT_STABLE] = stable
@@ -368,10 +389,13 @@ def merge_keyed(rows: Any, row: Any, own: Any, policy: Any, share: Any, delay: A
             elif end > start:
                 node = new_node(start, payload, slot, nodes, ends, slots, free, merge)
                 ends[node, own] = end
+                inputs[own, UNFROZEN] += 1
                 count = _told(node, own, row, True, policy, share, nodes, ends, inputs, merge, out, count)
         else:
             if kind == INSERT and ends[node, own] != BEFORE and ends[node, own] != end:
                 inputs[own, REPEATED_KEYS] += 1
+            if start >= merge[MAX_STABLE]:
+                inputs[own, UNFROZEN] += i64(end > start) - i64(ends[node, own] != BEFORE)
             ends[node, own] = end if end > start else i64(BEFORE)
             count = _told(node, own, row, kind == INSERT, policy, share, nodes, ends, inputs, merge, out, count)
             if kind == ADJUST and _is_bare(node, nodes, ends):

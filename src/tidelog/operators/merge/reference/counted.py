@@ -7,7 +7,8 @@ from collections.abc import Hashable
 
 from tidelog.operators.merge.codes import NEVER
 from tidelog.operators.merge.elements import Element, adjust, insert
-from tidelog.operators.merge.reference.driver import Input, Merge
+from tidelog.operators.merge.reference.driver import Input
+from tidelog.operators.merge.reference.indexed import Indexed
 
 
 class Counts:
@@ -21,77 +22,98 @@ class Counts:
         self.ends: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self.out: Counter[int] = Counter()
 
+    def has_more(self, number: int) -> bool:
+        """Whether an input has more events than the output."""
+        return self.ends[number].total() > self.out.total()
 
-class R4(Merge):
-    """As R3, with multisets. By ``exact`` ends are right as soon as events are half frozen."""
+    def size(self, number: int) -> int:
+        """How many events an input has."""
+        return self.ends[number].total()
 
-    def __init__(self, *, exact: bool = False) -> None:
-        super().__init__()
-        self._exact = exact
-        self.nodes: dict[tuple[int, Hashable], Counts] = {}
 
-    @property
-    def size(self) -> int:
-        """The payloads and starts of events that are not all fully frozen."""
-        return len(self.nodes)
+class R4(Indexed[Counts]):
+    """As R3, with multisets: policies tell one event at a time, where R3 has the only one there is."""
+
+    def _made(self, element: Element) -> Counts:
+        return Counts(element.payload, element.start)
 
     def _insert(self, element: Element, own: Input) -> None:
-        key = element.start, element.payload
-        node = self.nodes.get(key)
-        if node is None:
-            if element.start < self.max_stable:
-                own.counters.late += 1
-                return
-            node = self.nodes[key] = Counts(element.payload, element.start)
-        ends = node.ends[own.number]
-        ends[element.end] += 1
-        if element.start >= self.max_stable and ends.total() > node.out.total():
-            self._add(node, element.end)
+        node = self.nodes.get((element.start, element.payload))
+        if node is None and (node := self._new(element, own)) is None:
+            return
+        node.ends[own.number][element.end] += 1
+        self._tell(node, own, None, element.end, is_insert=True)
 
     def _adjust(self, element: Element, own: Input) -> None:
         node = self.nodes.get((element.start, element.payload))
-        as_insert = insert(element.payload, element.start, element.end)
         if node is None:
-            if element.start >= self.max_stable and element.end > element.start:
-                self._insert(as_insert, own)
+            self._adjust_unknown(element, own)
             return
         ends = node.ends[own.number]
-        if ends[element.old] > 0:
+        is_known = ends[element.old] > 0
+        if is_known:
             _take_one(ends, element.old)
         else:
             own.counters.unknown_ends += 1
-        if element.end > element.start:
-            self._insert(as_insert, own)
+        end = element.end if element.end > element.start else None
+        if end is not None:
+            ends[end] += 1
+        self._tell(node, own, element.old, end, is_insert=not is_known and end is not None)
+        if not node.out and not any(node.ends.values()):
+            del self.nodes[node.start, node.payload]
 
-    def _advance(self, time: int, own: Input) -> None:
-        for key in sorted(self.nodes):  # payloads are of one type, and have an order
-            if key[0] >= time:
-                break
-            node = self.nodes[key]
-            wanted = self._to_follow(node, own)
-            if node.start >= self.max_stable:
-                self._make_count(node, wanted)
-            self._make_ends(node, wanted, time)
-            if not wanted or max(wanted) < time:
-                del self.nodes[key]
-        if time == NEVER:
-            self.nodes.clear()
-        self.max_stable = time
-        self._emit_stable(time)
+    def _tell(self, node: Counts, own: Input, old: int | None, end: int | None, *, is_insert: bool) -> None:
+        """What a policy does at once about an event that had an end, if not None, and has another, if not None."""
+        tells = self.policy.tells(self, node, own, is_insert=is_insert)
+        if tells == "mirror":
+            self._mirror(node, node.ends[own.number], old, end)
+        elif tells == "first" and end is not None and node.start >= self.max_stable and node.has_more(own.number):
+            self._add(node, end)
 
-    def _make_count(self, node: Counts, wanted: Counter[int]) -> None:
+    def _mirror(self, node: Counts, ends: Counter[int], old: int | None, end: int | None) -> None:
+        """Have the event as the input has it, by at most one element, unless the output's stable forbids it."""
+        is_unfrozen = node.start >= self.max_stable
+        surplus = [each for each in sorted((node.out - ends).elements()) if each >= self.max_stable]
+        instead = old if old in surplus else surplus[0] if surplus else None
+        more = node.out.total() - ends.total()
+        if end is None:
+            if is_unfrozen and more > 0 and instead is not None:
+                self._move(node, instead, node.start)
+        elif node.out[end] >= ends[end] or end < self.max_stable:
+            return
+        elif instead is not None and (instead == old or more >= 0):
+            self._move(node, instead, end)
+        elif is_unfrozen and more < 0:
+            self._add(node, end)
+
+    def _follow(self, node: Counts, own: Input, time: int) -> bool:
+        wanted = self._to_follow(node, own)
+        if node.start >= self.max_stable:
+            self._make_count(node, wanted, time)
+        if self.policy.exact == "always" or (self.policy.exact == "new" and node.start >= self.max_stable):
+            self._make_equal(node, wanted)
+        self._make_ends(node, wanted, time)
+        if self.policy.holds_stables:
+            self._tell_frozen(node, time)
+        if node.start >= time:
+            return not node.out and not any(node.ends.values())
+        return not wanted or max(wanted) < time
+
+    def _make_count(self, node: Counts, wanted: Counter[int], time: int) -> None:
         """As many events as are wanted; those that would be frozen first."""
         missing = wanted.total() - node.out.total()
         if missing > 0:
             for end in sorted((wanted - node.out).elements())[:missing]:
-                self._add(node, end)
+                self._add(node, NEVER if self.policy.is_open_ended and end >= time else end)
         elif missing < 0:
             for end in sorted((node.out - wanted).elements())[:-missing]:
                 self._move(node, end, node.start)
-        if self._exact:
-            pairs = zip(sorted((node.out - wanted).elements()), sorted((wanted - node.out).elements()), strict=True)
-            for old, end in list(pairs):
-                self._move(node, old, end)
+
+    def _make_equal(self, node: Counts, wanted: Counter[int]) -> None:
+        """The ends that are wanted, certain or not."""
+        pairs = zip(sorted((node.out - wanted).elements()), sorted((wanted - node.out).elements()), strict=True)
+        for old, end in list(pairs):
+            self._move(node, old, end)
 
     def _make_ends(self, node: Counts, wanted: Counter[int], time: int) -> None:
         """The ends before a stable as they are wanted, by as few elements as can be."""
@@ -107,6 +129,12 @@ class R4(Merge):
             self._move(node, old, later_lacking[place] if place < len(later_lacking) else NEVER)
         for old, end in zip(later, early_lacking[both:], strict=False):
             self._move(node, old, end)
+
+    def _tell_frozen(self, node: Counts, time: int) -> None:
+        """Tell those that end before a stable, and were not told by one before."""
+        for end in sorted(node.out.elements()):
+            if end >= self.max_stable and (end < time or time == NEVER):
+                self._emit(insert(node.payload, node.start, end))
 
     def _to_follow(self, node: Counts, own: Input) -> Counter[int]:
         """The ends that the output must follow if an input moves it on."""
@@ -132,11 +160,13 @@ class R4(Merge):
         return frozen + ends
 
     def _add(self, node: Counts, end: int) -> None:
-        self._emit(insert(node.payload, node.start, end))
+        if not self.policy.holds_stables:
+            self._emit(insert(node.payload, node.start, end))
         node.out[end] += 1
 
     def _move(self, node: Counts, old: int, end: int) -> None:
-        self._emit(adjust(node.payload, node.start, old, end))
+        if not self.policy.holds_stables:
+            self._emit(adjust(node.payload, node.start, old, end))
         _take_one(node.out, old)
         if end > node.start:
             node.out[end] += 1

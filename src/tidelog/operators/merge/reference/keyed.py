@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from tidelog.operators.merge.codes import NEVER
 from tidelog.operators.merge.elements import Element, adjust, insert
 from tidelog.operators.merge.reference.driver import Input, Merge
-
-if TYPE_CHECKING:
-    from tidelog.operators.merge.reference.policies import Policy
+from tidelog.operators.merge.reference.indexed import Indexed
 
 
 class Node:
@@ -25,81 +22,76 @@ class Node:
         """By the numbers of inputs."""
         self.out: int | None = None
 
+    def has_more(self, number: int) -> bool:
+        """Whether an input has the event, and the output does not."""
+        return self.out is None and number in self.ends
 
-class R3(Merge):
+    def size(self, number: int) -> int:
+        """1 if an input has the event."""
+        return int(number in self.ends)
+
+
+class R3(Indexed[Node]):
     """Follows, at each stable, the input that gave it, as far as the stable makes things certain; no farther.
 
     A policy says what is told before that, and may hold the output's stable back.
     """
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        super().__init__()
-        if policy is None:
-            from tidelog.operators.merge.reference.policies import Lazy
-
-            policy = Lazy()
-        self.policy = policy
-        self.nodes: dict[tuple[int, Hashable], Node] = {}
-
-    @property
-    def size(self) -> int:
-        """The events that are not fully frozen."""
-        return len(self.nodes)
+    def _made(self, element: Element) -> Node:
+        return Node(element.payload, element.start)
 
     def _insert(self, element: Element, own: Input) -> None:
-        key = element.start, element.payload
-        node = self.nodes.get(key)
-        if node is None:
-            if element.start < self.max_stable:
-                own.counters.late += 1
-                return
-            node = self.nodes[key] = Node(element.payload, element.start)
+        node = self.nodes.get((element.start, element.payload))
+        if node is None and (node := self._new(element, own)) is None:
+            return
         own.counters.repeated_keys += node.ends.get(own.number, element.end) != element.end
         node.ends[own.number] = element.end
-        self.policy.inserted(self, node, own)
+        self._tell(node, own, is_insert=True)
 
     def _adjust(self, element: Element, own: Input) -> None:
         node = self.nodes.get((element.start, element.payload))
         if node is None:
-            if element.start >= self.max_stable and element.end > element.start:
-                self._insert(insert(element.payload, element.start, element.end), own)
+            self._adjust_unknown(element, own)
             return
         if element.end > element.start:
             node.ends[own.number] = element.end
         else:
             node.ends.pop(own.number, None)
-        self.policy.adjusted(self, node, own)
+        self._tell(node, own, is_insert=False)
         if not node.ends and node.out is None:
             del self.nodes[node.start, node.payload]
 
-    def _advance(self, time: int, own: Input) -> None:
-        time = self.policy.reached(time)
-        if time <= self.max_stable:
-            return
-        self.policy.led(own)
-        first_kept = time
-        looked_at = self.nodes if self.policy.looks_ahead else [key for key in self.nodes if key[0] < time]
-        for key in sorted(looked_at):  # payloads are of one type, and have an order
-            node = self.nodes[key]
-            if node.start >= time:
-                self.policy.ahead(self, node, own)
-                if not node.ends and node.out is None:
-                    del self.nodes[key]
-                continue
-            end = self.end_to_follow(node, own)
-            if end is None:
-                if node.out is not None:
-                    self.set(node, None)
-                del self.nodes[key]
-                continue
-            if self.policy.settle(self, node, end, time):
-                del self.nodes[key]
-            else:
-                first_kept = min(first_kept, node.start)
-        if time == NEVER:
-            self.nodes.clear()
-        self.max_stable = time
-        self._emit_stable(first_kept if self.policy.holds_stables and time < NEVER else time)
+    def _tell(self, node: Node, own: Input, *, is_insert: bool) -> None:
+        tells = self.policy.tells(self, node, own, is_insert=is_insert)
+        if tells == "mirror" or (tells == "first" and node.out is None):
+            self.set(node, node.ends.get(own.number))
+
+    def _follow(self, node: Node, own: Input, time: int) -> bool:
+        if node.start >= time:
+            self.set(node, node.ends.get(own.number))
+            return not node.ends and node.out is None
+        end = self.end_to_follow(node, own)
+        if end is None:
+            if node.out is not None:
+                self.set(node, None)
+            return True
+        return self._settle(node, end, time)
+
+    def _settle(self, node: Node, end: int, time: int) -> bool:
+        """Make the output right for a stable, given the end to follow; whether the event is done with by that."""
+        policy, aim = self.policy, node.out
+        if policy.holds_stables:
+            if end >= time and time != NEVER:
+                return False
+            aim = end
+        elif policy.exact == "always" or (policy.exact == "new" and node.start >= self.max_stable):
+            aim = end
+        elif node.out is None:
+            aim = NEVER if policy.is_open_ended and end >= time else end
+        elif end < time or node.out < time:
+            aim = end
+        assert self.set(node, aim)
+        return end < time or policy.holds_stables
 
     def end_to_follow(self, node: Node, own: Input) -> int | None:
         """The end that the output must follow if an input moves it on; None if there is to be no event."""

@@ -7,43 +7,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidelog.operators.merge.codes import NEVER
 from tidelog.operators.merge.reference.driver import Input
 
 if TYPE_CHECKING:
+    from tidelog.operators.merge.reference.counted import R4, Counts
     from tidelog.operators.merge.reference.keyed import R3, Node
+
+Exactness: TypeAlias = Literal["never", "new", "always"]
+Tells: TypeAlias = Literal["first", "mirror", "nothing"]
+"""An event of which the output has none yet; whatever the input tells, as it has it; or nothing."""
 
 
 class Policy:
     """First-only where nothing else is said."""
 
     holds_stables = False
-    """Whether the output's stable stays before the first event that is not given."""
+    """Whether events are told when they are known for good, and the output's stable stays before the first other."""
 
     looks_ahead = False
     """Whether a stable matters to events that start behind it."""
 
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
-        """An input has inserted an event, or has done so again."""
-        if node.out is None:
-            merge.set(node, node.ends[own.number])
+    is_open_ended = False
+    """Whether ends that are not certain are not told at stables."""
 
-    def adjusted(self, merge: R3, node: Node, own: Input) -> None:
-        """An input has another end, or none."""
+    exact: Exactness = "never"
+    """For which events a stable puts uncertain ends right: those that are half frozen by it, or all."""
+
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
+        """What to tell of what an input has inserted, or of another end, or none."""
+        return "first" if is_insert else "nothing"
 
     def led(self, own: Input) -> None:
         """An input moves the output on."""
-
-    def ahead(self, merge: R3, node: Node, own: Input) -> None:
-        """Look at an event that starts behind the stable that an input has given."""
-
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Make the output right for a stable, given the end to follow; whether the event is done with by that."""
-        if node.out is None or (end != node.out and (end < time or node.out < time)):
-            assert merge.set(node, end)
-        return end < time
 
     def reached(self, time: int) -> int:
         """How far the output goes at a stable."""
@@ -57,106 +55,85 @@ class Lazy(Policy):
 class Aggressive(Policy):
     """Tells everything that any input tells: the earliest news, and the most revisions."""
 
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
         """Tell it."""
-        merge.set(node, node.ends[own.number])
-
-    def adjusted(self, merge: R3, node: Node, own: Input) -> None:
-        """Tell it."""
-        merge.set(node, node.ends.get(own.number))
-
-
-class FullyFrozen(Policy):
-    """Tells an event once it is known for good: inserts alone; long events hold everything behind them back."""
-
-    holds_stables = True
-
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
-        """Wait."""
-
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Tell it if it ends before the stable."""
-        if end < time or time == NEVER:
-            assert merge.set(node, end)
-            return True
-        return False
+        return "mirror"
 
 
 class HalfFrozen(Policy):
     """Tells an event once it is certain that there is one: none is ever taken back."""
 
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
         """Wait."""
+        return "nothing"
 
 
 class OpenEnded(HalfFrozen):
     """The same, without an end as long as it is not known for good."""
 
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Tell certain ends alone."""
-        if node.out is None:
-            assert merge.set(node, end if end < time else NEVER)
-        return super().settle(merge, node, end, time)
+    is_open_ended = True
+
+
+class FullyFrozen(HalfFrozen):
+    """Tells an event once it is known for good: inserts alone; long events hold everything behind them back."""
+
+    holds_stables = True
 
 
 class FollowLeader(Policy):
     """Mirrors one input: the one that moved the output on last."""
 
     looks_ahead = True
+    exact: Exactness = "always"
 
     def __init__(self) -> None:
         self.leader: Input | None = None
 
-    def _leads(self, own: Input) -> bool:
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
+        """Tell what the leader tells."""
         if own.phase == "joined" and (self.leader is None or self.leader.phase == "left"):
             self.leader = own
-        return self.leader is own
-
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
-        """Tell what the leader tells."""
-        if self._leads(own):
-            merge.set(node, node.ends[own.number])
-
-    def adjusted(self, merge: R3, node: Node, own: Input) -> None:
-        """Tell what the leader tells."""
-        if self._leads(own):
-            merge.set(node, node.ends.get(own.number))
+        return "mirror" if self.leader is own else "nothing"
 
     def led(self, own: Input) -> None:
         """There is a new leader."""
         self.leader = own
-
-    def ahead(self, merge: R3, node: Node, own: Input) -> None:
-        """Have what the new leader has."""
-        merge.set(node, node.ends.get(own.number))
-
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Have what the new leader has, certain or not."""
-        assert merge.set(node, end)
-        return end < time
 
 
 class LeaderByStart(FollowLeader):
     """Mirrors the input with the newest start so far."""
 
     looks_ahead = False
+    exact = "never"
 
     def __init__(self) -> None:
         super().__init__()
         self._newest: int | None = None
 
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
         """Tell what the leader tells; who is ahead of it is the next one."""
-        if own.phase == "joined" and (self._newest is None or node.start > self._newest):
+        if is_insert and own.phase == "joined" and (self._newest is None or node.start > self._newest):
             self._newest, self.leader = node.start, own
-        super().inserted(merge, node, own)
+        return super().tells(merge, node, own, is_insert=is_insert)
 
     def led(self, own: Input) -> None:
         """Stables do not matter."""
 
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Only what has to be."""
-        return Policy.settle(self, merge, node, end, time)
+
+class LeaderByUnfrozen(FollowLeader):
+    """Mirrors the input with the most events that may still vanish."""
+
+    looks_ahead = False
+    exact = "never"
+
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
+        """Tell what the leader tells; who has more than it is the next one."""
+        if own.phase == "joined" and self.leader is not None:
+            self.leader = own if _unfrozen(merge, own) > _unfrozen(merge, self.leader) else self.leader
+        return super().tells(merge, node, own, is_insert=is_insert)
+
+    def led(self, own: Input) -> None:
+        """Stables do not matter."""
 
 
 @dataclass
@@ -165,12 +142,11 @@ class Fraction(Policy):
 
     share: float
 
-    def inserted(self, merge: R3, node: Node, own: Input) -> None:
+    def tells(self, merge: R3 | R4, node: Node | Counts, own: Input, *, is_insert: bool) -> Tells:
         """Count."""
         attached = [each.number for each in merge.inputs.values() if each.phase != "left"]
-        having = sum(number in node.ends for number in attached)
-        if node.out is None and having >= math.ceil(self.share * len(attached)):
-            merge.set(node, node.ends[own.number])
+        having = sum(node.has_more(number) for number in attached)
+        return "first" if is_insert and having >= math.ceil(self.share * len(attached)) else "nothing"
 
 
 @dataclass
@@ -187,8 +163,8 @@ class Lagging(Policy):
 class Exact(Policy):
     """Has the ends of the input that moves the output on as soon as an event is half frozen."""
 
-    def settle(self, merge: R3, node: Node, end: int, time: int) -> bool:
-        """Make the end right, certain or not, when the event is first half frozen."""
-        if node.start >= merge.max_stable:
-            assert merge.set(node, end)
-        return super().settle(merge, node, end, time)
+    exact = "new"
+
+
+def _unfrozen(merge: R3 | R4, own: Input) -> int:
+    return sum(node.size(own.number) for node in merge.nodes.values() if node.start >= merge.max_stable)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.expr import EvaluationError, Predicate, all_of, predicate
+from tidelog.expr.aggregates import database
+from tidelog.expr.values.types import sql_type
 from tidelog.model.arrays import batch_of
+from tidelog.operators.rowpattern.conditions.asking import Answers
 from tidelog.operators.rowpattern.conditions.code import Code, Coded, NoCode
-from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
 from tidelog.operators.rowpattern.rows import Mask, Rows
 from tidelog.operators.rowpattern.syntax import (
@@ -28,6 +30,25 @@ from tidelog.operators.rowpattern.values.terms import Values
 
 
 @dataclass(frozen=True)
+class DatabaseCondition:
+    """A condition about values that no expression of ours has, such as lists: DuckDB tells where it holds."""
+
+    text: str
+    schema: pa.Schema
+    """The values that it is about."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(self.schema.names)
+
+    def mask(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Where it holds. Raises :class:`EvaluationError`."""
+        holds = database.asked(f"SELECT ({self.text}) IS TRUE AS x FROM input", batch)
+        return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True)
 class Condition:
     """The condition of one variable."""
 
@@ -35,7 +56,7 @@ class Condition:
     expression: Expression
     known: Predicate | None
     """What depends on the row and its neighbours alone."""
-    rest: Predicate | None
+    rest: Predicate | DatabaseCondition | None
     """What depends on the match so far."""
 
     def mask(self, rows: Rows) -> Mask:
@@ -55,6 +76,8 @@ class Condition:
 def condition_of(query: RowPattern, variable: str, expression: Expression) -> Condition:
     """Take the condition of a variable apart."""
     schema = pa.schema([(f"#{place}", type_) for place, type_ in enumerate(expression.types)])
+    if any(sql_type(each) is None for each in expression.types):
+        return Condition(variable, expression, None, DatabaseCondition(expression.text, schema))
     whole = predicate(expression.text, schema)
     known: list[Predicate] = []
     rest: list[Predicate] = []
@@ -100,6 +123,11 @@ class Conditions:
         if condition is None or condition.rest is None:
             self._code.add(None, None)
             return TRUE if condition is None else MASK
+        if isinstance(condition.rest, DatabaseCondition):
+            self._code.add(None, None)
+            kinds = [str(each) for each in condition.rest.schema.types if sql_type(each) is None]
+            self.reasons[condition.variable] = f"values of type {kinds[0]}"
+            return ASKED
         try:
             self._code.add(condition.rest, condition.expression)
         except NoCode as error:
@@ -107,15 +135,15 @@ class Conditions:
             return ASKED
         return CODE
 
-    @property
+    @cached_property
     def behind(self) -> int:
         """How many rows before those of a match are looked at."""
-        return max((-term.physical for term in self._navigations()), default=0)
+        return max([0, *(-term.physical for term in self._navigations())])
 
-    @property
+    @cached_property
     def ahead(self) -> int:
         """How many rows behind those of a match are looked at."""
-        return max((term.physical for term in self._navigations()), default=0)
+        return max([0, *(term.physical for term in self._navigations())])
 
     def _navigations(self) -> list[Navigation]:
         if self.query.strategy is not Strategy.CONTIGUOUS:
@@ -127,7 +155,7 @@ class Conditions:
         """What is known of some rows."""
         kinds = np.array(self.kinds, np.int32)
         masks = np.ones((len(self.each), len(rows)), np.uint8)
-        rests: list[Predicate | None] = []
+        rests: list[Predicate | DatabaseCondition | None] = []
         for place, condition in enumerate(self.each):
             rests.append(None)
             if condition is None:
@@ -140,7 +168,7 @@ class Conditions:
             except EvaluationError:
                 # Some row has no value, and perhaps nobody asks for it.
                 kinds[place] = ASKED
-                rests[-1] = all_of([each for each in (condition.known, condition.rest) if each is not None])
+                rests[-1] = all_of([each for each in (condition.known, condition.rest) if isinstance(each, Predicate)])
         return Evaluated(self, rows, kinds, masks, tuple(rests), self._code.over(rows))
 
 
@@ -152,40 +180,14 @@ class Evaluated:
     rows: Rows
     kinds: npt.NDArray[np.int32]
     masks: npt.NDArray[np.uint8]
-    rests: tuple[Predicate | None, ...]
+    rests: tuple[Predicate | DatabaseCondition | None, ...]
     code: Coded
 
     def without_code(self) -> None:
         """Code has come to a number that it cannot hold: from now on whoever runs the kernel is asked."""
         self.kinds[self.kinds == CODE] = ASKED
 
-    def answer(
-        self, variable: int, rows: Any, variables: Any, number: int, partition: int, frame: tuple[int, int] | None
-    ) -> bool:
-        """Whether the last of some rows may be bound to a variable, which it is in ``variables``."""
-        rest = self.rests[variable]
-        condition = self.conditions.each[variable]
-        assert rest is not None
-        assert condition is not None
-        one = Matches(
-            self.rows,
-            np.array([partition]),
-            np.array([rows[0]]),
-            np.zeros(1, np.int64),
-            np.array([number]),
-            np.zeros(1, np.int64),
-            np.array([0, len(rows)]),
-            np.array(rows, np.int64),
-            np.array(variables, np.int32),
-            np.zeros(len(rows), np.bool_),
-            self.conditions.query.strategy is not Strategy.CONTIGUOUS,
-            None if frame is None else (np.array(frame[:1]), np.array(frame[1:])),
-        )
-        columns = []
-        for name in rest.columns:
-            place = int(name[1:])
-            value = self.conditions.values.of_term(condition.expression.terms[place], one)
-            type_ = condition.expression.types[place]
-            columns.append(value if value.type == type_ else value.cast(type_))
-        schema = pa.schema([rest.schema.field(name) for name in rest.columns])
-        return bool(rest.mask(batch_of(columns, schema, 1))[0])
+    @cached_property
+    def answers(self) -> Answers:
+        """Those of conditions that no kernel holds."""
+        return Answers(self)

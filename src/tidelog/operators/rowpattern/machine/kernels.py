@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.jit import array_in, array_out, called, f64, i32, i64, inlined, kernel, u8
+from tidelog.jit import array_in, array_out, called, f64, i32, i64, inlined, kernel, u8, u64
 from tidelog.operators.rowpattern.conditions.kernels import UNKNOWN, WRONG, bound, evaluated
 from tidelog.operators.rowpattern.opcodes import (
     ACCEPT,
@@ -101,8 +101,8 @@ _OUT_I32, _OUT_I64, _OUT_F64, _OUT_U8 = array_out(i32), array_out(i64), array_ou
 @inlined
 def _latest(time: Any, within: Any) -> Any:
     """The last time that is not farther from another one than allowed, as far as there are such."""
-    latest = time + within
-    return latest if latest >= time else i64(0x7FFFFFFFFFFFFFFF)
+    last = i64(0x7FFFFFFFFFFFFFFF)
+    return last if time > last - within else time + within
 
 
 @inlined
@@ -148,34 +148,37 @@ def _walk(operations: Any, first: Any, second: Any, peek_first: Any, peek_second
     """
     fails = False
     while True:
-        operation = operations[pc]
+        operation = operations[u64(pc)]
         if operation == SPLIT:
+            one = other = i32(-1)
             if position < end:
-                tested = peek_first[pc]
-                if tested >= 0 and masks[tested, position] == 0:
-                    pc = i64(second[pc])
-                    continue
-                tested = peek_second[pc]
-                if tested >= 0 and masks[tested, position] == 0:
-                    pc = i64(first[pc])
-                    continue
-            if top >= len(ways):
-                break
-            ways[top, 0], ways[top, 1], ways[top, 2] = second[pc], depth, position
-            top += 1
-            pc = i64(first[pc])
-        elif operation == MATCH:
+                one, other = peek_first[u64(pc)], peek_second[u64(pc)]
+            if one >= 0 and masks[u64(one), u64(position)] == 0:
+                pc = i64(second[u64(pc)])
+                operation = i32(MATCH if other >= 0 else SPLIT)  # a way whose first step is told is a row of it
+            elif other >= 0 and masks[u64(other), u64(position)] == 0:
+                pc = i64(first[u64(pc)])
+                operation = i32(MATCH if one >= 0 else SPLIT)
+            else:
+                if top >= len(ways):
+                    break
+                ways[u64(top), 0], ways[u64(top), 1], ways[u64(top), 2] = second[u64(pc)], depth, position
+                top += 1
+                pc = i64(first[u64(pc)])
+            if operation == SPLIT:
+                continue
+        if operation == MATCH:
             if position >= end or depth >= room or (steps + 1) & 0xFF == 0:
                 break
             steps += 1
-            if masks[second[pc], position] != 0:
-                path_pcs[depth] = pc
+            if masks[u64(second[u64(pc)]), u64(position)] != 0:
+                path_pcs[u64(depth)] = pc
                 depth += 1
                 position += 1
-                pc = i64(first[pc])
+                pc = i64(first[u64(pc)])
             elif top > 0:
                 top -= 1
-                pc, depth, position = ways[top, 0], ways[top, 1], ways[top, 2]
+                pc, depth, position = ways[u64(top), 0], ways[u64(top), 1], ways[u64(top), 2]
             else:
                 fails = True
                 break
@@ -383,17 +386,18 @@ def search(
                 if is_plain and operations[pc] == ACCEPT and depth > 0 and has_room:
                     path_rows[depth - 1] = position - 1
                     for place in range(depth):
-                        found_rows[rows + place] = begin + place
-                        found_pcs[rows + place] = path_pcs[place]
+                        found_rows[u64(rows + place)] = begin + place
+                        found_pcs[u64(rows + place)] = path_pcs[u64(place)]
                     rows += depth
                     found[0, matches], found[1, matches], found[2, matches] = partition, begin, rows
                     found[3, matches], found[4, matches], found[5, matches] = MATCHED, number, decided
                     matches += 1
                     number += 1
                     break
-                for place in range(depth):
-                    path_rows[place] = begin + place
-                    path_variables[place] = second[path_pcs[place]]
+                if operations[pc] == ACCEPT:  # before that nobody looks at the path, which may be long
+                    for place in range(depth):
+                        path_rows[place] = begin + place
+                        path_variables[place] = second[path_pcs[place]]
             operation = operations[pc]
             if operation == SPLIT:
                 is_near = position < end

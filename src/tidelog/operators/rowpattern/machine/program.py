@@ -62,6 +62,16 @@ class Program:
         return frozenset(self.variables[self.second[pc]] for pc in found)
 
     @cached_property
+    def seconds(self) -> dict[int, frozenset[int]]:
+        """For each variable that the first row may be bound to those of the row behind it, if there is always one."""
+        found: dict[int, frozenset[int]] = {}
+        for pc in self._closure([self.entry], passes=True):
+            following = self._closure([int(self.first[pc])], passes=False)
+            variable = int(self.second[pc])
+            found[variable] = found.get(variable, frozenset()) | {int(self.second[each]) for each in following}
+        return found
+
+    @cached_property
     def marks(self) -> Ints32:
         """A number for each instruction that takes a row; -1 for others."""
         numbers = np.full(len(self.operations), -1, np.int32)
@@ -212,8 +222,8 @@ class _Writer:
                     entry = self.split(each, entry)
                 return entry
             case Permutation(parts):
-                if math.factorial(len(parts)) > MOST_INSTRUCTIONS:
-                    raise PatternError(f"found PERMUTE of {len(parts)} parts; expected 8 at the most")
+                if len(parts) * math.factorial(len(parts)) > MOST_INSTRUCTIONS:
+                    raise PatternError(f"found PERMUTE of {len(parts)} parts; expected 7 at the most")
                 orders = tuple(Concatenation(order) for order in permutations(parts))
                 whole: Pattern = Alternation(orders) if len(orders) > 1 else parts[0]
                 return self.fresh(whole, empty, taken, excluded=excluded)

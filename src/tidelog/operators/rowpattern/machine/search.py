@@ -182,14 +182,9 @@ class _Run:
         self._times = times if times is not None else np.empty(0, np.int64)
         kinds, masks = evaluated.kinds, evaluated.masks
         can_mark = bool(np.all(kinds <= opcodes.MASK))
-        firsts = [place for place, name in enumerate(program.variables) if name in program.firsts]
-        is_filtered = not program.is_nullable and bool(firsts) and bool(np.all(kinds[firsts] != opcodes.TRUE))
-        if not is_filtered:
-            self._may_begin = np.empty(0, np.uint8)
-        elif len(firsts) == 1:
-            self._may_begin = masks[firsts[0]]
-        else:
-            self._may_begin = np.bitwise_or.reduce(masks[firsts], axis=0)
+        known = np.maximum(partitions.highs - search.conditions.ahead, partitions.lows)
+        self._ends = np.where(partitions.closed, partitions.highs, known)
+        self._may_begin = self._beginnings(decides=end_time is not None)
         self._peek_first, self._peek_second = program.peeked(kinds != opcodes.TRUE)
         is_next = query.strategy is Strategy.SKIP_TILL_NEXT
         self._continuations = program.continuations if is_next else np.zeros((1, 1), np.int32)
@@ -212,7 +207,7 @@ class _Run:
         told[opcodes.WITH_TIMEOUTS] = query.with_timeouts
         told[opcodes.WITH_TIMES] = end_time is not None
         told[opcodes.END_TIME] = end_time or 0
-        told[opcodes.IS_FILTERED] = is_filtered
+        told[opcodes.IS_FILTERED] = len(self._may_begin) > 0
         told[opcodes.IS_FORCED] = len(partitions.forced_cuts) > 0
         told[opcodes.MARKS] = int((program.marks >= 0).sum())
         told[opcodes.BEHIND] = -1
@@ -221,8 +216,6 @@ class _Run:
             told[opcodes.BEHIND] = search.conditions.behind if query.frame.is_whole else -1
         told[opcodes.STATES] = len(self._continuations) if is_next else 1
         self._told = told
-        known = np.maximum(partitions.highs - search.conditions.ahead, partitions.lows)
-        self._ends = np.where(partitions.closed, partitions.highs, known)
         self._registers = np.zeros(opcodes.REGISTERS, np.int64)
         self._answers = np.zeros(len(kinds), np.uint8)
         self._ways = np.empty((1024, 3), np.int64)
@@ -240,6 +233,37 @@ class _Run:
         expected = max(search.expected[1], 1024)
         self._found_rows = np.empty(expected if room is None else min(expected, room), np.int64)
         self._found_pcs = np.empty(len(self._found_rows), np.int32)
+
+    def _beginnings(self, *, decides: bool) -> npt.NDArray[np.uint8]:
+        """Which rows may be the first of a match by what is known of them; empty if all may.
+
+        By the row behind them as well, where nobody asks how far the search has looked.
+        """
+        program, query, evaluated = self._program, self._search.query, self._evaluated
+        kinds, masks = evaluated.kinds, evaluated.masks
+        firsts = [place for place, name in enumerate(program.variables) if name in program.firsts]
+        if program.is_nullable or not firsts or not masks.shape[1]:
+            return np.empty(0, np.uint8)
+        is_contiguous = query.strategy is Strategy.CONTIGUOUS and query.frame is None
+        looks_on = is_contiguous and program.least > 1 and not (decides or query.with_timeouts)
+        confined = [
+            looks_on and all(kinds[each] != opcodes.TRUE for each in program.seconds[place]) for place in firsts
+        ]
+        if not all(one or kinds[place] != opcodes.TRUE for one, place in zip(confined, firsts, strict=True)):
+            return np.empty(0, np.uint8)
+        alone: npt.NDArray[np.uint8] = np.bitwise_or.reduce(masks[firsts], axis=0)
+        if not any(confined):
+            return alone
+        found = np.zeros_like(alone)
+        for place in firsts:
+            behind = np.bitwise_or.reduce(masks[sorted(program.seconds[place])], axis=0)
+            found[:-1] |= masks[place, :-1] & behind[1:]
+        found[-1] = alone[-1]
+        is_open = self._partitions.closed == 0
+        ends, highs = self._ends[is_open], self._partitions.highs[is_open]
+        for end, high in set(zip(ends.tolist(), highs.tolist(), strict=True)):  # behind an end nothing is known
+            found[max(end - 1, 0) : high] = alone[max(end - 1, 0) : high]
+        return found
 
     def matches(self) -> Matches:
         """Run until all is found that can be."""
@@ -335,11 +359,11 @@ class _Run:
         registers = self._registers
         if status == opcodes.ASK:
             depth, variable = int(registers[opcodes.DEPTH]), int(registers[opcodes.VARIABLE])
-            rows = [*self._path_rows[:depth], registers[opcodes.POSITION]]
-            variables = [*self._path_variables[:depth], variable]
+            rows = np.append(self._path_rows[:depth].astype(np.int64), registers[opcodes.POSITION])
+            variables = np.append(self._path_variables[:depth], np.int32(variable))
             number, partition = int(registers[opcodes.NUMBER]), int(registers[opcodes.PARTITION])
             frame = self._frame(int(registers[opcodes.CURRENT]), partition)
-            registers[opcodes.ANSWER] = self._evaluated.answer(variable, rows, variables, number, partition, frame)
+            registers[opcodes.ANSWER] = self._evaluated.answers.of(variable, rows, variables, number, frame)
             registers[opcodes.PHASE] = opcodes.ANSWERED
         elif status == opcodes.MORE_PATH:
             self._path_rows = _doubled(self._path_rows)

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.expr import EvaluationError, ExpressionError, parse_aggregate
-from tidelog.expr.database.binding import failed
-from tidelog.expr.database.connection import connection
+from tidelog.expr.aggregates import database
+from tidelog.expr.aggregates.database import with_column
+from tidelog.expr.values.types import sql_type
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.base import Ints
+from tidelog.operators.rowpattern.errors import in_words
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Mask, index_array, parsed, schema_of_terms, taken
 from tidelog.operators.rowpattern.syntax import (
@@ -104,7 +106,7 @@ class Values:
         missing: Mask = places < 0
         rows = matches.places
         if not len(rows):
-            return pa.nulls(len(places), parsed(term.expression, self._schema).type)
+            return pa.nulls(len(places), self._type(term.expression))
         found = rows[places]
         labels = places
         if term.physical and matches.skips:
@@ -122,21 +124,31 @@ class Values:
                 begins, ends = matches.offsets[:-1][owners], matches.offsets[1:][owners]
                 labels = np.where((labels < begins) | (labels >= ends), -1, labels)
         indices = index_array(found, missing)
-        expression = parsed(term.expression, self._schema)
         batch = matches.rows.batch
-        if term.expression.strip('"') in batch.schema.names and len(expression.columns) == 1:
-            values = batch.column(expression.columns[0]).take(indices)
-            return values.cast(expression.type) if values.type != expression.type else values
+        if (name := self._column(term.expression)) is not None:
+            values, kind = batch.column(name).take(indices), self._type(term.expression)
+            return values.cast(kind) if values.type != kind else values
+        expression = parsed(term.expression, self._schema)
         names = [name for name in expression.columns if name in batch.schema.names]
         columns = taken(batch, names, indices)
         if CLASSIFIER_COLUMN in expression.columns:
             outside = missing | (labels < 0)
             codes = index_array(matches.variables[labels].astype(np.int64), outside)
-            columns = _with(columns, CLASSIFIER_COLUMN, self._names.take(codes))
+            columns = with_column(columns, CLASSIFIER_COLUMN, self._names.take(codes))
         if MATCH_NUMBER_COLUMN in expression.columns:
-            columns = _with(columns, MATCH_NUMBER_COLUMN, matches.number_column.take(integer_column(owners)))
+            columns = with_column(columns, MATCH_NUMBER_COLUMN, matches.number_column.take(integer_column(owners)))
         values = expression.evaluate(columns)
         return pc.if_else(pc.is_valid(indices), values, pa.scalar(None, values.type)) if indices.null_count else values
+
+    def _column(self, text: str) -> str | None:
+        """The column that an expression is; None if it is none."""
+        name = text[1:-1].replace('""', '"') if text.startswith('"') else text
+        return name if name in self._schema.names[:-2] else None
+
+    def _type(self, text: str) -> pa.DataType:
+        name = self._column(text)
+        kind = None if name is None else self._schema.field(name).type
+        return kind if kind is not None and sql_type(kind) is None else parsed(text, self._schema).type
 
     def _aggregated(self, term: Aggregate, matches: Matches, *, is_running: bool) -> pa.Array:
         wanted = self._wanted(term.variables)[matches.variables] != 0
@@ -157,10 +169,10 @@ class Values:
         columns = taken(own, names, integer_column(matches.places[chosen]))
         if CLASSIFIER_COLUMN in call:
             codes = integer_column(matches.variables[chosen].astype(np.int64))
-            columns = _with(columns, CLASSIFIER_COLUMN, self._names.take(codes))
+            columns = with_column(columns, CLASSIFIER_COLUMN, self._names.take(codes))
         if MATCH_NUMBER_COLUMN in call:
             numbers = matches.number_column.take(integer_column(matches.owners[chosen]))
-            columns = _with(columns, MATCH_NUMBER_COLUMN, numbers)
+            columns = with_column(columns, MATCH_NUMBER_COLUMN, numbers)
         return columns
 
 
@@ -176,10 +188,12 @@ def combined(expression: Expression, values: list[pa.Array], count: int) -> pa.A
     batch = batch_of(columns, schema, count)
     try:
         return parsed(expression.text, schema).evaluate(batch)
-    except EvaluationError:
-        raise
+    except EvaluationError as error:
+        raise in_words(error, expression) from None
     except ExpressionError:
-        return _by_database(f"SELECT {expression.text} AS x FROM input", batch)
+        if not columns:  # of which DuckDB takes no table
+            batch = with_column(batch, "#row", integer_column(np.arange(count)))
+        return database.asked(f"SELECT {expression.text} AS x FROM input", batch)
 
 
 @lru_cache(256)
@@ -202,39 +216,12 @@ def _aggregate(call: str, schema: pa.Schema, rows: pa.RecordBatch, cuts: Ints, i
 
 
 def _aggregate_by_database(call: str, rows: pa.RecordBatch, cuts: Ints, is_running: bool) -> pa.Array:
+    if not is_running:
+        return database.of_runs(call, rows, cuts)
     runs = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
-    batch = _with(_with(rows, "#run", integer_column(runs)), "#row", integer_column(np.arange(len(runs))))
-    if is_running:
-        frame = 'PARTITION BY "#run" ORDER BY "#row" ROWS UNBOUNDED PRECEDING'
-        values = _by_database(
-            f'SELECT x FROM (SELECT {call} OVER ({frame}) AS x, "#row" FROM input) ORDER BY "#row"', batch
-        )
-        nothing = _by_database(f"SELECT {call} AS x FROM input", batch.slice(0, 0))
-        return pa.concat_arrays([values, nothing.cast(values.type)])
-    ordered = f'SELECT "#run", {call} AS x FROM (SELECT * FROM input ORDER BY "#row") GROUP BY "#run" ORDER BY "#run"'
-    values = _by_database(f"SELECT x FROM ({ordered})", batch)
-    nothing = _by_database(f"SELECT {call} AS x FROM input", batch.slice(0, 0))
-    filled = np.diff(cuts) > 0
-    places = np.where(filled, np.cumsum(filled) - 1, len(values))
-    return pa.concat_arrays([values, nothing.cast(values.type)]).take(integer_column(places))
-
-
-def _by_database(text: str, batch: pa.RecordBatch) -> pa.Array:
-    import duckdb
-
-    try:
-        with connection() as own:
-            own.cursor.register("input", pa.Table.from_batches([batch]))
-            try:
-                found = own.cursor.sql(text).to_arrow_table().column(0)
-            finally:
-                own.cursor.unregister("input")
-    except (duckdb.Error, RuntimeError) as error:
-        raise failed(error) from None
-    return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
-
-
-def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [*batch.columns, column], schema=pa.schema([*batch.schema, pa.field(name, column.type)])
+    batch = with_column(with_column(rows, "#run", integer_column(runs)), "#row", integer_column(np.arange(len(runs))))
+    frame = 'PARTITION BY "#run" ORDER BY "#row" ROWS UNBOUNDED PRECEDING'
+    values = database.asked(
+        f'SELECT x FROM (SELECT {call} OVER ({frame}) AS x, "#row" FROM input) ORDER BY "#row"', batch
     )
+    return pa.concat_arrays([values, database.of_nothing(call, rows.schema).cast(values.type)])

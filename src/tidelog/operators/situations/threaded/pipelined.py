@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from tidelog.operators.base import FOREVER
 from tidelog.operators.situations.deriving import Pieces
-from tidelog.operators.situations.matching import Searched
+from tidelog.operators.situations.matching import Part, Searched
 from tidelog.operators.situations.operator import SituationsOperator
-from tidelog.operators.situations.rows import Rows
+from tidelog.operators.situations.rows import Coded, Rows
 from tidelog.operators.situations.threaded.slack import Late, Slack
 from tidelog.threads import Task, Threads
 
@@ -27,7 +27,7 @@ class _Running:
     """A batch that a thread searches."""
 
     first_time: int
-    task: Task[Searched]
+    task: Task[tuple[Searched, pa.RecordBatch]]
 
 
 class Pipelined:
@@ -43,7 +43,7 @@ class Pipelined:
         self._pool = Threads(threads)
         self._is_free = slack is None
         self.slack = Slack(operator.output, slack or 0, late)
-        self._deriving: deque[tuple[Rows, Task[list[Pieces]]]] = deque()
+        self._deriving: deque[tuple[int, Task[tuple[Rows, list[Pieces]]]]] = deque()
         self._searching: list[_Running] = []
         self._batches = self._matches = 0
 
@@ -51,7 +51,7 @@ class Pipelined:
         """What comes out. Lazy; to be asked once."""
         try:
             for rows in self._ordered(batches):
-                self._deriving.append((rows, self._pool.submit(partial(self._matcher.pieces, rows))))
+                self._deriving.append((rows.first_time, self._pool.submit(partial(self._derived, rows))))
                 if len(self._deriving) > self._threads:
                     self._settle()
                 yield from self._found(2 * self._threads)
@@ -67,7 +67,7 @@ class Pipelined:
                 each.task.cancel()
             self._pool.end()
 
-    def _ordered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+    def _ordered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Coded]:
         """Rows by whole instants."""
         (shape,) = self._operator.inputs
         for batch in batches:
@@ -81,13 +81,20 @@ class Pipelined:
         if rows is not None:
             yield rows
 
+    def _derived(self, coded: Coded) -> tuple[Rows, list[Pieces]]:
+        rows = coded.whole()
+        return rows, self._matcher.pieces(rows)
+
+    def _searched(self, part: Part) -> tuple[Searched, pa.RecordBatch]:
+        found = self._matcher.search(part)
+        return found, self._operator.rendered(found)
+
     def _settle(self) -> None:
         """Have the first batch that is derived searched."""
-        rows, task = self._deriving.popleft()
-        first_time = int(rows.times.min())
+        first_time, task = self._deriving.popleft()
         oldest = self._searching[0].first_time if self._searching else first_time
-        part = self._matcher.settle(rows, task.result(), oldest)
-        self._searching.append(_Running(first_time, self._pool.submit(partial(self._matcher.search, part))))
+        part = self._matcher.settle(*task.result(), oldest)
+        self._searching.append(_Running(first_time, self._pool.submit(partial(self._searched, part))))
 
     def _drained(self) -> Iterator[pa.RecordBatch]:
         while self._deriving:
@@ -101,15 +108,15 @@ class Pipelined:
             done = [each for each in self._searching if each.task.is_done]
             for each in done:
                 self._searching.remove(each)
-                yield from self._out(each.task.result())
+                yield from self._out(*each.task.result())
             if len(self._searching) <= most:
                 return
             self._searching[0].task.wait()
 
-    def _out(self, searched: Searched) -> Iterator[pa.RecordBatch]:
+    def _out(self, searched: Searched, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._matcher.learn([searched])
         self._batches += 1
         self._matches += len(searched.matches)
         if self._is_free:
             self.slack.size = -(-2 * self._threads * self._matches // self._batches)
-        return iter(self.slack.push(self._operator.rendered([searched])))
+        return iter(self.slack.push(rows))

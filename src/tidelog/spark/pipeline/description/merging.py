@@ -106,6 +106,14 @@ class Merge(Step):
             for each in first
             if each.lower() not in others and each != self.order
         ]
+        known = folded(first)
+        faults += [
+            Fault(
+                "inputs", f"{name!r} has a column {each!r}, which {self.inputs[0]!r} does not have; leave it out before"
+            )
+            for each in own
+            if each.lower() not in known and each != self.order
+        ]
         return faults + [
             Fault(
                 "inputs",
@@ -120,19 +128,20 @@ class Merge(Step):
         """The merge in Spark."""
         from tidelog.spark.operators.merging import logical_merge
 
-        key = None if not self.key else [] if self.key == (EVERYTHING,) else list(self.key)
         delay: str | int | None = self.delay or None
         if isinstance(delay, str) and delay.isdigit():
             delay = int(delay)
         if any(name not in inputs for name in self.inputs):
             raise InputError(f"found the inputs {', '.join(inputs)}; expected {', '.join(self.inputs)}")
+        names = {each.lower(): each for each in inputs[self.inputs[0]].columns}
+        key = None if not self.key else [] if self.key == (EVERYTHING,) else [_own(names, each) for each in self.key]
         return logical_merge(
-            [inputs[name] for name in self.inputs],
+            [_renamed(inputs[name], names) for name in self.inputs],
             names=[name.lower() for name in self.inputs],
-            time=self.time or None,
+            time=_own(names, self.time) or None,
             key=key,
             delay=delay,
-            order=self.order,
+            order=_own(names, self.order),
             algorithm=self.algorithm,
             policy=self.policy,
             tasks=self.tasks or None,
@@ -145,3 +154,14 @@ class Merge(Step):
             return None
         shares = f", in {self.tasks} shares" if self.tasks else ""
         return f"merge by {', '.join(self.key)} with {self.algorithm}, {self.policy}{shares}"
+
+
+def _own(names: Mapping[str, str], name: str) -> str:
+    """A column as the first input writes it: to Spark case does not matter."""
+    return names.get(name.lower(), name)
+
+
+def _renamed(frame: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Columns as the first input writes them."""
+    changes = {each: _own(names, each) for each in frame.columns if _own(names, each) != each}
+    return frame.withColumnsRenamed(changes) if changes else frame

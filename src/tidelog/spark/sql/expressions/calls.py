@@ -5,8 +5,8 @@ An entry takes a :class:`Call` and gives Spark SQL, or raises :class:`Unwritable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidelog.spark.sql.expressions.tools import Tools
@@ -35,6 +35,8 @@ class Call:
     zone: str
     """The time zone of the statement."""
     tools: Tools
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What the plan says of the call besides."""
 
     @property
     def texts(self) -> list[str]:

@@ -31,6 +31,11 @@ def cast(text: str, source: Type, target: Type, zone: str, *, is_try: bool, tool
         return text
     if source.id == "NULL":
         return f"CAST({text} AS {name})"  # null, or an error
+    if source.child is not None and target.child is not None and not is_try:
+        if source.child.id == "NULL":
+            return f"CAST({text} AS {name})"
+        x = tools.name()
+        return f"transform({text}, {x} -> {cast(x, source.child, target.child, zone, is_try=False, tools=tools)})"
     how = "try_cast" if is_try else "CAST"
     plain = f"{how}({text} AS {name})"
     if source.id in WHOLE or source.is_decimal or source.id in FLOATS or source.id == "BOOLEAN":

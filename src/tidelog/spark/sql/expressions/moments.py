@@ -13,6 +13,7 @@ from tidelog.spark.sql.types import (
     NANOSECONDS,
     PLAIN_TIMES,
     ZONED,
+    Unwritable,
 )
 
 FUNCTIONS: Final = Functions()
@@ -60,8 +61,10 @@ def _part(call: Call) -> str:
 
 
 def _count(call: Call) -> str:
-    """The microseconds of a time since 1970."""
+    """The microseconds of a time since 1970, or of a length of time."""
     kind = call.kinds[0]
+    if kind == "INTERVAL" and not call.arguments[0].is_constant:
+        return times.micros(f"(timestamp_micros(0) + {call.texts[0]})", zoned=True)
     if kind == ZONED:
         return times.micros(call.texts[0], zoned=True)
     if kind in PLAIN_TIMES or kind == "DATE":
@@ -138,6 +141,23 @@ def _timezone(call: Call) -> str:
     if one.type.id in PLAIN_TIMES:
         return call.let(one.text, lambda x: times.instant(x, zone))
     raise call.refuse()
+
+
+@FUNCTIONS.named("date_diff", "datediff")
+def _date_diff(call: Call) -> str:
+    """How many beginnings of a unit there are between two times."""
+    unit = times.unit_of(str(call.constant(0, "a unit")))
+    if call.kinds[1] != call.kinds[2]:
+        raise call.refuse()
+    zoned = call.kinds[1] == ZONED
+    if zoned and unit in ("minute", "hour") and not times.is_utc(call.zone):
+        raise Unwritable(f"date_diff of {unit}s in a time zone, where they need not begin with those of UTC")
+    if unit == "week":  # which DuckDB counts from the first time on
+        return f"CAST(datediff({_clocks(call, 2)}, {_clocks(call, 1)}) div 7 AS BIGINT)"
+    ends = [call.let(_clocks(call, at), lambda x: times.number_of(unit, x)) for at in (2, 1)]
+    if zoned and unit in times.UNITS:
+        ends = [times.number_of(unit, f"CAST({call.texts[at]} AS TIMESTAMP_NTZ)") for at in (2, 1)]
+    return f"CAST({ends[0]} - {ends[1]} AS BIGINT)"
 
 
 @FUNCTIONS.named("strftime")

@@ -56,7 +56,7 @@ def _shifted(call: Call, time: Argument, by: Argument, sign: int) -> str:
     zone = call.zone if time.type.id == ZONED else None
     text = f"CAST({time.text} AS TIMESTAMP_NTZ)" if time.type.id == "DATE" else time.text
     if by.is_constant and by.value is not None:
-        return times.shifted(text, by.value, sign, zone)
+        return call.let(text, lambda x: times.shifted(x, by.value, sign, zone))
     if zone is not None and not times.is_utc(zone):
         raise Unwritable("an interval that is computed, beside a time of a zone")
     return f"({text} {'+' if sign > 0 else '-'} {by.text})"
@@ -102,7 +102,7 @@ def _subtract(call: Call) -> str:
         return f"date_sub({one.text}, {other.text})"
     if one.type.id == other.type.id and one.type.id in _TIMES:
         if one.type.id == ZONED and not times.is_utc(call.zone):
-            raise Unwritable("the difference of two times of a zone, in which days are of different lengths")
+            return times.difference(one.text, other.text, call.zone, call.let)
         return f"({one.text} - {other.text})"
     raise call.refuse()
 

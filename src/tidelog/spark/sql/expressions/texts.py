@@ -36,8 +36,6 @@ def _concat_ws(call: Call) -> str:
 
 @FUNCTIONS.named("length", "len", "char_length", "character_length")
 def _length(call: Call) -> str:
-    if call.kinds == ["LIST"]:
-        return f"CAST(array_size({call.texts[0]}) AS BIGINT)"
     call.expect("VARCHAR")
     return f"CAST(char_length({call.texts[0]}) AS BIGINT)"
 
@@ -104,8 +102,6 @@ def _trim(call: Call) -> str:
 @FUNCTIONS.named("substring", "substr", "array_slice", "array_extract")
 def _substring(call: Call) -> str:
     start = int(call.constant(1, "a start"))
-    if call.kinds[0] == "LIST" and call.name == "array_extract" and start:
-        return f"try_element_at({call.texts[0]}, {start})"
     if call.kinds[0] != "VARCHAR":
         raise call.refuse()
     if call.name == "array_extract":
@@ -231,10 +227,20 @@ def _regexp(call: Call) -> str:
     if flags not in ("", "i", "c"):
         raise Unwritable(f"the options {flags!r} of a regular expression")
     if flags == "i":
+        if not pattern.isascii():
+            raise Unwritable("a regular expression with the option 'i' and other letters than a to z")
         pattern = f"(?i){pattern}"
     if call.name == "regexp_full_match":
         pattern = f"{pattern[:4]}^(?:{pattern[4:]})\\z" if flags != "i" else f"{pattern[:8]}^(?:{pattern[8:]})\\z"
-    return f"({call.texts[0]} RLIKE {text_constant(pattern)})"
+    if flags != "i":
+        return f"({call.texts[0]} RLIKE {text_constant(pattern)})"
+    message = "a regular expression with the option 'i' over a text with signs that DuckDB takes for k or s"
+    return call.let(
+        call.texts[0],
+        lambda x: (
+            f"CASE WHEN {x} RLIKE '[\u212a\u017f]' THEN {failure(message)} ELSE {x} RLIKE {text_constant(pattern)} END"
+        ),
+    )
 
 
 @FUNCTIONS.named("regexp_extract")
@@ -261,11 +267,6 @@ def _regexp_replace(call: Call) -> str:
 @FUNCTIONS.named("error")
 def _error(call: Call) -> str:
     return failure(str(call.constant(0, "a text")).split("\n")[0])
-
-
-@FUNCTIONS.named("list_value")
-def _list(call: Call) -> str:
-    return f"CAST(array({', '.join(call.texts)}) AS {call.type.spark})"
 
 
 @FUNCTIONS.named("struct_pack", "row")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import zoneinfo
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.spark.sql.expressions.constants import seconds, text_constant
@@ -21,7 +22,7 @@ _OTHER_OFFSETS: Final = ("1800", "3600", "7200")
 """By how many seconds clocks are put back."""
 _ORIGIN: Final = 946_857_600_000_000
 """2000-01-03, a Monday, from which buckets are counted."""
-_UNITS: Final = {
+UNITS: Final = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -121,20 +122,57 @@ def unit_of(text: str) -> str:
     """The unit that a text names. Raises :class:`Unwritable` for others than the usual ones."""
     name = text.lower()
     name = _OTHER_NAMES.get(name, name.removesuffix("s") if len(name) > 2 else name)
-    if name not in _UNITS and name not in _LONG_UNITS:
+    if name not in UNITS and name not in _LONG_UNITS:
         raise Unwritable(f"the unit {text!r}")
     return name
+
+
+def number_of(unit: str, text: str) -> str:
+    """The number of the hour, day and so on that a time without a zone is in, counted from any of them."""
+    if unit in UNITS:
+        return floored(micros(text), UNITS[unit])
+    if unit == "day":
+        return f"datediff({text}, DATE '1970-01-01')"
+    months = {"month": 1, "quarter": 3, "year": 12}[unit]
+    count = f"(year({text}) * 12 + month({text}) - 1)"
+    return f"(({count} - pmod({count}, {months})) div {months})"
+
+
+def difference(one: str, other: str, zone: str, let: Callable[[str, Callable[[str], str]], str]) -> str:
+    """How much later one time is than another: whole days of the calendar of a zone, and the rest as it is."""
+
+    def later(end: str, start: str) -> str:
+        guess = f"datediff({local(end, zone)}, {local(start, zone)})"
+
+        def moved(days: str) -> str:
+            there = instant(f"({local(start, zone)} + make_interval(0, 0, 0, {days}, 0, 0, 0))", zone)
+            return f"CASE WHEN {days} = 0 THEN {start} ELSE {there} END"
+
+        return let(
+            guess,
+            lambda days: let(
+                f"CASE WHEN {moved(days)} <= {end} THEN {days} ELSE {days} - 1 END",
+                lambda whole: f"(make_dt_interval({whole}, 0, 0, 0) + ({end} - {moved(whole)}))",
+            ),
+        )
+
+    return let(
+        one,
+        lambda x: let(
+            other, lambda y: f"CASE WHEN {x} >= {y} THEN {later(x, y)} WHEN {x} < {y} THEN - {later(y, x)} END"
+        ),
+    )
 
 
 def truncated(unit: str, text: str, zone: str | None) -> str:
     """The beginning of the hour, day and so on that a time is in; ``zone`` for times that have one."""
     unit = unit_of(unit)
     clocks = text if zone is None else local(text, zone)
-    if unit in _UNITS:
+    if unit in UNITS:
         count = micros(clocks)
-        found = of_micros(rounded_down(count, _UNITS[unit]))
+        found = of_micros(rounded_down(count, UNITS[unit]))
         if zone is not None and unit != "hour":  # where clocks were put back, DuckDB stays in the hour it was in
-            return of_micros(f"({micros(text, zoned=True)} - pmod({count}, {_UNITS[unit]}L))", zoned=True)
+            return of_micros(f"({micros(text, zoned=True)} - pmod({count}, {UNITS[unit]}L))", zoned=True)
     else:
         found = f"CAST(date_trunc('{unit}', CAST({clocks} AS TIMESTAMP)) AS TIMESTAMP_NTZ)"
     return found if zone is None else instant(found, zone)

@@ -18,9 +18,13 @@ class Tools:
         """Whether Java writes floats with as few digits as tell them apart; those before 19 do not always."""
         self._numbers = itertools.count()
 
+    def name(self) -> str:
+        """A name that nothing else has."""
+        return f"v{next(self._numbers)}"
+
     def let(self, text: str, body: Callable[[str], str]) -> str:
         """A body with an expression in it: as it is if it is short, and else computed before."""
         if len(text) <= _SHORT:
             return body(text)
-        name = f"v{next(self._numbers)}"
+        name = self.name()
         return f"element_at(transform(array({text}), {name} -> {body(name)}), 1)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.spark.sql.binding import Bound
-from tidelog.spark.sql.expressions import moments, numbers, texts
+from tidelog.spark.sql.expressions import lists, moments, numbers, texts
 from tidelog.spark.sql.expressions.aggregates import Aggregate, Order, aggregate
 from tidelog.spark.sql.expressions.calls import Argument, Call
 from tidelog.spark.sql.expressions.casts import cast
@@ -169,11 +169,41 @@ class Writer:
 
     def _called(self, node: Node, columns: Columns) -> str:
         name = str(node["qname"]["path"][-1])
-        written = FUNCTIONS.get(name)
+        inside: list[Node] = node.get("children", [])
+        if any(each["expression_class"] == "BOUND_LAMBDA" for each in inside):
+            return self._with_lambda(name, node, columns)
+        has_lists = name == "list_value" or any(self.type(each).id == "LIST" for each in inside)
+        written = (lists.FUNCTIONS.get(name) if has_lists else None) or FUNCTIONS.get(name)
         if written is None:
             raise Unwritable(f"the function {name}")
-        arguments = [self.argument(each, columns) for each in node.get("children", [])]
-        return written(Call(name, arguments, self.type(node), self._zone, self._tools))
+        return written(self._call(name, node, inside, columns))
+
+    def _call(self, name: str, node: Node, inside: Sequence[Node], columns: Columns) -> Call:
+        arguments = [self.argument(each, columns) for each in inside]
+        return Call(name, arguments, self.type(node), self._zone, self._tools, node.get("function_data") or {})
+
+    def _with_lambda(self, name: str, node: Node, columns: Columns) -> str:
+        """A function with a lambda, whose columns are its parameters, the last one first, and then what it captures."""
+        rows, function, *others = node["children"]
+        kind = lists.element(self.type(rows))
+        count = int(function["parameter_count"])
+        parameters = [self._tools.name() for _ in range(count)]
+        is_reduction = name in lists.REDUCTIONS
+        has_start = is_reduction and bool(node["function_data"].get("has_initial"))
+        start = self.write(others.pop(0), columns) if has_start else None
+        if count != 2 if is_reduction else count > 2:
+            raise Unwritable(f"{name} with a lambda of {count} parameters")
+        own = [Column(each, kind) for each in parameters]
+        if not is_reduction and count == 2:
+            own[1] = Column(f"CAST({parameters[1]} + 1 AS BIGINT)", Type("BIGINT"))
+        captured = [Column(self.write(each, columns), self.type(each)) for each in others]
+        body = self.write(function["lambda_expr"], [*reversed(own), *captured])
+        call = self._call(name, node, [rows], columns)
+        if is_reduction:
+            return lists.reduced(call, start, parameters, body)
+        if name not in lists.TRANSFORMS and name not in lists.FILTERS:
+            raise Unwritable(f"the function {name}")
+        return lists.transformed(name, call.texts[0], parameters, body)
 
     def argument(self, node: Node, columns: Columns) -> Argument:
         """What a function is called with."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import Final
 
 from tidelog.sql.errors import SqlError
@@ -49,7 +50,9 @@ def as_of_words(text: str, at: int, last: int) -> AsOfWords | None:
         number += 1
     if number > last or not found[number].says("JOIN"):
         return None
-    for member, token in _members(found, number + 1, last):
+    members = _members(found, number + 1, last)
+    # In front of the condition they are names.
+    for member, token in dropwhile(lambda each: not each[1].says("ON", "USING"), members):
         if token.says("NEAREST", "TOLERANCE") and _follows_a_value(found[member - 1]):
             _take(join, text, member, last)
             break
@@ -92,6 +95,9 @@ def _take(join: AsOfWords, text: str, at: int, last: int) -> None:
     rest = [number for number, _ in _members(found, at + 1, last)]
     if not rest:
         raise SqlError("found TOLERANCE without a length", text=text, position=found[at].end)
+    for number in rest[1:]:
+        if found[number].says("NEAREST") and _follows_a_value(found[number - 1]):
+            raise SqlError("found NEAREST behind TOLERANCE; it stands before", text=text, position=found[number].start)
     end = rest[-1]
     if found[end].says(*OPENING):  # what is inside is not among them
         end = closing(found, end, last) or end

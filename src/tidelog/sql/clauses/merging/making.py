@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from tidelog.model.errors import TidelogError, did_you_mean
 from tidelog.operators.base import Shape
-from tidelog.operators.merge.columns import is_elements
 from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.merge.options import MergeOptions
 from tidelog.operators.merge.ports import Input
@@ -27,6 +26,8 @@ from tidelog.sql.text.tree import Node
 def make_merge(clause: Node, scope: Scope, context: Context) -> Operation:
     """The merge of a clause. What is there is merged whole: whatever one input has comes out."""
     sides = [read_input(each["relation"], scope.ctes, context, each["time"]) for each in clause["inputs"]]
+    stored = next((side for side in sides if not side.is_read_by_duckdb), sides[0])
+    sides = [side.in_zones_of(stored) if side.is_read_by_duckdb else side for side in sides]
     first = Shape(sides[0].schema, sides[0].time)
     names = [
         same_names(Shape(side.schema, side.time), first, each["relation"], context.refuse)
@@ -77,13 +78,13 @@ def merge_maker(
 ) -> Callable[[], MergeOperator]:
     """What makes the operator. Raises what ``refuse`` makes for options that do not fit.
 
-    ``delayed``: rows arrive, and inputs are as far as their newest row less the delay.
+    ``delayed``: rows arrive, and inputs that are farther behind than the delay are not waited for.
     """
     options = clause["options"]
     delay = None
     if "delay" in options:
         node, clock = options["delay"], shapes[0].clock
-        delay = constants.ticks(constants.length(node, clock), clock, node)
+        delay = constants.ticks(constants.length(node, clock, least=0), clock, node)
     values = {name: constants.value(node) for name, node in options.items() if name != "delay"}
     key = clause["key"]
     columns = None if key is None else [_column(each, shapes[0].schema, key, refuse) for each in key["names"]]
@@ -91,11 +92,9 @@ def merge_maker(
 
     def make() -> MergeOperator:
         asked = MergeOptions.of(key=columns, **values)
-        inputs = [
-            Input(str(number), shape, delay if delayed and not is_elements(shape.schema) else None)
-            for number, shape in enumerate(shapes, 1)
-        ]
-        return asked.make(inputs)
+        operator = asked.make([Input(str(number), shape) for number, shape in enumerate(shapes, 1)])
+        operator.patience = delay if delayed else None
+        return operator
 
     try:
         make()

@@ -126,7 +126,9 @@ def _tail(found: Sequence[Token], at: int, close: int) -> int | None:
         if depth == 0:
             ahead = [found[each] if each < close else None for each in range(number, number + 4)]
             has_pattern |= token.says("PATTERN") and found[number + 1].says("(")
-            begins = token.says("MEASURES", "AFTER", "INITIAL", "SEEK", "PATTERN") or begins_frame(ahead)
+            is_column = found[number - 1].says("BY", ",", ".")
+            begins = token.says("MEASURES", "AFTER", "INITIAL", "SEEK") and not is_column
+            begins |= token.says("PATTERN") or begins_frame(ahead)
             tail = number if begins and tail is None else tail
         depth += token.says(*OPENING) - token.says(*CLOSING)
     return tail if has_pattern else None

@@ -7,18 +7,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidelog.model.errors import TidelogError
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.operators.rowpattern.compiling import compile_query
 from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.syntax import Frame
 from tidelog.sql.clauses.context import Context, Scope
 from tidelog.sql.clauses.grouping import own_nodes
 from tidelog.sql.clauses.operation import Operation, Work
-from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
+from tidelog.sql.clauses.row_pattern.binding import Binding
 from tidelog.sql.clauses.row_pattern.making import Source
-from tidelog.sql.clauses.row_pattern.resolving import resolve
-from tidelog.sql.text.tree import Node, nodes
+from tidelog.sql.clauses.row_pattern.queries import answer_queries
+from tidelog.sql.clauses.row_pattern.resolving import ready, resolve
+from tidelog.sql.text.tree import Node, beginning, nodes
 
 _END: Final = "#end"
 """The column that tells the end of frames."""
@@ -27,22 +26,20 @@ _END: Final = "#end"
 def make_pattern_window(node: Node, scope: Scope, context: Context) -> Operation:
     """The relation of a window."""
     _refuse_aggregates(node, scope, context)
+    answered = answer_queries(node, scope, context)
     end = node["frame"]["end"]
     varies = isinstance(end, dict) and any(each.get("class") in ("COLUMN_REF", "SUBQUERY") for each in nodes(end))
-    source = Source(node, scope, context, more={_END: end} if varies else {}).with_zoned_columns()
+    source = Source(node, scope, context, more={_END: end} if varies else {}).with_computed_columns()
     frame = _frame(node, source, context, varies=varies)
     query = resolve(node, source.schema, source.keys, context, frame)
-    try:
-        compiled = compile_query(query)
-    except TidelogError as error:  # of the matcher, which knows nothing of the statement
-        raise context.refuse(str(error).partition("\n")[0], node) from None
+    compiled = ready(query, node, context)
     hidden = [*source.computed, *(each.name for each in query.measures)]
     if source.is_stream and SEQUENCE_COLUMN in query.schema.names:
         hidden.append(SEQUENCE_COLUMN)
     _hide(hidden, node, scope, source)
     rows = source.rows(query)
     start = "the first match in the frame of each row" if frame.is_seeking else "a match that begins with each row"
-    reasons = [*source.reasons, f"searched for {start}, by one thread", *compiled.explain]
+    reasons = [*answered, *source.reasons, f"searched for {start}, by one thread", *compiled.explain]
     work = Work(query, lambda: [source.selected(query)])
     title = f"WINDOW {node['name'] or '(...)'} with a row pattern"
     return Operation(title, query.output, lambda: evaluate(compiled, rows()), source.way, reasons, work=work)

@@ -23,7 +23,7 @@ from tidelog.operators.rowpattern.syntax import (
 from tidelog.sql.clauses.grouping import Refuse
 from tidelog.sql.clauses.row_pattern.expressions import Taken
 from tidelog.sql.errors import of_engine
-from tidelog.sql.text.tree import NOWHERE, Node, nodes
+from tidelog.sql.text.tree import Node, beginning
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,11 +110,6 @@ class Binding:
     def _wrong(self, error: Exception, node: Node) -> Exception:
         message = of_engine(error, "", lambda _: None).message.partition("\n")[0]
         return self.refuse(message, beginning(node))
-
-
-def beginning(node: Node) -> Node:
-    """The node whose text begins first, of one and those inside of it."""
-    return min(nodes(node), key=lambda each: each.get("query_location", NOWHERE))
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

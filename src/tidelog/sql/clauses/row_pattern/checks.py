@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidelog.expr.values.types import sql_type
 from tidelog.model.errors import did_you_mean
 from tidelog.operators.rowpattern.syntax import Rows
 from tidelog.sql.clauses.grouping import Refuse
@@ -18,7 +19,13 @@ def names_of(clause: Node, schema: pa.Schema, refuse: Refuse) -> Names:
     variables: dict[str, str] = {}
     for part in parts_of(clause["pattern"]):
         if part["kind"] == "variable":
-            variables.setdefault(part["name"].upper(), part["name"])
+            name = part["name"] if part["is_quoted"] else part["name"].upper()
+            known = variables.setdefault(part["name"].upper(), name)
+            if known != name:
+                raise refuse(
+                    f"found variables {known} and {name}, which differ in case alone; give one of them another name",
+                    part,
+                )
     subsets: dict[str, frozenset[str]] = {}
     for subset in clause["subsets"]:
         name = subset["name"].upper()
@@ -34,8 +41,8 @@ def names_of(clause: Node, schema: pa.Schema, refuse: Refuse) -> Names:
                     member,
                 )
         subsets[name] = frozenset(variables[each["name"].upper()] for each in subset["members"])
-    nested = frozenset(each.name for each in schema if pa.types.is_nested(each.type))
-    return Names(variables, subsets, {name.lower(): name for name in schema.names}, nested)
+    opaque = {each.name: each.type for each in schema if sql_type(each.type) is None}
+    return Names(variables, subsets, {name.lower(): name for name in schema.names}, opaque)
 
 
 def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
@@ -59,8 +66,12 @@ def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:
         measured.add(each["name"].lower())
     skip = clause["skip"]
     if skip is not None and "name" in skip and names.rows(skip["name"]) is None:
+        name = skip["name"].upper()
+        advice = {"FIRST": "expected a variable behind it", "LAST": "expected a variable behind it"}
+        advice |= dict.fromkeys(("NEXT", "ROW"), "expected SKIP TO NEXT ROW, or a variable")
         raise refuse(
-            f"found SKIP TO {skip['name']}, which is no variable of the pattern; {names.suggestion(skip['name'])}",
+            f"found SKIP TO {skip['name']}, which is no variable of the pattern; "
+            f"{advice.get(name) or names.suggestion(name)}",
             skip,
         )
     timeouts = clause["timeouts"]

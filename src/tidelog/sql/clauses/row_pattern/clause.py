@@ -24,12 +24,16 @@ from tidelog.operators.rowpattern.syntax import Rows, Skip, Strategy
 from tidelog.sql.clauses.cutting import ClauseText, Syntax
 from tidelog.sql.clauses.pattern_windows.finding import begins_frame
 from tidelog.sql.clauses.row_pattern.grammar import read_pattern
+from tidelog.sql.errors import SqlError
+from tidelog.sql.text.tokens import CLOSING, OPENING, Token
 from tidelog.sql.text.tree import Node, nodes
 
 WORD: Final = "MATCH_RECOGNIZE"
 WINDOW: Final = "WINDOW"
 FUNCTIONS: Final = frozenset({"prev", "next", "first", "last", "classifier", "match_number"})
 """Functions about rows of a match."""
+_AGGREGATES: Final = ("first", "last")
+"""Those of them that are aggregates elsewhere."""
 CALL: Final = "ROW_PATTERN_CALL"
 """The class that calls of them have in the tree, where others are functions."""
 _MODES: Final = ("RUNNING", "FINAL")
@@ -49,11 +53,18 @@ _BEGINNINGS: Final = (
     ("DEFINE",),
 )
 """What parts of the clause begin with."""
+_BEHIND_PATTERN: Final = ("CONTIGUOUS", "WITHIN", "EMIT", "LIMIT")
+"""What stands right behind the pattern, and ends an expression as well, so that it can be told that it is misplaced."""
 _NO_CALLS: Final = (
     *("AND", "OR", "NOT", "IN", "IS", "LIKE", "ILIKE", "SIMILAR", "GLOB", "BETWEEN", "ESCAPE", "COLLATE"),
     *("THEN", "ELSE", "END", "WHEN", "FROM", "AS", "ON", "USING"),
 )
 """Words with a parenthesis behind them that are no names of functions."""
+_OPERATORS: Final = (*(word for word in _NO_CALLS if word not in ("END", "AS")), "CASE", "DISTINCT")
+"""Words behind which an expression goes on."""
+_UNITS: Final = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+_SELECTING: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+"""What a query in parentheses begins with."""
 
 
 def read_clause(reader: ClauseText) -> Node:
@@ -70,7 +81,7 @@ def read_clause(reader: ClauseText) -> Node:
         found["all_matches"] = True
         if reader.comes("AFTER"):
             raise reader.error("found AFTER MATCH beside ALL MATCHES, which skips nothing; expected one of both")
-    elif reader.accept("AFTER", "MATCH", "SKIP"):
+    elif reader.accept("AFTER", "MATCH"):
         found["skip"] = _skip(reader)
         if reader.comes_all("ALL", "MATCHES"):
             raise reader.error("found ALL MATCHES beside AFTER MATCH, which skips some; expected one of both")
@@ -113,7 +124,7 @@ def read_window(reader: ClauseText) -> Node:
         if reader.comes_all(*words):
             raise reader.error(f"found {' '.join(words)} in a window, in which every row has one match, or none")
     found["frame"] = _frame(reader)
-    found["skip"] = _skip(reader) if reader.accept("AFTER", "MATCH", "SKIP") else None
+    found["skip"] = _skip(reader) if reader.accept("AFTER", "MATCH") else None
     found["frame"]["is_seeking"] = not reader.accept("INITIAL") and reader.accept("SEEK")
     if not reader.comes("PATTERN"):
         raise _misplaced(reader)
@@ -170,6 +181,8 @@ def _frame(reader: ClauseText) -> Node:
 
 
 def _misplaced(reader: ClauseText) -> Exception:
+    if reader.word != WINDOW and _comes_misplaced(reader):
+        return reader.error(f"found {reader.peek_text()}, which stands right behind PATTERN (...)")
     parts = "MEASURES, ONE ROW or ALL ROWS PER MATCH, AFTER MATCH SKIP"
     if reader.word == WINDOW:
         parts = "MEASURES, ROWS BETWEEN CURRENT ROW AND ..., AFTER MATCH SKIP, INITIAL or SEEK"
@@ -216,9 +229,8 @@ def _measures(reader: ClauseText) -> list[Node]:
     found = []
     while True:
         place = reader.offset(reader.place)
-        value = _expression(reader, "a measure", ",", "AS")
-        if not reader.accept("AS"):
-            raise reader.error("found a measure without a name; expected AS and one")
+        value = _expression(reader, "a measure", ",", "AS", ending="AS")
+        reader.expect("AS")
         found.append({"expression": value, "name": reader.name("the name of the measure"), "query_location": place})
         if not reader.accept(","):
             return found
@@ -250,31 +262,96 @@ def _subsets(reader: ClauseText) -> list[Node]:
             return found
 
 
-def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
-    """An expression up to one of some words, or to what begins the next part of the clause."""
+def _expression(reader: ClauseText, what: str, *stops: str, ending: str = "") -> Node:
+    """An expression up to one of some words, or to what begins the next part of the clause.
+
+    It has to end with ``ending``, if that is given.
+    """
     start, end, depth = reader.peek(), None, 0
     modes: dict[int, str] = {}
     blanks: list[tuple[int, int]] = []
+    columns: dict[int, str] = {}
     while (token := reader.peek()) is not None:
-        if depth == 0 and (token.says(*stops) or _begins_part(reader)):
+        if depth == 0 and (token.says(*stops) or _ends_expression(reader, is_first=end is None)):
             break
         depth += token.says("(", "[", "{") - token.says(")", "]", "}")
         call = reader.peek(1)
+        if token.says("(") and call is not None and call.says(*_SELECTING):
+            end = _query(reader)
+            depth -= 1
+            continue
+        if token.says(*_MODES) and call is not None and (call.says("(") or _is_two_modes(reader)):
+            what = "a parenthesis" if call.says("(") else call.text.upper()
+            mode = token.text.upper()
+            raise reader.error(
+                f"found {mode} before {what}; it is said of FIRST, LAST, CLASSIFIER and aggregates, as in "
+                f"{mode} LAST(price)"
+            )
         if token.says(*_MODES) and call is not None and _is_call(reader):
             modes[call.start] = token.text.upper()
             blanks.append((token.start, token.end))
+        elif token.says(*_MODES) and call is not None and call.kind in ("word", "name"):
+            columns |= dict.fromkeys((call.start, call.end), token.text.upper())  # perhaps read as another name
         end = reader.take().end
     if start is None or end is None:
         raise reader.error(f"found {'the end' if start is None else start.text}; expected {what}")
-    node = reader.expression_at(start.start, end, what, blanks)
+    if ending and not reader.comes(ending):
+        raise reader.error(f"found {what} without a name; expected {ending} and one")
+    try:
+        node = reader.expression_at(start.start, end, what, blanks)
+    except SqlError as error:
+        place = start.start if error.position is None else error.position
+        if error.position is None:
+            raise reader.wrong(error.message, place) from None
+        if place not in columns:
+            raise
+        told = f"it is said of FIRST, LAST, CLASSIFIER and aggregates, as in {columns[place]} LAST(price)"
+        raise reader.wrong(f"found {columns[place]} before a column; {told}", place) from None
     _mark(node, {reader.offset(place): mode for place, mode in modes.items()})
     return node
+
+
+def _query(reader: ClauseText) -> int:
+    """Go behind a query in parentheses, whose words are its own; gives its end."""
+    depth = 0
+    while True:
+        token = reader.take()
+        depth += token.says(*OPENING) - token.says(*CLOSING)
+        if not depth:
+            return token.end
 
 
 def _begins_part(reader: ClauseText) -> bool:
     if any(reader.comes_all(*each) for each in _BEGINNINGS):
         return True
     return reader.word == WINDOW and begins_frame([reader.peek(ahead) for ahead in range(4)])
+
+
+def _ends_expression(reader: ClauseText, *, is_first: bool) -> bool:
+    """Whether a word that comes next is no part of an expression: it is, as a column's name, where a value is due."""
+    token, before = reader.peek(), reader.peek(-1)
+    is_behind = _comes_misplaced(reader)
+    if token is None or before is None or not (is_behind or _begins_part(reader)):
+        return False
+    if not is_first:
+        return not (before.says(*_OPERATORS) or (before.kind == "sign" and not before.says("?", *CLOSING)))
+    following = reader.peek(1)
+    if following is None or not any(reader.comes(*words) for words in _BEGINNINGS if len(words) == 1):
+        return not is_behind
+    goes_on = following.says("AS", "ASC", "DESC", "NULLS", ")", *_OPERATORS)
+    is_sign = following.kind == "sign" and not following.says("(")
+    return not (goes_on or is_sign or any(_comes_behind(reader, words) for words in _BEGINNINGS))
+
+
+def _comes_misplaced(reader: ClauseText) -> bool:
+    is_one = reader.comes(*_BEHIND_PATTERN) or reader.comes_all("SKIP", "TILL")
+    return is_one and not reader.comes_all("WITHIN", "GROUP")
+
+
+def _comes_behind(reader: ClauseText, words: tuple[str, ...]) -> bool:
+    """Whether some words come behind the next token."""
+    found = [reader.peek(ahead) for ahead in range(1, len(words) + 1)]
+    return all(token is not None and token.says(word) for token, word in zip(found, words, strict=True))
 
 
 def _is_call(reader: ClauseText) -> bool:
@@ -285,10 +362,20 @@ def _is_call(reader: ClauseText) -> bool:
     return call.kind == "name" or (call.kind == "word" and call.text.upper() not in _NO_CALLS)
 
 
+def _is_two_modes(reader: ClauseText) -> bool:
+    other, call, parenthesis = (reader.peek(ahead) for ahead in (1, 2, 3))
+    if other is None or call is None or parenthesis is None:
+        return False
+    return other.says(*_MODES) and call.kind in ("word", "name") and parenthesis.says("(")
+
+
 def _mark(node: Node, modes: dict[int, str]) -> None:
-    """Tell functions of patterns from others, and what is said before them."""
+    """Tell functions of patterns from others, and what is said before them. Those in queries are aggregates."""
+    inside = {
+        id(each) for query in nodes(node) if query.get("class") == "SUBQUERY" for each in nodes(query["subquery"])
+    }
     for each in list(nodes(node)):
-        if each.get("class") != "FUNCTION":
+        if each.get("class") != "FUNCTION" or (id(each) in inside and each["function_name"].lower() in _AGGREGATES):
             continue
         mode = modes.get(each["query_location"]) if not each["is_operator"] else None
         if mode is not None:
@@ -319,10 +406,15 @@ def _rows(reader: ClauseText) -> Rows:
 
 
 def _skip(reader: ClauseText) -> Node:
-    if reader.accept("PAST"):
+    is_skip = reader.accept("SKIP")
+    if is_skip and reader.accept("PAST"):
         reader.expect("LAST", "ROW")
         return {"kind": Skip.PAST_LAST_ROW.name}
-    reader.expect("TO")
+    if not (is_skip and reader.accept("TO")):
+        raise reader.error(
+            f"found {reader.peek_text()} behind AFTER MATCH{' SKIP' if is_skip else ''}; expected SKIP PAST LAST ROW, "
+            "SKIP TO NEXT ROW, or SKIP TO [FIRST | LAST] and a variable"
+        )
     if reader.accept("NEXT", "ROW"):
         return {"kind": Skip.TO_NEXT_ROW.name}
     kind = Skip.TO_LAST
@@ -353,6 +445,10 @@ def _behind_pattern(reader: ClauseText, found: Node) -> None:
             if found["within"] is not None:
                 raise reader.error("found a second WITHIN; expected one")
             reader.take()
+            number, unit = reader.peek(), reader.peek(1)
+            if number is not None and number.kind == "number" and unit is not None and _is_unit(unit):
+                told = f"{number.text} {unit.text}"
+                raise reader.error(f"found WITHIN {told}; expected WITHIN INTERVAL {told}")
             found["within"] = _expression(reader, "a length of time", "SKIP", "CONTIGUOUS", "WITHIN", "LIMIT", "EMIT")
         elif reader.comes("EMIT"):
             if found["timeouts"] is not None:
@@ -370,6 +466,10 @@ def _behind_pattern(reader: ClauseText, found: Node) -> None:
             break
     if reader.comes("SKIP"):
         raise reader.error("found SKIP; expected SKIP TILL NEXT or SKIP TILL ANY")
+
+
+def _is_unit(token: Token) -> bool:
+    return token.kind == "word" and token.text.upper().removesuffix("S") in _UNITS
 
 
 def _count(reader: ClauseText) -> int:

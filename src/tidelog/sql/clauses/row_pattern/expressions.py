@@ -22,10 +22,22 @@ from tidelog.operators.rowpattern.syntax import (
 )
 from tidelog.sql.clauses.grouping import Refuse
 from tidelog.sql.clauses.row_pattern.clause import CALL
-from tidelog.sql.text.tree import Node, Parser, become, nodes
+from tidelog.sql.text.tree import Node, Parser, become, beginning, nodes
 
 _PHYSICAL: Final = {"prev": -1, "next": 1}
 _LOGICAL: Final = ("first", "last")
+_OF_WINDOWS: Final = {
+    "lag": "PREV(price)",
+    "lead": "NEXT(price)",
+    "first_value": "FIRST(price)",
+    "last_value": "LAST(price)",
+    "nth_value": "FIRST(price, 2)",
+    "row_number": "RUNNING count(*)",
+}
+"""Functions of windows, and what is said here, as some other engines let them stand in row patterns."""
+_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"})
+_SEVERAL: Final = frozenset({"unnest", "unlist", "generate_subscripts"})
+"""Functions that give several rows for one."""
 _MOST_ROWS: Final = (1 << 31) - 1
 """How far a navigation may go."""
 
@@ -40,8 +52,8 @@ class Names:
     """The variables of subsets, likewise."""
     columns: Mapping[str, str]
     """Columns of the input, by their names in lower case."""
-    nested: frozenset[str] = frozenset()
-    """Those of them that are lists, structs or the like, which expressions do not take."""
+    opaque: Mapping[str, Any] = field(default_factory=dict)
+    """The types of those of them that the matcher does not compute with: lists, structs, times of day and the like."""
     used: set[str] = field(default_factory=set)
     """The columns that were found in expressions."""
 
@@ -100,7 +112,7 @@ class Taker:
             return
         self._check(value)
         kind = value.get("class")
-        if kind == "LAMBDA" and (parameters := _parameters(value)):
+        if kind == "LAMBDA" and (parameters := parameters_of(value)):
             self._walk(value["expr"], taken, bound | parameters)
             return
         term: Term | None = None
@@ -123,14 +135,32 @@ class Taker:
     def _check(self, node: Node) -> None:
         kind = node.get("class")
         if kind == "SUBQUERY":
-            self._fail("found a query inside of an expression of a row pattern; join its result to the input", node)
+            self._fail(
+                "found a query inside of a row pattern over what arrives, with which its answer would change; ask it "
+                "before, and give the answer as a parameter",
+                beginning(node),
+            )
         if kind == "WINDOW":
             self._fail("found a window function in a row pattern; compute it in a subquery that is the input", node)
         if kind == "STAR":
             self._fail("found * in a row pattern; expected a column, or count(*)", node)
+        if kind == "FUNCTION" and node["function_name"].lower() in _SEVERAL:
+            self._fail(
+                f"found {node['function_name']}, which gives several rows, in a row pattern; use it on what comes out",
+                node,
+            )
+        if kind == "FUNCTION" and self.is_define and node["function_name"].lower() in _VOLATILE:
+            self._fail(
+                f"found {node['function_name']}() in DEFINE, which tells another value whenever it is asked; compute "
+                "it in a query in parentheses that is the input",
+                node,
+            )
+        if kind == "FUNCTION" and (here := _OF_WINDOWS.get(node["function_name"].lower())):
+            name = node["function_name"]
+            self._fail(f"found {name}, a function of windows, in a row pattern; expected the like of {here}", node)
 
     def _column(self, node: Node) -> Navigation:
-        variables, text = self._reference(node)
+        variables, text = self._reference(node, is_whole=True)
         return Navigation(text, variables, is_final=self.is_final)
 
     def _call(self, node: Node) -> Term:
@@ -170,7 +200,10 @@ class Taker:
         name = call["function_name"].upper()
         own = {"expression": copy.deepcopy(argument)}
         inside = _Inside(self, f"{name}()")
-        inside.walk(own, frozenset())
+        if own["expression"].get("class") == "COLUMN_REF":
+            inside.labels.append(self._reference(own["expression"], is_whole=True)[0])
+        else:
+            inside.walk(own, frozenset())
         if not inside.labels:
             self._fail(f"found {name} of no column; expected one whose row it finds, as in {name}(price)", call)
         return Navigation(self._printed(own["expression"]), inside.variables(call), is_final=is_final)
@@ -180,7 +213,7 @@ class Taker:
         own = copy.deepcopy(node)
         own.pop("mode", None)
         name = own["function_name"]
-        inside = _Inside(self, f"the aggregate {name}")
+        inside = _Inside(self, f"the aggregate {name}", takes_all=True)
         stars = [each["expression"] for each in own["arguments"] if each["expression"].get("class") == "STAR"]
         if stars:
             inside.star(stars[0], own)
@@ -191,18 +224,24 @@ class Taker:
 
     # -- inside of terms ----------------------------------------------------------------------------------------------
 
-    def _reference(self, node: Node) -> tuple[frozenset[str] | None, str]:
-        """The rows that a column is of, and its text; the node is changed to be about a row."""
+    def _reference(self, node: Node, *, is_whole: bool) -> tuple[frozenset[str] | None, str]:
+        """The rows that a column is of, and its text; the node is changed to be about a row.
+
+        ``is_whole`` if its values come out of measures as they are, or go to an aggregate of DuckDB's.
+        """
         names = node["column_names"]
         variables = self.names.rows(names[0]) if len(names) > 1 else None
         own = names[1:] if variables is not None else names
         stored = self.names.columns.get(own[0].lower())
         if stored is None:
             self._unknown(node, names, is_qualified=variables is not None)
-        if len(own) > 1 or stored in self.names.nested:
+        kind = self.names.opaque.get(stored)
+        if len(own) > 1 or (kind is not None and (self.is_define or not is_whole)):
+            what = "a field" if len(own) > 1 else f"a column of type {kind}"
+            where = "the condition of a variable" if self.is_define else "an expression of one row"
             self._fail(
-                f"found {'.'.join(own)}, of a column of lists or fields, in a row pattern; expected a plain column: "
-                "make one of it in a query in parentheses that is the input",
+                f"found {'.'.join(own)}, {what}, in {where}; expected a plain column: compute one in a query in "
+                "parentheses that is the input",
                 node,
             )
         self.names.used.add(stored)
@@ -211,7 +250,11 @@ class Taker:
 
     def _unknown(self, node: Node, names: Sequence[str], *, is_qualified: bool) -> NoReturn:
         if not is_qualified and self.names.rows(names[0]) is not None:
-            self._fail(f"found variable {names[0]} without a column; expected one, as in {names[0]}.price", node)
+            self._fail(
+                f"found variable {names[0]} without a column; expected one, as in {names[0]}.price, and count("
+                f"{names[0]}.*) for the number of its rows",
+                node,
+            )
         if not is_qualified and len(names) > 1:
             self._fail(
                 f"there is neither a variable nor a column {names[0]!r}; {self.names.suggestion(names[0])}: columns "
@@ -219,6 +262,8 @@ class Taker:
                 node,
             )
         name = names[1] if is_qualified else names[0]
+        if name.lower() in ("classifier", "match_number"):
+            self._fail(f"no column {name!r}; did you mean {name.upper()}()?", node)
         self._fail(f"no column {name!r}; {did_you_mean(name, list(self.names.columns.values()))}", node)
 
     def _classified(self, node: Node) -> frozenset[str] | None:
@@ -299,6 +344,8 @@ class _Inside:
 
     taker: Taker
     what: str
+    takes_all: bool = False
+    """Whether DuckDB computes it, of columns of any type."""
     labels: list[frozenset[str] | None] = field(default_factory=list)
     """Of which rows columns are, one after the other."""
 
@@ -312,11 +359,11 @@ class _Inside:
             return
         kind = value.get("class")
         taker._check(value)
-        if kind == "LAMBDA" and (parameters := _parameters(value)):
+        if kind == "LAMBDA" and (parameters := parameters_of(value)):
             self.walk(value["expr"], bound | parameters)
         elif kind == "COLUMN_REF":
             if value["column_names"][0].lower() not in bound:
-                self.labels.append(taker._reference(value)[0])
+                self.labels.append(taker._reference(value, is_whole=self.takes_all)[0])
         elif kind == CALL:
             self._call(value)
         elif kind == "FUNCTION" and taker.is_aggregate(value):
@@ -338,8 +385,15 @@ class _Inside:
             taker._no_mode(node)
             become(node, taker.parser.expression(f'"{MATCH_NUMBER_COLUMN}"'))
         else:
-            allowed = "; FIRST or LAST may only be the whole argument of PREV or NEXT" if name in _LOGICAL else ""
-            taker._fail(f"found {name.upper()} inside of {self.what}, where it cannot stand{allowed}", node)
+            outer = self.what.removesuffix("()")
+            advice = ""
+            if name in _LOGICAL:
+                advice = "; FIRST or LAST may only be the whole argument of PREV or NEXT"
+            elif outer.lower() in _LOGICAL:
+                advice = f"; expected it around that, as in {name.upper()}({outer}(price))"
+            elif outer.lower() == name:
+                advice = f"; expected the number of rows behind the value, as in {outer}(price, 2)"
+            taker._fail(f"found {name.upper()} inside of {self.what}, where it cannot stand{advice}", node)
 
     def star(self, star: Node, call: Node) -> None:
         """``count(A.*)``: the rows of a variable."""
@@ -371,7 +425,7 @@ def _shown(variables: frozenset[str] | None) -> str:
     return "all rows" if variables is None else ", ".join(sorted(variables))
 
 
-def _parameters(node: Node) -> frozenset[str]:
+def parameters_of(node: Node) -> frozenset[str]:
     """The names that a lambda binds; none if ``->`` takes a part out of JSON."""
     names = [each["column_names"] for each in nodes(node["lhs"]) if each.get("class") == "COLUMN_REF"]
     is_json = node["expr"].get("class") == "CONSTANT" and node.get("syntax_type") != "LAMBDA_KEYWORD"

@@ -4,7 +4,7 @@
 
     pattern     alternatives of sequences, parted by |
     sequence    parts one after the other
-    part        primary, perhaps with * + ? {n} {n,} {,m} {n,m}, and perhaps a further ? that makes it reluctant
+    part        primary, perhaps with * + ? {n} {n,} {,m} {n,m} {,}, and perhaps a further ? that makes it reluctant
     primary     variable  |  ( pattern )  |  ()  |  ^  |  $  |  {- pattern -}  |  PERMUTE ( pattern, ... )
 """
 
@@ -26,6 +26,7 @@ from tidelog.operators.rowpattern.syntax import (
     Variable,
 )
 from tidelog.sql.clauses.cutting import ClauseText
+from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import Token
 
 Part: TypeAlias = dict[str, Any]
@@ -33,8 +34,23 @@ Part: TypeAlias = dict[str, Any]
 
 _MOST: Final = 1_000_000
 """What a quantifier may count to."""
+_MOST_PERMUTED: Final = 7
+"""Parts that come in any order, of which there are more than steps of a program with more."""
 _DEEPEST: Final = 200
 """Groups inside of each other."""
+_ELSEWHERE: Final = {
+    ",": "what comes next stands behind a space, as in A B",
+    "-": "what comes next stands behind a space, as in A B",
+    "!": "rows that are not like A are a variable, as in DEFINE B AS NOT ...",
+    "~": "rows that are not like A are a variable, as in DEFINE B AS NOT ...",
+    "&": "what holds of one row is one condition, as in DEFINE A AS ... AND ...",
+    ".": "any row is a variable without a condition",
+    "[": "one of several is (A | B)",
+    "AND": "what comes next stands behind a space, as in A B",
+    "OR": "one of several is A | B",
+    "NOT": "rows that are not like A are a variable, as in DEFINE B AS NOT ...",
+}
+"""What other languages of patterns write, and what that is here. Words are variables in quotes."""
 
 
 def read_pattern(reader: ClauseText) -> Part:
@@ -52,8 +68,19 @@ class _PatternReader:
     def whole(self) -> Part:
         self.reader.expect("(")
         found = self._alternatives()
-        self.reader.expect(")")
+        self._close()
         return found
+
+    def _close(self) -> None:
+        if self.reader.comes(","):
+            raise self._foreign()
+        self.reader.expect(")")
+
+    def _foreign(self) -> SqlError:
+        """An error about what stands in no pattern."""
+        text = self._next()
+        told = _ELSEWHERE.get(text.upper(), "expected a variable, a group, ^, $, {- or PERMUTE")
+        return self.reader.error(f"found {text} in a pattern; {told}")
 
     def _alternatives(self) -> Part:
         self.depth += 1
@@ -92,7 +119,7 @@ class _PatternReader:
         assert token is not None
         if reader.accept("("):
             found = self._alternatives()
-            reader.expect(")")
+            self._close()
             return {"kind": "group", "part": found}
         if reader.accept("^"):
             return {"kind": "anchor", "is_start": True, "query_location": self.reader.offset(token.start)}
@@ -102,22 +129,36 @@ class _PatternReader:
             found = self._alternatives()
             reader.expect("-", "}")
             return {"kind": "exclusion", "part": found, "query_location": self.reader.offset(token.start)}
-        if reader.accept("PERMUTE", "("):
-            parts = [self._alternatives()]
-            while reader.accept(","):
-                parts.append(self._alternatives())
-            reader.expect(")")
-            return parts[0] if len(parts) == 1 else {"kind": "permutation", "parts": parts}
-        if token.kind in ("word", "name"):
+        if reader.comes("PERMUTE"):
+            return self._permutation()
+        if token.kind in ("word", "name") and not token.says("AND", "OR", "NOT"):
             return self._variable(reader.take())
-        raise reader.error(f"found {token.text} in a pattern; expected a variable, a group, ^, $, {{- or PERMUTE")
+        raise self._foreign()
+
+    def _permutation(self) -> Part:
+        reader, token = self.reader, self.reader.take()
+        if not reader.accept("("):
+            raise reader.wrong("found PERMUTE without parts; expected PERMUTE(A, B)", token.start)
+        if reader.comes(")"):
+            raise reader.wrong("found PERMUTE of no parts; expected some, as in PERMUTE(A, B)", token.start)
+        parts = [self._alternatives()]
+        while reader.accept(","):
+            parts.append(self._alternatives())
+        reader.expect(")")
+        if len(parts) > _MOST_PERMUTED:
+            raise reader.wrong(
+                f"found PERMUTE of {len(parts)} parts; expected {_MOST_PERMUTED} at the most, as all orders count",
+                token.start,
+            )
+        return parts[0] if len(parts) == 1 else {"kind": "permutation", "parts": parts}
 
     def _variable(self, token: Token) -> Part:
         name = token.value
         if token.kind == "word" and name.endswith("$"):  # names may end so, but nobody means it here
             name = name.rstrip("$")
             self.pending = {"kind": "anchor", "is_start": False, "query_location": self.reader.offset(token.end - 1)}
-        return {"kind": "variable", "name": name, "query_location": self.reader.offset(token.start)}
+        place = self.reader.offset(token.start)
+        return {"kind": "variable", "name": name, "is_quoted": token.kind == "name", "query_location": place}
 
     def _quantified(self, part: Part) -> Part:
         reader = self.reader
@@ -149,8 +190,6 @@ class _PatternReader:
         most: int | None = least
         if reader.accept(","):
             most = None if reader.comes("}") else self._number()
-            if least is None and most is None:
-                raise reader.wrong("found {,}; expected {n}, {n,}, {,m} or {n,m}", brace.start)
         reader.expect("}")
         low = least or 0
         if most is not None and (most < 1 or most < low):

@@ -11,14 +11,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidelog.model.errors import TidelogError
+from tidelog.model.errors import did_you_mean
 from tidelog.model.schema import SEQUENCE_COLUMN
-from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
+from tidelog.operators.rowpattern.compiling import RowPatternQuery
 from tidelog.operators.rowpattern.evaluate import evaluate
 from tidelog.operators.rowpattern.ranges.parallel import evaluate_in_ranges
 from tidelog.operators.rowpattern.ranges.ranges import one_search_because
 from tidelog.operators.rowpattern.sorting import BYTES_PER_ROW, can_sort, sorted_batches
-from tidelog.operators.rowpattern.syntax import RowPattern, Rows
+from tidelog.operators.rowpattern.syntax import RowPattern
 from tidelog.plan.patterns import PatternPlan, plan_pattern
 from tidelog.plan.stretches import NotPruned
 from tidelog.sql.clauses.context import Context, Scope
@@ -26,9 +26,10 @@ from tidelog.sql.clauses.operation import Operation, Selected, Work
 from tidelog.sql.clauses.row_pattern.binding import plain
 from tidelog.sql.clauses.row_pattern.checks import names_of
 from tidelog.sql.clauses.row_pattern.clause import WORD
+from tidelog.sql.clauses.row_pattern.computed import computed_columns
 from tidelog.sql.clauses.row_pattern.pushing import partition_condition
-from tidelog.sql.clauses.row_pattern.resolving import Keys, resolve
-from tidelog.sql.clauses.row_pattern.zoned import zoned_columns
+from tidelog.sql.clauses.row_pattern.queries import answer_queries
+from tidelog.sql.clauses.row_pattern.resolving import Keys, ready, resolve
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node
 
@@ -39,23 +40,19 @@ _PLACE: Final = "#row"
 
 def make_row_pattern(node: Node, scope: Scope, context: Context) -> Operation:
     """The relation of a clause."""
-    source = Source(node, scope, context)
-    if node["rows"] == Rows.ONE.name:  # which gives no other column of the input
-        source = source.with_zoned_columns()
-    query = resolve(node, source.schema, source.keys, context)
-    try:
-        compiled = compile_query(query)
-    except TidelogError as error:  # of the matcher, which knows nothing of the statement
-        raise context.refuse(str(error).partition("\n")[0], node) from None
+    answered = answer_queries(node, scope, context)
+    source = Source(node, scope, context).with_computed_columns()
+    query = resolve(node, source.schema, source.keys, context, hidden=source.more)
+    compiled = ready(query, node, context)
     work = Work(query, partial(_inputs, source, query))
     plan = source.pruned(compiled)
     if plan is not None:
-        return Operation(WORD, query.output, plan, source.way, compiled.explain, work=work)
+        return Operation(WORD, query.output, plan, source.way, [*answered, *compiled.explain], work=work)
     fewer = _of_fewer_partitions(source)
     if source.stored is None:
         work = Work(query, partial(_inputs, fewer, query))
     rows = fewer.rows(query)
-    reasons = [*fewer.reasons]
+    reasons = [*answered, *fewer.reasons]
     search: Callable[[RowPatternQuery, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = evaluate
     if not query.partition:
         whole = one_search_because(compiled)
@@ -84,7 +81,8 @@ def _of_fewer_partitions(source: Source) -> Source:
     text = source.context.parser.print_expression({**condition, "alias": ""})
     node = {**source.node, "chosen": {"where_clause": condition}}
     try:
-        return Source(node, source.scope, source.context, reasons=[*source.reasons, f"only partitions with {text}"])
+        reasons = [*source.reasons, f"only partitions with {text}"]
+        return Source(node, source.scope, source.context, reasons=reasons, more=source.more)
     except duckdb.Error:  # which the statement will tell at its place
         return source
 
@@ -133,14 +131,26 @@ class Source:
         """Columns that the input does not have, and their expressions."""
         self._items = [{**copy.deepcopy(each), "alias": name} for name, each in self.computed.items()]
         if self._items:
-            self.schema = self._schema(self._items)
+            self.schema = self._computed(named)
             self._check_names(self.schema)
 
-    def with_zoned_columns(self) -> Source:
-        """The same with what the clause computes of times with a zone as columns, which it names from now on."""
+    def _computed(self, named: Sequence[tuple[str, Node]]) -> pa.Schema:
+        import duckdb
+
+        try:
+            return self._schema(self._items)
+        except duckdb.Error:
+            for name, each in named:
+                if name not in self.schema.names and each.get("class") == "COLUMN_REF":
+                    told = f"no column {each['column_names'][-1]!r}; {did_you_mean(name, self.schema.names)}"
+                    raise self.context.refuse(told, each) from None
+            raise
+
+    def with_computed_columns(self) -> Source:
+        """The same with what the clause computes and the matcher cannot as columns, which it names from now on."""
         names = names_of(self.node, self.schema, self.context.refuse)
         labels = frozenset({*names.variables, *names.subsets})
-        more = zoned_columns(self.node, self.schema, labels, self.context)
+        more = computed_columns(self.node, self.schema, labels, self.context)
         return Source(self.node, self.scope, self.context, more={**self.more, **more}) if more else self
 
     def column(self, node: Node) -> str:
@@ -263,7 +273,8 @@ class Source:
         if given is not None and not self._items and _has(given, query.schema):
             held = sum(given.column(name).nbytes for name in query.schema.names if given.column(name).num_chunks > 1)
             is_small = held + given.num_rows * BYTES_PER_ROW <= self.context.memory
-            return given.select(query.schema.names) if is_small else None
+            columns = [given.column(name) for name in query.schema.names]
+            return pa.Table.from_arrays(columns, schema=query.schema) if is_small else None
         if self.stored is not None:
             likely = self.stored.likely_rows * (BYTES_PER_ROW + 16 * len(query.schema))
             if likely > 2 * self.context.memory:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
+from tidelog.model.errors import TidelogError
+from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
+from tidelog.operators.rowpattern.conditions.conditions import condition_of
 from tidelog.operators.rowpattern.syntax import (
     TIMED_OUT_COLUMN,
     Expression,
@@ -22,12 +25,12 @@ from tidelog.operators.rowpattern.syntax import (
     counts_matches,
 )
 from tidelog.sql.clauses.context import Context
-from tidelog.sql.clauses.row_pattern.binding import Binding, beginning
+from tidelog.sql.clauses.row_pattern.binding import Binding
 from tidelog.sql.clauses.row_pattern.checks import check_clause, names_of
 from tidelog.sql.clauses.row_pattern.expressions import Names, Taker
 from tidelog.sql.clauses.row_pattern.grammar import pattern_of
 from tidelog.sql.clauses.zones import check_zone
-from tidelog.sql.text.tree import Node, nodes
+from tidelog.sql.text.tree import Node, beginning, nodes
 
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY: Final = 86_400
@@ -42,10 +45,17 @@ class Keys:
     order: Sequence[str]
 
 
-def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context, frame: Frame | None = None) -> RowPattern:
+def resolve(
+    clause: Node,
+    schema: pa.Schema,
+    keys: Keys,
+    context: Context,
+    frame: Frame | None = None,
+    hidden: Iterable[str] = (),
+) -> RowPattern:
     """The query of a clause over rows of a schema, which has its keys; that of a window, if there is a frame.
 
-    Raises for whatever breaks a rule.
+    ``hidden`` has the columns that the input does not have by itself. Raises for whatever breaks a rule.
     """
     names = names_of(clause, schema, context.refuse)
     check_clause(clause, names, context.refuse)
@@ -61,7 +71,7 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context, frame
     read = (
         schema
         if rows is not Rows.ONE or frame is not None
-        else pa.schema([each for each in schema if each.name in used])
+        else pa.schema([each for each in schema if each.name in used] or [schema.field(0)])  # which counts the rows
     )
     skip = clause["skip"] or {"kind": Skip.PAST_LAST_ROW.name}
     query = RowPattern(
@@ -81,10 +91,30 @@ def resolve(clause: Node, schema: pa.Schema, keys: Keys, context: Context, frame
         Limits(**{_LIMITS[kind]: limit for kind, limit in clause["limits"].items()}),
         clause["timeouts"] is not None,
         frame,
+        frozenset(hidden),
     )
     if frame is None:
         _check_output(query, clause, context)
     return query
+
+
+def ready(query: RowPattern, clause: Node, context: Context) -> RowPatternQuery:
+    """A query that is ready to run. What the matcher refuses is told at the condition that it is about."""
+    try:
+        return compile_query(query)
+    except TidelogError as error:  # of the matcher, which knows nothing of the statement
+        raise context.refuse(str(error).partition("\n")[0], _refused(query, clause)) from None
+
+
+def _refused(query: RowPattern, clause: Node) -> Node:
+    """The first condition that cannot be taken apart; the clause if all can."""
+    nodes_of = {each["name"].upper(): each["expression"] for each in clause["defines"]}
+    for name, value in query.defines.items():
+        try:
+            condition_of(query, name, value)
+        except TidelogError:
+            return beginning(nodes_of[name.upper()])
+    return clause
 
 
 def _expressions(
@@ -131,6 +161,11 @@ def _check_keys(keys: Keys, schema: pa.Schema, clause: Node, context: Context) -
         if pa.types.is_nested(kind):
             raise context.refuse(
                 f"found a key of type {kind}; expected one that is neither a list nor a struct", beginning(node)
+            )
+    for each in clause["order"]:
+        if each["expression"].get("class") == "CONSTANT":
+            raise context.refuse(
+                "found an order by what is the same for all rows; expected a column, by its name", each["expression"]
             )
 
 

@@ -24,13 +24,17 @@ goes through them too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from tidelog.operators.situations.syntax import Mode
 from tidelog.sql.clauses.cutting import ClauseText, Syntax
+from tidelog.sql.clauses.situations.advice import OTHER_ROWS, comma_before, outside
 from tidelog.sql.clauses.situations.lengths import is_length, length_at
 from tidelog.sql.clauses.situations.pattern import read_pattern
+from tidelog.sql.errors import SqlError
 from tidelog.sql.text.tokens import CLOSING, OPENING, Token
 from tidelog.sql.text.tree import Node
 
@@ -40,10 +44,12 @@ WORDS: Final = (SITUATIONS, DERIVE)
 
 DIALECTS: Final = ("ALLEN", "THESIS")
 """Whose words relations are; they differ in what *finishes* is."""
+_FIRST: Final = "PARTITION BY, ORDER BY or DEFINE"
 _PARTS: Final = {
     SITUATIONS: "PARTITION BY, ORDER BY, DEFINE, PATTERN, WITHIN, RETURN, MODE, RELATIONS",
     DERIVE: "PARTITION BY, ORDER BY, DEFINE, RETURN",
 }
+_CONDITION: Final = "a condition"
 _BEGINNINGS: Final = ("PARTITION", "ORDER", "DEFINE", "PATTERN", "WITHIN", "RETURN", "MODE", "RELATIONS")
 """What parts begin with."""
 _OPERATORS: Final = (
@@ -57,18 +63,18 @@ def read_clause(word: str, reader: ClauseText) -> Node:
     """What is between the parentheses. Raises :class:`SqlError` for what is no such clause."""
     found: Node = {
         "partition": _keys(reader) if reader.accept("PARTITION", "BY") else [],
-        "time": _expression(reader, "the column of the time", ",") if reader.accept("ORDER", "BY") else None,
+        "time": _time(reader) if reader.accept("ORDER", "BY") else None,
     }
     if not reader.accept("DEFINE"):
-        raise _misplaced(reader)
+        raise _misplaced(reader, "DEFINE")
     found["definitions"] = _definitions(reader)
     if word == SITUATIONS:
         if not reader.accept("PATTERN"):
-            raise _misplaced(reader)
+            raise _misplaced(reader, "PATTERN")
         found["constraints"] = read_pattern(reader)
         place = reader.offset(reader.place)
         if not reader.accept("WITHIN"):
-            raise _misplaced(reader)
+            raise _misplaced(reader, "WITHIN")
         found["within"] = _length(reader, "how long a match may last")
         found["within_place"] = {"query_location": place}
     found["returned"] = _returned(reader) if reader.accept("RETURN") else []
@@ -79,10 +85,12 @@ def read_clause(word: str, reader: ClauseText) -> Node:
     return found
 
 
-def _misplaced(reader: ClauseText) -> Exception:
+def _misplaced(reader: ClauseText, missing: str = "") -> Exception:
+    wanted = f"; {missing} is missing here" if missing else ""
     return reader.error(
         f"found {reader.peek_text()}; expected the parts of {reader.word} in their order: {_PARTS[reader.word]}, of "
         f"which only {'DEFINE, PATTERN and WITHIN have' if reader.word == SITUATIONS else 'DEFINE has'} to be there"
+        f"{wanted}"
     )
 
 
@@ -91,6 +99,15 @@ def _keys(reader: ClauseText) -> list[Node]:
     while reader.accept(","):
         keys.append(_expression(reader, "a column to partition by", ","))
     return keys
+
+
+def _time(reader: ClauseText) -> Node:
+    time = _expression(reader, "the column of the time", ",", "ASC", "DESC", "NULLS")
+    if reader.comes(",", "ASC", "DESC", "NULLS"):
+        raise reader.error(
+            f"found {reader.peek_text()} behind ORDER BY; expected the column of the time alone: time rises"
+        )
+    return time
 
 
 # -- definitions ------------------------------------------------------------------------------------------------------
@@ -104,10 +121,16 @@ def _definitions(reader: ClauseText) -> list[Node]:
 
 
 def _definition(reader: ClauseText) -> Node:
+    if _begins_part(reader):
+        raise reader.error(f"found {reader.peek_text()}; expected a definition, as in A AS speed > 50")
     found: Node = {"query_location": reader.offset(reader.place), "least": None, "most": None}
     found["name"] = reader.name("the name of a situation")
-    reader.expect("AS")
-    inside = _until(reader, "a condition", ",", "AT LEAST", "AT MOST")
+    if not reader.accept("AS"):
+        name = found["name"]
+        raise reader.error(
+            f"found {reader.peek_text()}; expected AS and the condition for {name}, as in {name} AS x > 5"
+        )
+    inside = _until(reader, _CONDITION, ",", "AT LEAST", "AT MOST")
     if reader.accept("AT", "LEAST"):
         found["least"] = _length(reader, "how long a situation lasts at least")
     elif reader.accept("AT", "MOST"):
@@ -119,7 +142,7 @@ def _definition(reader: ClauseText) -> Node:
         raise reader.error(
             f"found {again.text} behind a bound of the length; expected one of AT LEAST, AT MOST and BETWEEN"
         )
-    found["condition"] = _read(reader, inside, "a condition")
+    found["condition"] = _read(reader, inside, _CONDITION)
     return found
 
 
@@ -156,7 +179,14 @@ def _returned(reader: ClauseText) -> list[Node]:
     found = []
     while True:
         place = reader.offset(reader.place)
-        value = _expression(reader, "what is returned", ",", "AS")
+        inside = _until(reader, "what is returned", ",", "AS")
+        value = _read(reader, inside, "what is returned")
+        if inside[-1].says("*"):
+            raise reader.wrong(
+                "found * behind RETURN; expected columns one by one, as in max(A.speed) AS top: without RETURN the "
+                "starts and the ends of situations come out",
+                inside[-1].start,
+            )
         if not reader.accept("AS"):
             raise reader.error("found what is returned without a name; expected AS and one")
         found.append({"expression": value, "name": reader.name("the name of a column"), "query_location": place})
@@ -193,11 +223,32 @@ def _expression(reader: ClauseText, what: str, *stops: str) -> Node:
 
 def _read(reader: ClauseText, inside: list[Token], what: str) -> Node:
     """The expression that some tokens say."""
-    node = reader.expression_at(inside[0].start, inside[-1].end, what)
-    if node["alias"]:  # such as a unit behind a number
-        found = inside[-1]
-        raise reader.wrong(f"found {found.text} behind {what}, where nothing has a name; leave it out", found.start)
-    return node
+    try:
+        return reader.expression_at(inside[0].start, inside[-1].end, what)
+    except SqlError as error:
+        raise _advised(reader, inside, what, error) from None
+
+
+def _advised(reader: ClauseText, inside: Sequence[Token], what: str, error: SqlError) -> SqlError:
+    """What to say of tokens that are no expression, where it can be seen what was meant."""
+    for token, following in pairwise(outside(inside)):
+        if following.says("AS") and token.kind in ("word", "name") and what == _CONDITION:
+            return comma_before(reader, token)
+        if token.says("PATTERN") and following.says("(", "NOT"):
+            return reader.wrong(
+                f"found {following.text} in a pattern; expected constraints without parentheses and NOT, joined by "
+                "AND: A before B AND B meets C",
+                following.start,
+            )
+        if following.says("FOR", "LASTS", "LASTING", "DURING"):
+            return reader.wrong(
+                f"found {following.text} behind a condition; how long it holds is said by AT LEAST 5s, AT MOST 9s or "
+                "BETWEEN 5s AND 9s",
+                following.start,
+            )
+        if following.says("WHERE"):
+            return reader.wrong(f"found WHERE; {OTHER_ROWS}", following.start)
+    return error
 
 
 def _length(reader: ClauseText, what: str) -> Node:
@@ -223,6 +274,8 @@ def _begins_part(reader: ClauseText) -> bool:
     following = reader.peek(1)
     if not reader.comes(*_BEGINNINGS) or following is None or following.says(*_OPERATORS, *_BEGINNINGS):
         return False
+    if reader.comes("WITHIN") and following.says("GROUP"):  # of an aggregate that takes its rows in an order
+        return False
     return following.kind != "sign" or (reader.comes("WITHIN", "RETURN") and following.says("(", "?", "$", "-"))
 
 
@@ -232,6 +285,7 @@ SYNTAXES: Final = tuple(
         partial(read_clause, word),
         is_behind=True,
         starts=_BEGINNINGS,
+        first=_FIRST,
         advice="; a semicolon ends the statement, alternatives of relations are parted by |",
     )
     for word in WORDS

@@ -15,8 +15,7 @@ import pyarrow as pa
 from tidelog.model.errors import did_you_mean
 from tidelog.operators.situations.syntax import Aggregate, Bound, Instant, Returned, Term
 from tidelog.sql.clauses.context import Context
-from tidelog.sql.clauses.row_pattern.binding import beginning
-from tidelog.sql.text.tree import Node, become, nodes
+from tidelog.sql.text.tree import Node, become, beginning, nodes
 
 _BOUNDS: Final = {each.value: each for each in Bound}
 _REFUSED: Final = {
@@ -24,6 +23,17 @@ _REFUSED: Final = {
     "WINDOW": "a window function; compute it in a query in parentheses that is the input",
     "LAMBDA": "a lambda; compute with it in a query in parentheses that is the input",
 }
+_OF_OTHER_ROWS: Final = frozenset(
+    ("lag", "lead", "prev", "next", "row_number", "rank", "dense_rank", "nth_value", "first_value", "last_value")
+)
+_WRITTEN: Final = {
+    "any_value": 'first("#x") FILTER (WHERE "#f" AND "#x" IS NOT NULL)',
+    "bool_and": 'CAST(min(CAST("#x" AS TINYINT)) FILTER (WHERE "#f") AS BOOLEAN)',
+    "bool_or": 'CAST(max(CAST("#x" AS TINYINT)) FILTER (WHERE "#f") AS BOOLEAN)',
+    "count_if": 'count(*) FILTER (WHERE "#f" AND "#x")',
+    "countif": 'count(*) FILTER (WHERE "#f" AND "#x")',
+}
+"""Aggregates that are others, of an argument and with a filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +70,30 @@ class Taker:
 
     def condition(self, node: Node, situation: str) -> str:
         """A condition on one row, as a text over the columns of the input."""
+        return self._of_row(node, f"the condition of {situation}")
+
+    def key(self, node: Node) -> str:
+        """What rows are partitioned by, as a text over the columns of the input."""
+        return self._of_row(node, "PARTITION BY")
+
+    def _of_row(self, node: Node, where: str) -> str:
         own = copy.deepcopy(node)
         for each in list(nodes(own)):
             self._check(each)
             if self.context.functions.aggregates(each):
                 self._fail(
-                    f"found the aggregate {each['function_name']} in the condition of {situation}, which is about one "
-                    "row; expected its columns alone",
+                    f"found the aggregate {each['function_name']} in {where}, which is about one row; expected its "
+                    "columns alone",
+                    each,
+                )
+            if str(each.get("function_name", "")).lower() in _OF_OTHER_ROWS:
+                self._fail(
+                    f"found {each['function_name']}, which is about other rows, in {where}; compute it in a query in "
+                    "parentheses that is the input, as in (SELECT *, lag(x) OVER (ORDER BY ts) AS before FROM t)",
                     each,
                 )
             if each.get("class") == "COLUMN_REF":
-                self._row_column(each, f"the condition of {situation}")
+                self._row_column(each, where)
         return self._printed(own)
 
     def call(self, node: Node) -> str:
@@ -82,11 +105,18 @@ class Taker:
                 beginning(node),
             )
         own = copy.deepcopy(node)
+        self._write(own)
+        if not self.context.functions.aggregates(own):
+            self._fail(
+                f"found {node['function_name']} behind RETURN of DERIVE, which is computed of an aggregate; expected "
+                "one, as in min(CAST(x AS TINYINT))",
+                beginning(node),
+            )
+        self._check_call(own)
         for each in list(nodes(own)):
             self._check(each)
             if each.get("class") == "COLUMN_REF":
                 self._row_column(each, "RETURN of DERIVE, where aggregates are over the rows of every situation")
-        self._no_inner(own)
         return self._printed(own).replace("count_star()", "count(*)")
 
     def returned(self, name: str, node: Node) -> Returned:
@@ -116,6 +146,7 @@ class Taker:
         if not isinstance(value, dict):
             return
         self._check(value)
+        self._write(value)
         if self.context.functions.aggregates(value):
             become(value, self._column([self._aggregate(value)], terms))
         elif value.get("class") == "COLUMN_REF":
@@ -176,7 +207,7 @@ class Taker:
     def _aggregate(self, node: Node) -> Aggregate:
         own = copy.deepcopy(node)
         own["alias"] = ""
-        self._no_inner(own)
+        self._check_call(own)
         arguments = [each["expression"] for each in own["arguments"]]
         found = [self._star(each, own) for each in arguments if each.get("class") == "STAR"]
         for each in list(nodes(own)):
@@ -219,6 +250,12 @@ class Taker:
         names = node["column_names"]
         if len(names) == 1:
             if names[0].lower() not in self.names.columns:
+                if names[0].lower() in self.names.situations:
+                    self._fail(
+                        f"found situation {names[0]} in an aggregate; expected a column of it, as in "
+                        f"max({names[0]}.x), or the number of its rows, count({names[0]}.*)",
+                        node,
+                    )
                 self._no_column(names[0], node)
             self._fail(
                 f"found {names[0]} of no situation in an aggregate; expected the situation whose rows count, as in "
@@ -266,10 +303,33 @@ class Taker:
         column = next(iter(self.names.columns.values()), "x")
         return f"{next(iter(self.names.situations.values()))}.{column}"
 
-    def _no_inner(self, call: Node) -> None:
-        for each in nodes([call["arguments"], call["filter"]]):
+    def _check_call(self, call: Node) -> None:
+        """Raise for what no aggregate over the rows of a situation may have."""
+        orders = (call.get("order_bys") or {}).get("orders")
+        if self.context.functions.is_own(call) and (call["distinct"] or orders):
+            what = "DISTINCT" if call["distinct"] else "ORDER BY"
+            self._fail(
+                f"found {what} in {call['function_name']}, which only aggregates of DuckDB take; leave it out", call
+            )
+        for each in nodes([call["arguments"], call["filter"], orders]):
             if self.context.functions.aggregates(each):
                 self._fail(f"found the aggregate {each['function_name']} inside of another one", each)
+
+    def _write(self, node: Node) -> None:
+        """Put aggregates that are kept in the place of one that is the same as they are."""
+        written = _WRITTEN.get(str(node.get("function_name", "")).lower())
+        if written is None or len(node["arguments"]) != 1 or not self.context.functions.aggregates(node):
+            return
+        self._check_call(node)
+        if node["distinct"] or node["order_bys"]["orders"]:
+            return
+        true = self.context.parser.expression("true")
+        parts = {"#x": node["arguments"][0]["expression"], "#f": node["filter"] or true}
+        found = self.context.parser.expression(written)
+        for each in list(nodes(found)):
+            if each.get("class") == "COLUMN_REF" and each["column_names"][0] in parts:
+                become(each, copy.deepcopy(parts[each["column_names"][0]]))
+        become(node, {**found, "alias": node["alias"]})
 
     def _check(self, node: Node) -> None:
         told = _REFUSED.get(node.get("class", ""))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Operator
 from tidelog.operators.replaying import replay
-from tidelog.operators.situations.operator import SituationsOperator
+from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
 from tidelog.operators.situations.syntax import Bound, Instant, Situations
 from tidelog.plan.situations import SituationPlan, plan_situations
 from tidelog.plan.stretches import NotPruned
@@ -31,6 +31,7 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
         raise context.refuse(f"found what is no column behind ORDER BY of {word}; expected that of the time", time)
     side = read_input(clause["input"], scope.ctes, context, time, "ORDER BY column")
     found = resolve(clause, side.schema, side.time, context)
+    side = side.with_computed(found.computed)
     names = {name: name for name in found.columns}
     operator = found.make()
     reasons: list[str] = []
@@ -63,8 +64,8 @@ def make_situations(clause: Node, scope: Scope, context: Context) -> Operation:
 
 
 def _orders(operator: Operator) -> list[str]:
-    """In which order situations are joined, and why."""
-    return operator.explain if isinstance(operator, SituationsOperator) else []
+    """In which order situations are joined, and why, and what else is to be known."""
+    return operator.explain if isinstance(operator, SituationsOperator | DeriveOperator) else []
 
 
 def _pruned(side: Input, found: Resolved, word: str, reasons: list[str]) -> SituationPlan | None:
@@ -73,6 +74,9 @@ def _pruned(side: Input, found: Resolved, word: str, reasons: list[str]) -> Situ
     if relation is None:
         return None
     relation.way = f"the events, for {word}"
+    if found.computed:
+        reasons.append("all rows are read, because what they are partitioned by is computed")
+        return None
     try:
         plan = plan_situations(found.query, found.make().inputs[0], relation.stream.snapshot, relation.stream.numbers)
     except NotPruned as reason:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
-from tidelog.expr import ExpressionError, UnsupportedError, parse
+from tidelog.expr import Expression, ExpressionError, UnsupportedError, parse
 from tidelog.model.errors import TidelogError, TimeError, did_you_mean
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.situations.errors import SituationError
@@ -23,13 +23,12 @@ from tidelog.operators.situations.syntax import (
 )
 from tidelog.sql.clauses.constants import Constants
 from tidelog.sql.clauses.context import Context
-from tidelog.sql.clauses.row_pattern.binding import beginning
 from tidelog.sql.clauses.situations.clause import SITUATIONS
 from tidelog.sql.clauses.situations.expressions import Names, Taker
 from tidelog.sql.clauses.situations.lengths import ticks_of
 from tidelog.sql.clauses.situations.pattern import mask_of_relations
 from tidelog.sql.clauses.zones import check_zone
-from tidelog.sql.text.tree import Node
+from tidelog.sql.text.tree import Node, beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,11 @@ class Resolved:
 
     query: Situations | Derivation
     columns: tuple[str, ...]
-    """The columns of the input that it needs, in their order; its time is one."""
+    """The columns of the input that it needs, in their order, its time among them; behind them computed ones."""
+    computed: Mapping[str, str]
+    """Columns to partition by that are computed of others first: expressions by their names."""
+    sources: tuple[str, ...]
+    """The columns of the input that these, and those that are not computed, are made of."""
     make: Callable[[], Operator]
     """Gives a new operator over these columns, always an equal one; can be pickled."""
 
@@ -67,7 +70,14 @@ class _Resolving:
 
     def resolved(self) -> Resolved:
         names = Names.of(self.clause, self.schema)
-        partition = tuple(dict.fromkeys(self._key(each, names) for each in self.clause["partition"]))
+        keys = [self._key(each, names) for each in self.clause["partition"]]
+        computed = {name: each for name, each in keys if each is not None}
+        fields = [pa.field(name, each.type) for name, each in computed.items()]
+        found = _Resolving(self.clause, pa.schema([*self.schema, *fields]), self.time, self.context)
+        return found.over_keys(names, tuple(dict.fromkeys(name for name, _ in keys)), computed)
+
+    def over_keys(self, names: Names, partition: tuple[str, ...], computed: Mapping[str, Expression]) -> Resolved:
+        """The query over rows that have the columns that are computed."""
         taker = Taker(Names(names.alias, names.situations, names.columns, partition, names.used), self.context)
         query = self._situations(taker) if self.clause["word"] == SITUATIONS else self._derivation(taker)
         used = {*names.used, *partition, self.time}
@@ -80,7 +90,14 @@ class _Resolving:
             raise self.context.refuse(str(error), self._place(error)) from None
         except TidelogError as error:  # of aggregates that users define
             raise self.context.refuse(str(error).partition("\n")[0], self.clause) from None
-        return Resolved(query, columns, make)
+        sources = {name for each in computed.values() for name in each.columns} | {*columns}
+        return Resolved(
+            query,
+            columns,
+            {name: str(each) for name, each in computed.items()},
+            tuple(name for name in self.schema.names if name in sources and name not in computed),
+            make,
+        )
 
     def _situations(self, taker: Taker) -> Situations:
         clause = self.clause
@@ -108,6 +125,8 @@ class _Resolving:
         definitions = self._definitions(taker)
         self._check_output(taker.names, definitions)
         returned = tuple((each["name"], taker.call(each["expression"])) for each in self.clause["returned"])
+        for each in self.clause["returned"]:
+            check_zone(each["expression"], self.schema, self.context, "situation")
         return Derivation(definitions, returned, tuple(taker.names.partition))
 
     # -- parts --------------------------------------------------------------------------------------------------------
@@ -167,14 +186,17 @@ class _Resolving:
             )
         return found
 
-    def _key(self, node: Node, names: Names) -> str:
-        parts = node["column_names"] if node.get("class") == "COLUMN_REF" else []
+    def _key(self, node: Node, names: Names) -> tuple[str, Expression | None]:
+        """A column to partition by, and how it is computed; None if it is one of the input."""
+        if node.get("class") != "COLUMN_REF":
+            return self._computed_key(node, names)
+        parts = node["column_names"]
         if len(parts) == 2 and parts[0].lower() == names.alias.lower():
             parts = parts[1:]
         if len(parts) != 1:
             raise self.context.refuse(
-                "found what is no column behind PARTITION BY; expected columns: compute others in a query in "
-                "parentheses that is the input",
+                f"found {'.'.join(parts)} behind PARTITION BY; expected columns of the input, or what is computed of "
+                "them",
                 beginning(node),
             )
         found = names.columns.get(parts[0].lower())
@@ -182,7 +204,34 @@ class _Resolving:
             raise self.context.refuse(
                 f"no column {parts[0]!r}; {did_you_mean(parts[0], list(names.columns.values()))}", node
             )
-        return found
+        return found, None
+
+    def _computed_key(self, node: Node, names: Names) -> tuple[str, Expression]:
+        check_zone(node, self.schema, self.context, "situation")
+        own = Names(names.alias, names.situations, names.columns)
+        text = Taker(own, self.context).key(node)
+        name = self.context.parser.print_expression({**node, "alias": ""})
+        try:
+            found = parse(text, self.schema)
+        except ExpressionError as error:
+            raise self.context.refuse(
+                f"found what to partition by that cannot be: {str(error).partition(chr(10))[0]}; compute it in a query "
+                "in parentheses that is the input",
+                beginning(node),
+            ) from None
+        if found.is_constant:
+            raise self.context.refuse(
+                f"found {name} behind PARTITION BY, which is the same for all rows; expected columns, or what is "
+                "computed of them",
+                beginning(node),
+            )
+        if name.lower() in names.columns:
+            raise self.context.refuse(
+                f"found {name} behind PARTITION BY, and a column of that name; give it another one in a query in "
+                "parentheses that is the input",
+                beginning(node),
+            )
+        return name, found
 
     def _ticks(self, node: Node, what: str) -> int:
         def refuse(message: str, place: Node) -> Exception:
@@ -205,7 +254,7 @@ class _Resolving:
         else:
             taken |= dict.fromkeys(("situation", "start_time", "end_time"), "a column of every situation")
         for node in self.clause["partition"]:
-            name = node["column_names"][-1]
+            name = node["column_names"][-1] if node.get("class") == "COLUMN_REF" else ""
             if name.lower() in taken:
                 raise self.context.refuse(
                     f"found column {name} to partition by, and {taken[name.lower()]} comes out under that name; give "

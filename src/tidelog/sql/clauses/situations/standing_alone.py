@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.sql.clauses.cutting import CLAUSE, ClauseText
+from tidelog.sql.clauses.cutting import CLAUSE, ClauseText, Syntax
 from tidelog.sql.clauses.situations.clause import DERIVE, SITUATIONS, read_clause
 from tidelog.sql.text.tokens import CLOSING, OPENING, Token, tokens
 from tidelog.sql.text.tree import Node
@@ -26,20 +26,28 @@ def stands_alone(text: str) -> bool:
 
 def read_query(reader: ClauseText) -> Node:
     """The clause that a text means, as a node. Raises :class:`SqlError` for what is none."""
-    found = tokens(reader.text)
-    word = reader.word = DERIVE if _outside(found, "PATTERN") is None else SITUATIONS
+    place = reader.offset(reader.place)
     reader.expect("FROM")
     clause: Node = {
         "type": CLAUSE,
-        "word": word,
         "alias": "",
         "column_name_alias": [],
         "sample": None,
-        "query_location": reader.offset(found[0].start),
+        "query_location": place,
         "query_location_length": len(reader.text.encode()),
-        "input": reader.relation("the name of a table", *_BEHIND),
     }
-    return {**clause, **read_clause(word, reader)}
+    return {**clause, **_read(reader)}
+
+
+def _read(reader: ClauseText) -> Node:
+    """What is behind FROM: the members of a clause."""
+    word = reader.word = SITUATIONS if reader.has("PATTERN") else DERIVE
+    table = reader.relation("the name of a table", *_BEHIND)
+    return {"word": word, "input": table, **read_clause(word, reader)}
+
+
+IN_PARENTHESES: Final = Syntax("FROM", _read, starts=("DEFINE",), is_query=True)
+"""The same as a query in parentheses."""
 
 
 def with_bars(text: str) -> str:

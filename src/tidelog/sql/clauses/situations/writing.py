@@ -10,6 +10,7 @@ from tidelog.model.arguments import found, one_of, several, text
 from tidelog.model.errors import InputError
 from tidelog.model.times.durations import read_duration
 from tidelog.sql.clauses.situations.clause import DERIVE, DIALECTS, SITUATIONS
+from tidelog.sql.clauses.situations.standing_alone import with_bars
 
 MODES: Final = ("completed", "early")
 _DIALECTS: Final = tuple(each.lower() for each in DIALECTS)
@@ -28,7 +29,8 @@ def clause_of(
     """The clause, with its word and parentheses; ``DERIVE`` if there is no pattern. Raises :class:`InputError`."""
     parts = []
     if keys := _texts("partition_by", partition_by, "the name of a column, or a list of names"):
-        parts.append(f"PARTITION BY {', '.join(map(quoted, keys))}")
+        written = [each if "(" in each else quoted(each) for each in keys]  # what is computed has parentheses
+        parts.append(f"PARTITION BY {', '.join(written)}")
     if time is not None:
         parts.append(f"ORDER BY {quoted(text('time', time))}")
     definitions = _lines("define", define, "{name} AS {value}")
@@ -43,6 +45,9 @@ def clause_of(
                 raise InputError(f"found {name} without a pattern; give one, or leave both for situations alone")
     else:
         constraints = _texts("pattern", pattern, "a text, or a list with a text for each constraint")
+        if not any(each.strip() for each in constraints):
+            raise InputError("found a pattern without constraints; expected some, such as 'A overlaps B'")
+        constraints = [with_bars(f"PATTERN {each}").removeprefix("PATTERN ") for each in constraints]
         parts.append("PATTERN " + "\n    AND ".join(constraints))
         if within is None:
             raise InputError("found a pattern without within; give how long a match may last, such as '5 minutes'")

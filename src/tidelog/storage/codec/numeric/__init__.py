@@ -65,8 +65,17 @@ its bitmap and its head.
 
 from __future__ import annotations
 
+from tidelog.storage.codec.numeric.chosen import decode_number_rows, decode_stream_rows
 from tidelog.storage.codec.numeric.codec import decode_number_columns, decode_numbers, encode_numbers
 from tidelog.storage.codec.numeric.decoder import decode_integers
 from tidelog.storage.codec.numeric.encoder import encode_integers
 
-__all__ = ["decode_integers", "decode_number_columns", "decode_numbers", "encode_integers", "encode_numbers"]
+__all__ = [
+    "decode_integers",
+    "decode_number_columns",
+    "decode_number_rows",
+    "decode_numbers",
+    "decode_stream_rows",
+    "encode_integers",
+    "encode_numbers",
+]

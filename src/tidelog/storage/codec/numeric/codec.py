@@ -30,7 +30,7 @@ from tidelog.storage.codec.numeric.shuffle import decode_shuffled, encode_shuffl
 from tidelog.storage.codec.piece import Heads, read_heads
 from tidelog.storage.codec.validity import decode_validity, encode_validity
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 """Of the values of a column in memory, as Arrow advises."""
 
 
@@ -79,7 +79,7 @@ def decode_number_columns(
     rows, pieces = sum(counts), len(counts)
     # Few columns, and often a single leaf: plain numbers are faster than arrays.
     befores = list(accumulate(counts, initial=0))[:-1]
-    bases = list(accumulate(((column.width * rows + _ALIGNMENT - 1) & -_ALIGNMENT for column in columns), initial=0))
+    bases = list(accumulate(((column.width * rows + ALIGNMENT - 1) & -ALIGNMENT for column in columns), initial=0))
     memory, owner = allocate(bases.pop())
     targets = [base + column.width * before for base, column in zip(bases, columns, strict=True) for before in befores]
     remarks, outcome = decode_pieces(
@@ -104,18 +104,25 @@ def decode_number_columns(
             part = memory[base : base + size]
             left: Bytes = own & np.uint8(HAS_LEFT)
             if left.any():
-                _decode_left(column, buffer, offsets[i], lengths[i], heads, starts, stops, left, part)
+                decode_left(column, buffer, offsets[i], lengths[i], heads, starts, stops, left, part)
             if (own & HAS_NULLS).any():
                 bitmap, nulls = decode_validity(buffer, offsets[i], heads, starts, stops)
-        if column.boolean:
-            bits = np.packbits(memory[base : base + size], bitorder="little")
-            packed, content = allocate(len(bits))
-            packed[:] = bits
-        arrays.append(pa.Array.from_buffers(type, rows, [bitmap, content], nulls))
+        arrays.append(array_of(type, column, memory[base : base + size], content, bitmap, nulls))
     return arrays
 
 
-def _decode_left(
+def array_of(
+    type: pa.DataType, column: Column, memory: Bytes, content: pa.Buffer, bitmap: pa.Buffer | None, nulls: int
+) -> pa.Array:
+    """A column of decoded values: ``memory``, which is also the buffer ``content``."""
+    if column.boolean:
+        bits = np.packbits(memory, bitorder="little")
+        packed, content = allocate(len(bits))
+        packed[:] = bits
+    return pa.Array.from_buffers(type, len(memory) // column.width, [bitmap, content], nulls)
+
+
+def decode_left(
     column: Column,
     buffer: Bytes,
     offsets: Ints,

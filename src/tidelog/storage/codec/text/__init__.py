@@ -46,7 +46,7 @@ offset  type  field
 
 from __future__ import annotations
 
-from tidelog.storage.codec.text.decoder import TextOverflowError, decode_coded_text, decode_text
+from tidelog.storage.codec.text.decoder import TextOverflowError, decode_coded_text, decode_text, decode_text_rows
 from tidelog.storage.codec.text.encoder import encode_text
 
-__all__ = ["TextOverflowError", "decode_coded_text", "decode_text", "encode_text"]
+__all__ = ["TextOverflowError", "decode_coded_text", "decode_text", "decode_text_rows", "encode_text"]

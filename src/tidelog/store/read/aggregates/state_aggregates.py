@@ -64,14 +64,36 @@ class StateQuestion:
         }
         if not folds:
             return {}
+        plan, row = self._merged(snapshot, start, end, parts, folds, counters)
+        return {
+            position: Known(plan.result(fold.binding, row[0]), _source(trees, fold.states))
+            for position, fold in folds.items()
+        }
+
+    def states(
+        self, snapshot: Snapshot, start: int | None, end: int | None, counters: ReadCounters
+    ) -> dict[int, Words]:
+        """The states of all calls by their positions, of a snapshot without deletions of single ranges."""
+        if not self._folds:
+            return {}
+        start, parts = snapshot.in_range(start, end)
+        plan, row = self._merged(snapshot, start, end, parts, self._folds, counters)
+        return {position: row[:, plan.words_of(fold.states)] for position, fold in self._folds.items()}
+
+    def _merged(
+        self,
+        snapshot: Snapshot,
+        start: int | None,
+        end: int | None,
+        parts: list[Part],
+        folds: Mapping[int, UserCall],
+        counters: ReadCounters,
+    ) -> tuple[States, Words]:
+        """The states that some calls need, as a table of one row, and how they are laid out."""
         plan = self._plan(tuple(dict.fromkeys(fold.binding for fold in folds.values())))
         whole, others = snapshot.index.whole_states(start, end, plan) if parts else (plan.unknown(0), [])
         table = np.concatenate([whole, *(self._row(part, start, end, plan, counters) for part in others)])
-        row = plan.merge(table, np.array([0, len(table)], np.int64))[0]
-        return {
-            position: Known(plan.result(fold.binding, row), _source(trees, fold.states))
-            for position, fold in folds.items()
-        }
+        return plan, plan.merge(table, np.array([0, len(table)], np.int64))
 
     def _plan(self, bindings: tuple[Binding, ...]) -> States:
         plan = self._plans.get(bindings)

@@ -16,6 +16,7 @@ from tidelog.index.states import States
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.index.tabtree.searching import RowChoice, Test
 from tidelog.index.tabtree.subtrees import Subtree
+from tidelog.model.arrays import distinct
 from tidelog.store.read.parts.part import Part
 from tidelog.store.read.parts.stretches import Stretches
 from tidelog.store.rows.run_summaries import RunSummaries
@@ -94,7 +95,7 @@ class MemoryPart(Part):
         step = max(1, -(-(last - first) // _MOST_STRETCHES))
         begins = np.arange(first, last, step, dtype=np.int64)
         if len(begins):  # rows of one time are in one run
-            begins = np.unique(np.maximum(self._times.searchsorted(self._times[begins]), first))
+            begins = distinct(np.maximum(self._times.searchsorted(self._times[begins]), first))
         ends = np.append(begins[1:], last)
         width = entry_dtype(len(self._layout.kinds), self._layout.states.words).itemsize // 8
         return Stretches.unread(self._times[begins], self._times[ends - 1], ends - begins, width=width)
@@ -116,7 +117,7 @@ class MemoryPart(Part):
         layout = self._layout
         entries = blank(layout, len(starts))
         firsts, lasts = self._times.searchsorted(starts), self._times.searchsorted(ends)
-        cuts = np.unique(np.concatenate([firsts, lasts]))
+        cuts = distinct(np.concatenate([firsts, lasts]))
         if len(cuts) > 1:
             chosen = self._rows.select([layout.stored.names[column] for column in columns.tolist()])
             runs = from_batch(layout, chosen, cuts, columns)

@@ -6,19 +6,19 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.operators.merge.batches.counting import kernels
-from tidelog.operators.merge.batches.engine import BatchMerge, Rows
+from tidelog.operators.merge.batches.engine import BatchMerge, Policy, Rows
 from tidelog.operators.merge.codes import ENTRY_FREE, ENTRY_TOP, TOTAL
 from tidelog.operators.state import State
 
 
 class Counted(BatchMerge):
-    """R4; by ``exact`` ends are right as soon as events are half frozen."""
+    """R4."""
 
     _nothing = 0
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self, policy: Policy | None = None) -> None:
         super().__init__()
-        self._exact = exact
+        self._policy = policy or Policy()
         self._entries = np.zeros((4, 0), np.int64)
         self._unused = np.zeros(0, np.int64)
 
@@ -35,7 +35,7 @@ class Counted(BatchMerge):
 
     def _make_room(self, rows: int) -> None:
         super()._make_room(rows)
-        need = int(self._merge[ENTRY_TOP]) + int(self._merge[TOTAL]) + 4 * rows
+        need = int(self._merge[ENTRY_TOP]) + 2 * int(self._merge[TOTAL]) + 4 * rows
         if need > self._entries.shape[1]:
             capacity = max(2 * self._entries.shape[1], need + need // 2)
             entries, unused = np.zeros((4, capacity), np.int64), np.zeros(capacity, np.int64)
@@ -44,9 +44,10 @@ class Counted(BatchMerge):
             self._entries, self._unused = entries, unused
 
     def _call(self, rows: Rows, row: int, column: int, stops: int, out: Rows, places: Rows) -> int:
+        policy = self._policy
         why: int = kernels.merge_counted(
-            rows, row, column, int(self._exact), stops, self._nodes, self._ends, self._slots, self._free, self._todo,
-            self._entries, self._unused, self._inputs, self._merge, out, places,
+            rows, row, column, policy.code, policy.share, policy.delay, stops, self._nodes, self._ends, self._slots,
+            self._free, self._todo, self._entries, self._unused, self._inputs, self._merge, out, places,
         )  # fmt: skip
         return why
 

@@ -11,28 +11,48 @@ from typing import Any
 
 import numpy as np
 
-from tidelog.jit import array_in, array_out, called, i64, inline, inlined, kernel
-from tidelog.operators.merge.batches.kernels import drop_node, emit, find_slot, in_order, new_node
+from tidelog.jit import array_in, array_out, called, f64, i64, inline, inlined, kernel
+from tidelog.operators.merge.batches.kernels import (
+    count_unfrozen,
+    drop_node,
+    emit,
+    find_slot,
+    in_order,
+    leads,
+    new_node,
+)
 from tidelog.operators.merge.codes import (
     ADJUST,
+    AGGRESSIVE,
     BEFORE,
     CLAMPS,
     DONE,
     END,
     ENTRY_FREE,
     ENTRY_TOP,
+    EXACT,
     FALLBACKS,
+    FRACTION,
     FREE,
     FULL,
+    FULLY_FROZEN,
+    HALF_FROZEN,
     INSERT,
     JOINED,
     KIND,
+    LAGGING,
     LATE,
+    LEADER,
+    LEADER_BY_START,
+    LEADER_BY_UNFROZEN,
+    LEADS,
+    LEFT,
     MAX_STABLE,
     MOVED,
     NEVER,
     NUMBER,
     OLD,
+    OPEN_ENDED,
     OUT_STABLE,
     PAYLOAD,
     PHASE,
@@ -41,6 +61,7 @@ from tidelog.operators.merge.codes import (
     START,
     TOP,
     TOTAL,
+    UNFROZEN,
     UNKNOWN_ENDS,
 )
 
@@ -214,21 +235,33 @@ def _wanted(node: Any, own: Any, nodes: Any, ends: Any, entries: Any, inputs: An
 
 
 @inlined
-def _move(node: Any, old: Any, end: Any, row: Any, nodes: Any, ends: Any, entries: Any, unused: Any, merge: Any,
-          out: Any, count: Any) -> Any:  # fmt: skip
+def _add(node: Any, end: Any, row: Any, policy: Any, nodes: Any, ends: Any, entries: Any, unused: Any, merge: Any,
+         out: Any, count: Any) -> Any:  # fmt: skip
+    _more(node, _OUTPUT, end, nodes, ends, entries, unused, merge)
+    if policy == FULLY_FROZEN:  # which tells of it once it is known for good
+        return count
+    return emit(INSERT, nodes[_N_PAYLOAD, node], nodes[_N_START, node], end, BEFORE, row, out, count)
+
+
+@inlined
+def _move(node: Any, old: Any, end: Any, row: Any, policy: Any, nodes: Any, ends: Any, entries: Any, unused: Any,
+          merge: Any, out: Any, count: Any) -> Any:  # fmt: skip
     start = nodes[_N_START, node]
     _less(node, _OUTPUT, old, nodes, ends, entries, unused, merge)
     if end > start:
         _more(node, _OUTPUT, end, nodes, ends, entries, unused, merge)
+    if policy == FULLY_FROZEN:
+        return count
     return emit(ADJUST, nodes[_N_PAYLOAD, node], start, end, old, row, out, count)
 
 
 @called
-def _is_right(node: Any, own: Any, time: Any, exact: Any, nodes: Any, ends: Any, entries: Any, merge: Any) -> Any:
+def _is_right(node: Any, own: Any, time: Any, policy: Any, nodes: Any, ends: Any, entries: Any, merge: Any) -> Any:
     """Whether the output has of a node what it must have at a stable of an input, so that nothing is to be done."""
     reached = merge[MAX_STABLE]
     first = reached if nodes[_N_START, node] < reached else i64(BEFORE)
-    last = i64(NEVER) if exact and nodes[_N_START, node] >= reached else time - 1
+    is_exact = policy == LEADER or (policy == EXACT and nodes[_N_START, node] >= reached)
+    last = i64(NEVER) if is_exact or (policy == FULLY_FROZEN and time == NEVER) else time - 1
     if _size_from(node, own, first, nodes, entries) != _size_from(node, _OUTPUT, first, nodes, entries):
         return False
     entry = nodes[_N_FIRST, node]
@@ -238,12 +271,14 @@ def _is_right(node: Any, own: Any, time: Any, exact: Any, nodes: Any, ends: Any,
             other = i64(_OUTPUT) if column == own else own
             if _count_of(node, other, end, nodes, entries) != entries[_E_COUNT, entry]:
                 return False
+            if policy == FULLY_FROZEN and end >= reached:  # it is to be told
+                return False
         entry = entries[_E_NEXT, entry]
     return True
 
 
 @inline
-def _put_right(node: Any, own: Any, time: Any, row: Any, exact: Any, nodes: Any, ends: Any, entries: Any, unused: Any,
+def _put_right(node: Any, own: Any, time: Any, row: Any, policy: Any, nodes: Any, ends: Any, entries: Any, unused: Any,
                inputs: Any, merge: Any, out: Any, count: Any, done: Any) -> Any:  # fmt: skip
     """Make the output right by as few elements as can be; ``done`` gets 1 if everything about the node is frozen."""
     start, payload, reached = nodes[_N_START, node], nodes[_N_PAYLOAD, node], merge[MAX_STABLE]
@@ -252,18 +287,19 @@ def _put_right(node: Any, own: Any, time: Any, row: Any, exact: Any, nodes: Any,
     if start >= reached:
         missing = len(wanted) - len(given)
         if missing > 0:
-            for end in _minus(wanted, given)[:missing]:
-                count = emit(INSERT, payload, start, end, BEFORE, row, out, count)
-                _more(node, _OUTPUT, end, nodes, ends, entries, unused, merge)
+            for each in _minus(wanted, given)[:missing]:
+                end = i64(NEVER) if policy == OPEN_ENDED and each >= time else each
+                count = _add(node, end, row, policy, nodes, ends, entries, unused, merge, out, count)
         elif missing < 0:
             for end in _minus(given, wanted)[:-missing]:
-                count = _move(node, end, start, row, nodes, ends, entries, unused, merge, out, count)
+                count = _move(node, end, start, row, policy, nodes, ends, entries, unused, merge, out, count)
         given = _ends_of(node, _OUTPUT, BEFORE, NEVER, nodes, entries)
-        if exact:
-            olds, news = _minus(given, wanted), _minus(wanted, given)
-            for place in range(len(olds)):
-                count = _move(node, olds[place], news[place], row, nodes, ends, entries, unused, merge, out, count)
-            given = wanted
+    if policy == LEADER or (policy == EXACT and start >= reached):
+        olds, news = _minus(given, wanted), _minus(wanted, given)
+        for place in range(len(olds)):
+            old, end = olds[place], news[place]
+            count = _move(node, old, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+        given = wanted
     first = max(start, reached)
     surplus, lacking = _minus(given, wanted), _minus(wanted, given)
     surplus, lacking = surplus[surplus >= first], lacking[lacking >= first]
@@ -271,38 +307,121 @@ def _put_right(node: Any, own: Any, time: Any, row: Any, exact: Any, nodes: Any,
     early_lacking, later_lacking = lacking[lacking < time], lacking[lacking >= time]
     both = min(len(early), len(early_lacking))
     for place in range(both):
-        count = _move(node, early[place], early_lacking[place], row, nodes, ends, entries, unused, merge, out, count)
+        old, end = early[place], early_lacking[place]
+        count = _move(node, old, end, row, policy, nodes, ends, entries, unused, merge, out, count)
     for place in range(both, len(early)):
         end = later_lacking[place - both] if place - both < len(later_lacking) else i64(NEVER)
-        count = _move(node, early[place], end, row, nodes, ends, entries, unused, merge, out, count)
+        count = _move(node, early[place], end, row, policy, nodes, ends, entries, unused, merge, out, count)
     for place in range(both, min(len(early_lacking), both + len(later))):
         old, end = later[place - both], early_lacking[place]
-        count = _move(node, old, end, row, nodes, ends, entries, unused, merge, out, count)
+        count = _move(node, old, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+    if policy == FULLY_FROZEN:
+        last = i64(NEVER) if time == NEVER else time - 1
+        for end in _ends_of(node, _OUTPUT, reached, last, nodes, entries):
+            count = emit(INSERT, payload, start, end, BEFORE, row, out, count)
     done[0] = len(wanted) == 0 or wanted[len(wanted) - 1] < time
     return count
 
 
+@inlined
+def _is_bare(node: Any, nodes: Any, ends: Any) -> Any:
+    """Whether no event of a node is on an input, or in the output."""
+    if nodes[_N_TOTAL, node] != 0:
+        return False
+    for column in range(ends.shape[1]):  # noqa: SIM110  # kernels have no any()
+        if ends[node, column] != 0:
+            return False
+    return True
+
+
 @inline
-def _sweep(time: Any, own: Any, row: Any, exact: Any, nodes: Any, ends: Any, slots: Any, free: Any, todo: Any,
+def _mirror(node: Any, own: Any, old: Any, end: Any, row: Any, policy: Any, nodes: Any, ends: Any, entries: Any,
+            unused: Any, merge: Any, out: Any, count: Any) -> Any:  # fmt: skip
+    """Have one event as an input has it, by at most one element, unless the output's stable forbids it.
+
+    It had an end, unless ``old`` is before all times, and has another, unless ``end`` is.
+    """
+    start, reached = nodes[_N_START, node], merge[MAX_STABLE]
+    if end != BEFORE:
+        lacks = _count_of(node, _OUTPUT, end, nodes, entries) < _count_of(node, own, end, nodes, entries)
+        if not lacks or end < reached:
+            return count
+    given = _ends_of(node, _OUTPUT, reached, NEVER, nodes, entries)
+    surplus = _minus(given, _ends_of(node, own, reached, NEVER, nodes, entries))
+    has_surplus = len(surplus) > 0
+    instead = surplus[0] if has_surplus else i64(BEFORE)
+    for each in surplus:
+        if each == old:
+            instead = each
+    more = nodes[_N_TOTAL, node] - ends[node, own]
+    if end == BEFORE:
+        if start >= reached and more > 0 and has_surplus:
+            return _move(node, instead, start, row, policy, nodes, ends, entries, unused, merge, out, count)
+    elif has_surplus and (instead == old or more >= 0):
+        return _move(node, instead, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+    elif start >= reached and more < 0:
+        return _add(node, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+    return count
+
+
+@inline
+def _tell(node: Any, own: Any, old: Any, end: Any, is_insert: Any, row: Any, policy: Any, share: Any, nodes: Any,
+          ends: Any, entries: Any, unused: Any, inputs: Any, merge: Any, out: Any, count: Any) -> Any:  # fmt: skip
+    """What a policy does at once about an event that an input has told of; as :func:`_mirror`."""
+    start = nodes[_N_START, node]
+    if policy == AGGRESSIVE:
+        return _mirror(node, own, old, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+    if policy in (LEADER, LEADER_BY_START, LEADER_BY_UNFROZEN):
+        if leads(own, start, is_insert, policy, inputs, merge):
+            return _mirror(node, own, old, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+        return count
+    if not is_insert or policy in (FULLY_FROZEN, HALF_FROZEN, OPEN_ENDED):
+        return count
+    if start < merge[MAX_STABLE] or ends[node, own] <= nodes[_N_TOTAL, node]:
+        return count
+    if policy == FRACTION:
+        attached, having = 0, 0
+        for column in range(len(inputs)):
+            if inputs[column, PHASE] != LEFT:
+                attached += 1
+                having += ends[node, column] > nodes[_N_TOTAL, node]
+        if having < np.ceil(share * attached):
+            return count
+    return _add(node, end, row, policy, nodes, ends, entries, unused, merge, out, count)
+
+
+@inline
+def _sweep(time: Any, own: Any, row: Any, policy: Any, nodes: Any, ends: Any, slots: Any, free: Any, todo: Any,
            entries: Any, unused: Any, inputs: Any, merge: Any, out: Any, count: Any) -> Any:  # fmt: skip
     due = 0
+    first_kept = time
+    if policy == LEADER:
+        merge[LEADS] = own
     for node in range(merge[TOP]):
-        if nodes[_N_PAYLOAD, node] < 0 or nodes[_N_START, node] >= time:
+        if nodes[_N_PAYLOAD, node] < 0 or (nodes[_N_START, node] >= time and policy != LEADER):
             continue
-        if not _is_right(node, own, time, exact, nodes, ends, entries, merge):
+        if not _is_right(node, own, time, policy, nodes, ends, entries, merge):
             todo[due] = node
             due += 1
+        elif nodes[_N_START, node] >= time:
+            if _is_bare(node, nodes, ends):
+                _forget(node, nodes, entries, slots, free, unused, merge)
         elif _size_from(node, own, time, nodes, entries) == 0:
             _forget(node, nodes, entries, slots, free, unused, merge)
+        else:
+            first_kept = min(first_kept, nodes[_N_START, node])
     if due > 0:
         order = in_order(todo[:due], nodes)
         done = np.zeros(1, np.int64)
         for node in order:
+            start = nodes[_N_START, node]
             count = _put_right(
-                node, own, time, row, exact, nodes, ends, entries, unused, inputs, merge, out, count, done
+                node, own, time, row, policy, nodes, ends, entries, unused, inputs, merge, out, count, done
             )  # fmt: skip
-            if done[0]:
+            if _is_bare(node, nodes, ends) if start >= time else done[0]:
                 _forget(node, nodes, entries, slots, free, unused, merge)
+            elif start < time:
+                first_kept = min(first_kept, start)
     if time == NEVER:
         for node in range(merge[TOP]):
             nodes[_N_PAYLOAD, node] = -1
@@ -310,16 +429,23 @@ def _sweep(time: Any, own: Any, row: Any, exact: Any, nodes: Any, ends: Any, slo
         for field in (TOP, FREE, ENTRY_TOP, ENTRY_FREE, TOTAL):
             merge[field] = 0
     merge[MAX_STABLE] = time
-    merge[OUT_STABLE] = time
-    return emit(STABLE, 0, BEFORE, time, BEFORE, row, out, count)
+    if policy == LEADER_BY_UNFROZEN:
+        count_unfrozen(nodes, ends, i64(0), inputs, merge)
+    stable = first_kept if policy == FULLY_FROZEN and time < NEVER else time
+    if stable > merge[OUT_STABLE]:
+        merge[OUT_STABLE] = stable
+        count = emit(STABLE, 0, BEFORE, stable, BEFORE, row, out, count)
+    return count
 
 
-@kernel(i64(_IN, i64, i64, i64, i64, _WIDE, _WIDE, _OUT, _OUT, _OUT, _WIDE, _OUT, _WIDE, _OUT, _WIDE, _OUT))
+@kernel(i64(_IN, i64, i64, i64, f64, i64, i64, _WIDE, _WIDE, _OUT, _OUT, _OUT, _WIDE, _OUT, _WIDE, _OUT, _WIDE, _OUT))
 def merge_counted(
     rows: Any,
     row: Any,
     own: Any,
-    exact: Any,
+    policy: Any,
+    share: Any,
+    delay: Any,
     stops: Any,
     nodes: Any,
     ends: Any,
@@ -345,9 +471,12 @@ def merge_counted(
             if end > inputs[own, REACHED]:
                 inputs[own, REACHED] = end
             if inputs[own, PHASE] == JOINED and end > merge[MAX_STABLE]:
-                count = _sweep(
-                    end, own, row, exact, nodes, ends, slots, free, todo, entries, unused, inputs, merge, out, count
-                )  # fmt: skip
+                time = end - delay if policy == LAGGING and end != NEVER else end
+                if time > merge[MAX_STABLE]:
+                    count = _sweep(
+                        time, own, row, policy, nodes, ends, slots, free, todo, entries, unused, inputs, merge, out,
+                        count,
+                    )  # fmt: skip
                 if stops:
                     places[0], places[1] = row + 1, count
                     return MOVED
@@ -370,21 +499,30 @@ def merge_counted(
             if end <= start:
                 row += 1
                 continue
+        is_insert, old = kind == INSERT or node < 0, i64(BEFORE)
+        if node < 0:
             node = new_node(start, payload, slot, nodes, ends, slots, free, merge)
             nodes[_N_FIRST, node] = -1
             nodes[_N_TOTAL, node] = 0
             for column in range(ends.shape[1]):
                 ends[node, column] = 0
         elif kind == ADJUST:
-            if _count_of(node, own, rows[OLD, row], nodes, entries) > 0:
-                _less(node, own, rows[OLD, row], nodes, ends, entries, unused, merge)
+            old = rows[OLD, row]
+            if _count_of(node, own, old, nodes, entries) > 0:
+                _less(node, own, old, nodes, ends, entries, unused, merge)
+                inputs[own, UNFROZEN] -= start >= merge[MAX_STABLE]
             else:
                 inputs[own, UNKNOWN_ENDS] += 1
+                is_insert = end > start
         if end > start:
             _more(node, own, end, nodes, ends, entries, unused, merge)
-            if start >= merge[MAX_STABLE] and ends[node, own] > nodes[_N_TOTAL, node]:
-                _more(node, _OUTPUT, end, nodes, ends, entries, unused, merge)
-                count = emit(INSERT, payload, start, end, BEFORE, row, out, count)
+            inputs[own, UNFROZEN] += start >= merge[MAX_STABLE]
+        now = end if end > start else i64(BEFORE)
+        count = _tell(
+            node, own, old, now, is_insert, row, policy, share, nodes, ends, entries, unused, inputs, merge, out, count
+        )  # fmt: skip
+        if kind == ADJUST and _is_bare(node, nodes, ends):
+            _forget(node, nodes, entries, slots, free, unused, merge)
         row += 1
     places[0], places[1] = row, count
     return DONE

@@ -23,13 +23,14 @@ from tidelog.storage.codec.numeric.outcomes import (
     HAS_LEFT,
 )
 
-_COMPLAINTS = {
+COMPLAINTS = {
     BAD_PLACE: "does not lie inside its buffer, 8-byte aligned, with the length its head needs",
     BAD_RANGE: "does not hold the rows asked for, or they are not whole vectors",
     BAD_ENCODING: "has an encoding or a parameter that its column type cannot have",
     BAD_BODY: "has a body that contradicts its head",
     BAD_ROOM: "holds other rows than there is room for",
 }
+"""What may be wrong with a piece, in words."""
 
 
 class _Scratch(threading.local):
@@ -132,7 +133,7 @@ def decode_located(
     )
     if outcome < 0:
         piece, complaint = divmod(-outcome, 8)
-        raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
+        raise CorruptionError(f"piece {piece} of {len(offsets)} {COMPLAINTS[complaint]}")
     return outcome
 
 
@@ -154,7 +155,7 @@ def cut_located(
     outcome: int = kernels.cut_leaves(words, offsets, lengths, rows, bounds, widths, *arranged, cuts, _scratch.words)
     if outcome < 0:
         leaf, complaint = divmod(-outcome, 8)
-        raise CorruptionError(f"the first column of leaf {leaf} of {len(rows)} {_COMPLAINTS[complaint]}")
+        raise CorruptionError(f"the first column of leaf {leaf} of {len(rows)} {COMPLAINTS[complaint]}")
     return outcome
 
 
@@ -195,7 +196,7 @@ def find_in_range(
     )
     if found < 0:
         piece, complaint = divmod(-found, 8)
-        raise CorruptionError(f"piece {piece} of {len(offsets)} {_COMPLAINTS[complaint]}")
+        raise CorruptionError(f"piece {piece} of {len(offsets)} {COMPLAINTS[complaint]}")
     return found, left
 
 

@@ -54,7 +54,7 @@ NOWHERE = np.uint64(1 << 60)
 
 
 @inline
-def _vector_words(words: Any, p: Any, end: Any, n: Any) -> Any:
+def vector_words(words: Any, p: Any, end: Any, n: Any) -> Any:
     """Length of the vector of ``n`` values at word ``p``, or -1 if it is not a vector that ends by ``end``."""
     if p >= end:
         return -1
@@ -95,7 +95,7 @@ def _unpack(words: Any, p: Any, n: Any, width: Any, r: Any) -> Any:
 @inline
 def _decode_residuals(words: Any, p: Any, end: Any, n: Any, r: Any) -> Any:
     """Decode the residuals of the vector of ``n`` values at word ``p``; returns the word behind it, or -1."""
-    length = _vector_words(words, p, end, n)
+    length = vector_words(words, p, end, n)
     if length < 0:
         return -1
     control = words[p]
@@ -165,7 +165,7 @@ def _add_up(words: Any, p: Any, n: Any, r: Any, v: Any) -> Any:
 
 
 @inline
-def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
+def decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
     """Decode the vector of ``n`` values at word ``p`` into ``v``; returns the word behind it, or -1."""
     following = _decode_residuals(words, p, end, n, r)
     if following >= 0:
@@ -174,7 +174,7 @@ def _decode_vector(words: Any, p: Any, end: Any, n: Any, r: Any, v: Any) -> Any:
 
 
 @inline
-def _store(encoding: Any, width: Any, power: Any, v: Any, n: Any, outs: Any, at: Any) -> Any:
+def store(encoding: Any, width: Any, power: Any, v: Any, n: Any, outs: Any, at: Any) -> Any:
     """Turn ``n`` integers back into values of the column and write them from row ``at`` of the output."""
     out8, out16, out32, out64 = outs
     base = U(at)
@@ -208,7 +208,8 @@ def _store(encoding: Any, width: Any, power: Any, v: Any, n: Any, outs: Any, at:
 
 
 @inline
-def _store_pattern(width: Any, bits: Any, out32: Any, out64: Any, at: Any) -> Any:
+def store_pattern(width: Any, bits: Any, out32: Any, out64: Any, at: Any) -> Any:
+    """Write the bits of a float to row ``at`` of the output."""
     if width == 8:
         out64[at] = bits
     else:
@@ -240,7 +241,7 @@ def _apply_patches(
         p += 1
         for i in range(start, stop):
             if (words[p + (i >> 6)] >> U(i & 63)) & ONE:
-                _store_pattern(width, common, out32, out64, base + i - start)
+                store_pattern(width, common, out32, out64, base + i - start)
         p += count
     positions = p + listed
     if positions + ((listed + 1) >> 1) > end:
@@ -250,7 +251,7 @@ def _apply_patches(
         if i >= rows:
             return False
         if start <= i < stop:
-            _store_pattern(width, words[p + k], out32, out64, base + i - start)
+            store_pattern(width, words[p + k], out32, out64, base + i - start)
     return True
 
 
@@ -338,7 +339,7 @@ def decode_run(
             at = body + floats
             for _ in range(0, start, VECTOR):
                 if at >= 0:
-                    size = _vector_words(words, at, end, VECTOR)
+                    size = vector_words(words, at, end, VECTOR)
                     at = at + size if size > 0 else -1
             direct = encoding == PACKED and width == 8
             for first in range(start, stop, VECTOR):
@@ -346,11 +347,11 @@ def decode_run(
                 row = done + first - start
                 target64 = out64[row : row + n] if direct else v
                 if at >= 0:
-                    at = _decode_vector(words, at, end, n, r, target64)
+                    at = decode_vector(words, at, end, n, r, target64)
                 if at < 0:
                     return -8 * piece - BAD_BODY
                 if not direct:
-                    _store(encoding, width, POWERS[parameter], v, n, outs, row)
+                    store(encoding, width, POWERS[parameter], v, n, outs, row)
             if floats and not _apply_patches(words, body, end, rows, start, stop, width, out32, out64, done):
                 return -8 * piece - BAD_BODY
     return remarks
@@ -400,7 +401,7 @@ def _row_from(words: Any, is_raw: Any, body: Any, end: Any, rows: Any, bound: An
         chosen, at = I(-1), body
         for start in range(0, rows, VECTOR):
             n = min(VECTOR, rows - start)
-            length = _vector_words(words, at, end, n)
+            length = vector_words(words, at, end, n)
             if length < 0:
                 return I(-1)
             if _first_value(words, at, n) >= bound:
@@ -408,7 +409,7 @@ def _row_from(words: Any, is_raw: Any, body: Any, end: Any, rows: Any, bound: An
             chosen, before = at, I(start)
             at += length
         high = min(I(VECTOR), rows - before) if chosen >= 0 else I(0)
-        if chosen >= 0 and _decode_vector(words, chosen, end, high, r, v) < 0:
+        if chosen >= 0 and decode_vector(words, chosen, end, high, r, v) < 0:
             return I(-1)
     while low < high:
         middle = (low + high) >> 1

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelog.model.errors import CorruptionError, TidelogError
 from tidelog.storage.codec.arena import Bytes, Ints, align
 from tidelog.storage.codec.buffers import allocate
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import VECTOR, Encoding, ValidityKind
-from tidelog.storage.codec.numeric import decode_integers
+from tidelog.storage.codec.numeric import decode_integers, decode_stream_rows
 from tidelog.storage.codec.piece import Heads, check_ranges, read_heads
 from tidelog.storage.codec.text.compression import expand
 from tidelog.storage.codec.text.decoder import kernels
@@ -21,6 +23,7 @@ from tidelog.storage.codec.text.layout import (
     CONSTANT,
     DICTIONARY,
     DIRECTORY_ENTRY,
+    LARGEST_TEXT,
     NOTHING,
     PLAIN,
     PLAIN_HEAD,
@@ -29,7 +32,7 @@ from tidelog.storage.codec.text.layout import (
 from tidelog.storage.codec.text.scratch import scratch
 from tidelog.storage.codec.text.template.decoder import Piece as TemplatePiece
 from tidelog.storage.codec.text.template.layout import ROOM
-from tidelog.storage.codec.validity import decode_validity
+from tidelog.storage.codec.validity import decode_validity, decode_validity_rows
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
 _UNKNOWN = -1
@@ -38,6 +41,11 @@ _KINDS[Encoding.TEXT_PLAIN] = PLAIN
 _KINDS[Encoding.TEXT_DICTIONARY] = DICTIONARY
 _KINDS[Encoding.TEXT_CONSTANT] = CONSTANT
 _KINDS[Encoding.TEXT_TEMPLATE] = TEMPLATE
+_MOST_BYTES = (1 << 31) - 1
+"""Bytes of an array with offsets of 32 bits."""
+_FIRST_ROOM = 1 << 11
+"""Distinct values that there is room for at first, where they are united."""
+_GROWTH = 8
 _ARE_CODED: npt.NDArray[np.bool_] = (_KINDS == DICTIONARY) | (_KINDS == CONSTANT)
 
 
@@ -112,10 +120,13 @@ def decode_text(type: pa.DataType, buffer: Bytes, offsets: Ints, lengths: Ints, 
     )
 
 
-def decode_coded_text(buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints) -> pa.Array:
+def decode_coded_text(
+    buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints, stops: Ints, *, united: bool = True
+) -> pa.Array:
     """What :func:`decode_text` gives of strings, as an array of the dictionary type with 32-bit indexes.
 
-    Of pieces that are dictionaries; if one of them is not, as plain strings. No value is in the dictionary twice.
+    Of pieces that are dictionaries; if one of them is not, as plain strings. No value is in the dictionary twice if
+    they are ``united``; otherwise it is faster.
     """
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     heads = read_heads(buffer, offsets, lengths)
@@ -126,37 +137,107 @@ def decode_coded_text(buffer: Bytes, offsets: Ints, lengths: Ints, starts: Ints,
     pieces, numbers = _decode_streams(buffer, offsets, lengths, heads, starts, stops)
     distinct = int(pieces[:-1, kernels.ENTRIES].sum())
     values = _expand_values(buffer, pieces)
-    table = scratch.array("numbers of distinct values", 2 << max(distinct, 1).bit_length(), np.int64)
-    table.fill(-1)
-    begins, sizes = (
-        scratch.array(name, distinct, np.int64) for name in ("begins of distinct values", "sizes of distinct values")
-    )
-    digests = scratch.array("digests of distinct values", distinct, np.uint64)
-    known = scratch.array("numbers of one piece", int(pieces[:-1, kernels.ENTRIES].max(initial=0)), np.int32)
     rows = int((stops - starts).sum())
+    if united or pieces[-1, kernels.VALUES] > LARGEST_TEXT:
+        return _united(rows, validity, nulls, pieces, numbers, values)
     memory, codes = allocate(rows * 4)
-    count = int(kernels.unite(pieces, numbers, values, table, begins, sizes, digests, known, memory.view(np.int32)))
+    begins = np.empty(distinct + 1, np.int32)
+    _require(int(kernels.list_values(pieces, numbers, begins, memory.view(np.int32))))
+    content = values[: int(pieces[-1, kernels.VALUES])].copy()
+    return _coded(rows, validity, codes, nulls, begins, pa.py_buffer(content))
+
+
+def decode_text_rows(buffer: Bytes, offsets: Ints, lengths: Ints, chosen: Chosen, *, coded: bool) -> pa.Array | None:
+    """Some rows of strings, of the dictionary type if ``coded``; None if a piece is no dictionary, or all is too much.
+
+    The dictionary has no value twice, and none but those of these rows.
+    """
+    heads = read_heads(buffer, offsets, lengths)
+    check_ranges(heads, np.zeros(len(offsets), np.int64), chosen.rows)
+    if not _ARE_CODED[heads.encoding].all():
+        return None
+    validity, nulls = decode_validity_rows(buffer, offsets, heads, chosen)
+    pieces, numbers = _decode_streams(buffer, offsets, lengths, heads, chosen.cuts[:-1], chosen.cuts[1:], chosen)
+    rows = len(chosen.places)
+    array = _united(rows, validity, nulls, pieces, numbers, _expand_values(buffer, pieces))
+    if coded:
+        return array
+    longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 0
+    return None if longest * rows > _MOST_BYTES else array.cast(pa.string())
+
+
+def _united(rows: int, validity: pa.Buffer | None, nulls: int, pieces: Ints, numbers: Ints, values: Bytes) -> pa.Array:
+    """An array of a dictionary type with no value twice."""
+    memory, codes = allocate(rows * 4)
+    entries = int(pieces[:-1, kernels.ENTRIES].max(initial=0))
+    starts, known = (
+        scratch.array("starts of one piece", entries, np.int64),
+        scratch.array("numbers of one piece", entries, np.int32),
+    )
+    room = _FIRST_ROOM
+    while True:
+        table = scratch.array("numbers of distinct values", 2 * room, np.int32)
+        table.fill(-1)
+        begins, sizes = (
+            scratch.array(name, room, np.int64) for name in ("begins of distinct values", "sizes of distinct values")
+        )
+        digests = scratch.array("digests of distinct values", room, np.uint64)
+        count = int(
+            kernels.unite(pieces, numbers, values, table, begins, sizes, digests, starts, known, memory.view(np.int32))
+        )
+        _require(count)
+        if count <= room:
+            break
+        room *= _GROWTH
+    begins, sizes = begins[:count], sizes[:count]
+    total = int(sizes.sum())
+    if total > _MOST_BYTES:
+        raise TextOverflowError(
+            f"{count} distinct values hold {total} bytes, but a dictionary at most {_MOST_BYTES}; "
+            "read fewer rows at a time"
+        )
+    places = np.empty(count + 1, np.int32)
+    content, content_buffer = allocate(total + kernels.SLACK)
+    kernels.gather(values, begins, sizes, places, content)
+    return _coded(rows, validity, codes, nulls, places, content_buffer.slice(0, total))
+
+
+def _require(count: int) -> None:
+    """Raise for what a kernel says of a piece that contradicts itself."""
     if count < 0:
         raise CorruptionError(
             f"text piece {-1 - count} contradicts itself: an index is out of range, or the lengths of its distinct "
             "values do not add up to their bytes"
         )
-    begins, sizes = begins[:count], sizes[:count]
-    total = int(sizes.sum())
-    places = np.empty(count + 1, np.int32)
-    content, content_buffer = allocate(total + kernels.SLACK)
-    kernels.gather(values, begins, sizes, places, content)
-    texts = pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(places), content_buffer.slice(0, total)], null_count=0
-    )
+
+
+def _coded(
+    rows: int,
+    validity: pa.Buffer | None,
+    codes: pa.Buffer,
+    nulls: int,
+    places: npt.NDArray[np.int32],
+    content: pa.Buffer,
+) -> pa.Array:
+    """An array of a dictionary type from its parts."""
+    texts = pa.Array.from_buffers(pa.string(), len(places) - 1, [None, pa.py_buffer(places), content], null_count=0)
     indexes = pa.Array.from_buffers(pa.int32(), rows, [validity, codes], null_count=nulls)
     return pa.DictionaryArray.from_arrays(indexes, texts, safe=False)
 
 
 def _decode_streams(
-    buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints
+    buffer: Bytes,
+    offsets: Ints,
+    lengths: Ints,
+    heads: Heads,
+    starts: Ints,
+    stops: Ints,
+    chosen: Chosen | None = None,
 ) -> tuple[Ints, Ints]:
-    """The table of the pieces, and their streams of integers decoded."""
+    """The table of the pieces, and their streams of integers decoded.
+
+    Where rows are ``chosen`` pieces are dictionaries, and starts and stops only tell how many rows are wanted of each.
+    """
     kinds = _KINDS[heads.encoding]
     bare = heads.body == lengths
     wrong = (kinds == _UNKNOWN) | (bare & (heads.rows != 0) & (heads.validity != ValidityKind.ALL_NULL))
@@ -181,7 +262,24 @@ def _decode_streams(
         )
     numbers = scratch.array("numbers", int(pieces[-1, kernels.STREAM] + pieces[-1, kernels.ENTRY]), np.int64)
     places, sizes, firsts, lasts = streams[:, :count]
-    decode_integers(buffer, places, sizes, firsts, lasts, numbers)
+    if chosen is None:
+        decode_integers(buffer, places, sizes, firsts, lasts, numbers)
+        return pieces, numbers
+    own = np.flatnonzero(kinds == DICTIONARY)
+    of_rows, of_sizes = slice(0, len(own)), slice(len(own), None)
+    decode_stream_rows(
+        buffer,
+        places[of_rows],
+        sizes[of_rows],
+        chosen.places,
+        chosen.begins[own],
+        firsts[of_rows],
+        lasts[of_rows],
+        pieces[own, kernels.STREAM],
+        numbers,
+    )
+    sizes_of = numbers[int(pieces[-1, kernels.STREAM]) :]
+    decode_integers(buffer, places[of_sizes], sizes[of_sizes], firsts[of_sizes], lasts[of_sizes], sizes_of)
     return pieces, numbers
 
 

@@ -340,10 +340,56 @@ def _find(
     return count
 
 
+@kernel(i64(array_in(i64, 2), array_in(i64), array_out(i32), array_out(i32)))
+def list_values(pieces: Any, numbers: Any, offsets: Any, codes: Any) -> int:
+    """Number the distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, as they come, and each row by them.
+
+    ``offsets`` receives where values begin among those of all pieces, and where the last one ends; ``codes`` the number
+    of each row's value. Returns how many values there are, or ``-1 - i`` if piece ``i`` contradicts itself.
+    """
+    count = 0
+    row = 0
+    last = len(pieces) - 1
+    all_sizes = numbers[pieces[last, STREAM] :]
+    offsets[0] = 0
+    for p in range(last):
+        kind = pieces[p, KIND]
+        rows = pieces[p, ROWS]
+        start = pieces[p, VALUES]
+        end = start + pieces[p, VALUE_BYTES]
+        if kind == DICTIONARY:
+            entries = pieces[p, ENTRIES]
+            own = all_sizes[pieces[p, ENTRY] :]
+            for entry in range(entries):
+                if own[entry] < 0 or own[entry] > end - start:
+                    return -1 - p
+                start += own[entry]
+                offsets[count + entry + 1] = start
+            if start != end:
+                return -1 - p
+            stream = numbers[pieces[p, STREAM] :]
+            wrong = np.uint64(0)
+            for i in range(rows):
+                code = stream[np.uint64(i)]
+                wrong |= np.uint64(code) | np.uint64(entries - 1 - code)  # the sign of either tells
+                codes[np.uint64(row + i)] = i32(count + code)
+            if wrong >> np.uint64(63):
+                return -1 - p
+            count += entries
+        else:
+            for i in range(rows):
+                codes[np.uint64(row + i)] = i32(count if kind == CONSTANT else 0)
+            if kind == CONSTANT:
+                count += 1
+                offsets[count] = end
+        row += rows
+    return count
+
+
 @kernel(
     i64(
-        array_in(i64, 2), array_in(i64), array_in(u8), array_out(i64), array_out(i64), array_out(i64), array_out(u64),
-        array_out(i32), array_out(i32),
+        array_in(i64, 2), array_in(i64), array_in(u8), array_out(i32), array_out(i64), array_out(i64), array_out(u64),
+        array_out(i64), array_out(i32), array_out(i32),
     )
 )  # fmt: skip
 def unite(
@@ -354,20 +400,23 @@ def unite(
     begins: Any,
     sizes: Any,
     digests: Any,
+    starts: Any,
     known: Any,
     codes: Any,
 ) -> int:
     """Give equal distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, one number, and each row its own.
 
-    ``values`` are the distinct values of all pieces. ``table`` has a power of two of slots, more than there are
-    distinct values, all -1. ``begins`` and ``sizes`` receive where the values that were numbered stand among
-    ``values``, ``known`` the numbers of those of one piece, and ``codes`` the number of each row's value; ``digests``
-    has room for as many. Returns how many there are, or ``-1 - i`` if piece ``i`` contradicts itself.
+    Only values of rows are looked at. ``values`` are the distinct values of all pieces. ``table`` has a power of two of
+    slots, all -1, twice as many as ``begins``, ``sizes`` and ``digests`` have places; the first two receive where the
+    values that were numbered stand among ``values``. ``starts`` and ``known`` have room for the values of one piece.
+    ``codes`` receives the number of each row's value. Returns how many there are, one more than there are places if
+    these do not suffice, or ``-1 - i`` if piece ``i`` contradicts itself.
     """
     count = 0
     code: Any = -1
     row = 0
     last = len(pieces) - 1
+    room = len(begins)
     all_sizes = numbers[pieces[last, STREAM] :]
     for p in range(last):
         kind = pieces[p, KIND]
@@ -380,24 +429,31 @@ def unite(
             for entry in range(entries):
                 if own[entry] < 0 or own[entry] > end - start:
                     return -1 - p
-                code = _find(values, start, own[entry], table, begins, sizes, digests, count, code + 1)
-                known[entry] = code
-                if code == count:
-                    count += 1
+                starts[entry] = start
+                known[entry] = -1
                 start += own[entry]
             if start != end:
                 return -1 - p
             stream = numbers[pieces[p, STREAM] :]
-            is_wrong = False
             for i in range(rows):
-                is_wrong |= (stream[i] < 0) | (stream[i] >= entries)
-            if is_wrong:
-                return -1 - p
-            for i in range(rows):
-                codes[row + i] = known[np.uint64(stream[i])]
+                number = np.uint64(stream[np.uint64(i)])
+                if number >= np.uint64(entries):
+                    return -1 - p
+                found = known[number]
+                if found < 0:
+                    if count == room:
+                        return room + 1
+                    code = _find(values, starts[number], own[number], table, begins, sizes, digests, count, code + 1)
+                    found = i32(code)
+                    known[number] = found
+                    if code == count:
+                        count += 1
+                codes[np.uint64(row + i)] = found
         else:
             code = np.int64(0)
             if kind == CONSTANT:
+                if count == room:
+                    return room + 1
                 code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, digests, count, code)
                 if code == count:
                     count += 1

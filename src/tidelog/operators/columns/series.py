@@ -11,7 +11,10 @@ _LEAST: Final = 1024
 
 
 class Series:
-    """Some numbers for each row: rows go in behind and out in front, each copied a few times at the most."""
+    """Some numbers for each row: rows go in behind and out in front, each copied a few times at the most.
+
+    Whoever has looked at them looks again after others were put behind: memory is used again.
+    """
 
     def __init__(self, dtype: npt.DTypeLike, height: int = 1) -> None:
         """``height`` is how many numbers there are for each row."""
@@ -39,9 +42,11 @@ class Series:
         count = numbers.shape[-1]
         if self._stop + count > self.memory.shape[1]:
             size = len(self)
-            larger = np.empty((len(self.memory), max(2 * (size + count), _LEAST)), self.memory.dtype)
-            larger[:, :size] = self.lines
-            self.memory, self.start, self._stop = larger, 0, size
+            memory = self.memory
+            if size > self.start or size + count > memory.shape[1]:
+                memory = np.empty((len(memory), max(2 * (size + count), _LEAST)), memory.dtype)
+            memory[:, :size] = self.lines
+            self.memory, self.start, self._stop = memory, 0, size
         self.memory[:, self._stop : self._stop + count] = numbers
         self._stop += count
 

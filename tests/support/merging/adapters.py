@@ -1,4 +1,4 @@
-"""Other ways in which streams tell of events, as elements, and back: merges are done with elements alone.
+"""Other ways in which streams tell of events, as elements, row by row, and back.
 
 Each takes what it takes in the order in which it comes, and gives elements in the same order.
 """
@@ -81,19 +81,21 @@ class OpenClose:
     """Rows ``("open", payload, start)`` and ``("close", payload, end)``: an event is open until it is closed.
 
     A payload has at most one open event at a time. A close is of the event with the last start before it, and may be
-    another one for the same event. With ``in_order`` rows come in the order of time, and each is a stable.
+    another one for the same event. With ``in_order`` rows come in the order of time, and each new time is a stable.
     """
 
     def __init__(self, *, in_order: bool = False) -> None:
         self._in_order = in_order
         self._known: defaultdict[Hashable, dict[int, int]] = defaultdict(dict)
         self._starts: defaultdict[Hashable, list[int]] = defaultdict(list)
+        self._reached: int | None = None
 
     def take(self, rows: Iterable[tuple[str, Hashable, int]]) -> Iterator[Element]:
         """The elements of the next rows."""
         known, starts = self._known, self._starts
         for kind, payload, time in rows:
-            if self._in_order:
+            if self._in_order and (self._reached is None or time > self._reached):
+                self._reached = time
                 yield stable(time)
             if kind == _OPEN:
                 insort(starts[payload], time)

@@ -16,12 +16,12 @@ from tidelog.operators.arrivals import Arrivals
 from tidelog.operators.base import Operator, Shape
 from tidelog.operators.conformance import OperatorConformance, in_order
 from tidelog.operators.state import State
-from tidelog.operators.window import slice_log
 from tidelog.operators.window.counted import CountWindows
 from tidelog.operators.window.frames import FixedFrames
 from tidelog.operators.window.sessions import SessionWindows
-from tidelog.operators.window.slice_log import SliceLog
-from tidelog.operators.window.slices import FIRST_ROW, KEY, PLACE, UNWRITTEN, WRITTEN, Slices
+from tidelog.operators.window.slices import log as slice_log
+from tidelog.operators.window.slices.log import SliceLog
+from tidelog.operators.window.slices.slices import FIRST_ROW, KEY, PLACE, UNWRITTEN, WRITTEN, Slices
 from tidelog.operators.window.timed import TimeWindows
 
 SECOND = 1_000_000
@@ -50,9 +50,8 @@ def test_what_is_written_is_what_there_is() -> None:
             place += 1
             known = {key: value for key, value in known.items() if key[1] >= place - 2}
         slices = _slices(known)
-        parts = [slices.take(slice(0, len(known) // 2)), slices.take(slice(len(known) // 2, None))]
-        state = log.snapshot(parts)
-        chunks = np.concatenate([part.words[WRITTEN] for part in parts]).tolist()
+        state = log.snapshot(slices)
+        chunks = slices.words[WRITTEN].tolist()
         assert UNWRITTEN not in chunks
         known = {key: (value, chunk) for (key, (value, _)), chunk in zip(known.items(), chunks, strict=True)}
         again = SliceLog(())
@@ -120,6 +119,26 @@ def test_a_snapshot_writes_at_most_four_times_what_came(kind: str) -> None:
         batch = pa.RecordBatch.from_arrays(columns, schema=NARROW.schema)
         arrivals.push(0, batch)
         state = arrivals.snapshot()
+        written = sum(len(content) for name, content in state.chunks.items() if name not in known)
+        assert written + len(json.dumps(state.core)) <= 4 * batch.nbytes
+        known = set(state.chunks)
+
+
+@pytest.mark.parametrize("kind", ["hopping", "count by one", "session"])
+def test_silent_keys_are_not_written_again(kind: str) -> None:
+    dice = np.random.default_rng(63)
+    operator = KEYED[kind]()
+    known: set[str] = set()
+    for step in range(40):
+        count = 100 if step else 100_000
+        columns = [
+            pa.array(np.sort(dice.integers(0, SECOND // 10, count)) + step * SECOND // 10).cast(NARROW.time_type),
+            pa.array(dice.choice(100_000, count, replace=False)),
+            pa.array(dice.random(count)),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=NARROW.schema)
+        operator.push(0, batch)
+        state = operator.snapshot()
         written = sum(len(content) for name, content in state.chunks.items() if name not in known)
         assert written + len(json.dumps(state.core)) <= 4 * batch.nbytes
         known = set(state.chunks)

@@ -1,0 +1,1 @@
+"""Other models of events as elements, a batch at a time."""
