@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -503,14 +504,68 @@ def test_rows_are_put_in_order_for_those_who_want_that(store: Store, algorithm: 
     assert clean(store) == whole
 
 
-def test_the_last_one_who_gives_is_merged_to_its_end(store: Store) -> None:
+@pytest.mark.parametrize("first", ["short", "whole"])
+def test_whoever_ends_last_all_are_merged_to_their_ends(store: Store, first: str) -> None:
+    """The rows that an input has left waiting are not lost because another one ends after it."""
     dice, whole = random.Random(9), rows()
-    inputs = [pieces(received(dice, whole)[:250]), pieces(received(dice, whole))]
+    given = {"short": pieces(received(dice, whole)[:250], 5), "whole": pieces(received(dice, whole), 5)}
+    has_ended = threading.Event()
+
+    def giving(name: str) -> Iterator[pa.RecordBatch]:
+        if name != first:
+            assert has_ended.wait(PATIENCE)
+        yield from given[name]
+        has_ended.set()
+
     with store.merge_into(
-        "clean", inputs, algorithm="R2", key=True, delay=DELAY, schema=SCHEMA, time="ts", follow=False
-    ) as merging:
+        "clean", {name: giving(name) for name in given},
+        algorithm="R2", key=True, delay=DELAY, schema=SCHEMA, time="ts", follow=False,
+    ) as merging:  # fmt: skip
+        assert merging.wait(PATIENCE)
+    assert merging.inputs == []
+    assert clean(store) == whole
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_ends_that_lack_different_rows_are_merged_by_time(store: Store, again: bool) -> None:
+    """Nothing tells of any row that it is in time before all have ended; gone on with when one has, too."""
+    whole = rows()
+    given = {name: pieces([each for each in whole if each[2] % 3 != place]) for place, name in enumerate("abc")}
+    options: dict[str, Any] = {
+        "algorithm": "R2", "key": True, "delay": 10 * len(whole), "schema": SCHEMA, "time": "ts", "follow": False,
+    }  # fmt: skip
+    if again:
+        has_read = threading.Event()
+
+        def held() -> Iterator[pa.RecordBatch]:
+            yield from given["c"][:2]
+            has_read.wait(PATIENCE)
+
+        with store.merge_into("clean", {**given, "c": held()}, **options) as merging:
+            until(lambda: merging._merge.sources["a"].has_ended)
+            merging.stop()
+            has_read.set()
+        assert clean(store) == []
+    with store.merge_into("clean", given, **options) as merging:
         assert merging.wait(PATIENCE)
     assert clean(store) == whole
+
+
+def test_what_an_input_has_left_is_dropped_when_others_are_past_it(store: Store) -> None:
+    """It leaves then, though a stream beside it has no end."""
+    whole = rows()
+    stream = store.create_stream("north", SCHEMA, "ts", lateness=DELAY)
+    inputs = {"batches": pieces(whole[:100]), "north": "north"}
+    with store.merge_into("clean", inputs, algorithm="R2", key=True, delay={"batches": DELAY}) as merging:
+        stream.append(batch(whole[:90]))
+        stream.flush()
+        until(lambda: merging.stats()["behind"] == 0)
+        assert {each.name for each in merging.inputs} == {"batches", "north"}
+        stream.append(batch(whole[90:]))
+        stream.flush()
+        until(lambda: [each.name for each in merging.inputs] == ["north"])
+        done(merging)
+    assert clean(store) == [each for each in whole if each[0] < whole[-1][0] - DELAY]
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "R2"])

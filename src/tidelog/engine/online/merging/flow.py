@@ -16,13 +16,16 @@ from tidelog.engine.online.inputs import Input
 from tidelog.engine.online.merging.sources import Source
 from tidelog.model.errors import ClosedError, CorruptionError, NotFoundError, StorageError, TidelogError
 from tidelog.model.times.clock import INT64_MIN
-from tidelog.operators.base import Batches
+from tidelog.operators.base import FOREVER, Batches
 from tidelog.operators.merge.errors import MergeError
 from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.state import State, together
 from tidelog.threads import Task
 
 _log = logging.getLogger("tidelog.subscriptions")
+
+_MOST_TIMES = 1_000
+"""At how many times a step merges what ended inputs have left."""
 
 
 @dataclass
@@ -116,6 +119,8 @@ class MergeFlow(Steps):
                 continue
             self._turn = (self._turn + place + 1) % len(names)
             return self._pushed(name, rows)
+        if self.sources and all(each.has_ended for each in self.sources.values()):
+            return self._rests()
         return None
 
     def _obeyed(self) -> Batches | None:
@@ -132,14 +137,12 @@ class MergeFlow(Steps):
 
     def _taken(self, name: str) -> pa.RecordBatch | None:
         source = self.sources[name]
+        if source.has_ended:
+            return None
         try:
             return source.take()
         except EOFError:
-            rows = source.rest() if len(self.sources) == 1 else None  # else others have it, and what is before it
-            if rows is not None:
-                return rows
-            _log.info("input %r of a merge has ended, and has left", name)
-            self.detach(name)
+            self._end(name)
         except ClosedError:
             raise
         except Exception as error:
@@ -147,6 +150,35 @@ class MergeFlow(Steps):
                 raise  # of the store, which may well do next time
             self._fail(name, error)
         return None
+
+    def _end(self, name: str) -> None:
+        """Have an ended input leave, if it has nothing waiting that others are not past."""
+        source = self.sources[name]
+        if self._told is not None:
+            source.rest(self._told)
+        if source.waits is None:
+            _log.info("input %r of a merge has ended, and has left", name)
+            self.detach(name)
+
+    def _rests(self) -> Batches:
+        """What ended inputs have left waiting, once nobody is there who may still have something before it.
+
+        In the order of time, as what one of them lacks another one may have: one time of all inputs after the other,
+        and not too many in one step.
+        """
+        found: Batches = []
+        for _ in range(_MOST_TIMES):
+            first = min((each.waits for each in self.sources.values() if each.waits is not None), default=None)
+            if first is None:
+                for name in list(self.sources):
+                    self._end(name)
+                break
+            before = first + 1 if len(self.sources) > 1 else FOREVER
+            for name, source in list(self.sources.items()):
+                rows = source.rest(before)
+                if rows is not None:
+                    found += self._pushed(name, rows)
+        return found
 
     def _pushed(self, name: str, rows: pa.RecordBatch) -> Batches:
         found: Batches = []
@@ -184,6 +216,9 @@ class MergeFlow(Steps):
         if reached == self._told:
             return
         self._told = reached
+        for name, source in list(self.sources.items()):
+            if source.has_ended:
+                self._end(name)
         horizons = self.operator.unneeded()
         for each in self.operator.states:
             horizon = horizons[self.operator.port(each.name)]
@@ -222,8 +257,11 @@ class MergeFlow(Steps):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether no input has an end that has not come yet."""
-        return all(each.is_endless for each in self.sources.values())
+        """Whether no input has an end that has not come yet, and nobody's rest is due."""
+        return not self.sources or (
+            all(each.is_endless or each.has_ended for each in self.sources.values())
+            and not all(each.has_ended for each in self.sources.values())
+        )
 
     # Keeping
 

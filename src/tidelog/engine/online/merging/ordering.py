@@ -10,7 +10,7 @@ from tidelog.engine.online.merging.sources import QuerySource, Source
 from tidelog.model.arrays import boolean_column
 from tidelog.model.times.clock import INT64_MIN
 from tidelog.operators.arrivals import late_rows
-from tidelog.operators.base import FOREVER, Shape
+from tidelog.operators.base import Shape
 from tidelog.operators.merge.columns import is_elements
 from tidelog.operators.merge.operator import MergeOperator
 from tidelog.operators.state import State, together
@@ -61,9 +61,19 @@ class InOrder(Source):
                 rows = rows.filter(boolean_column(~late))
         self._waiting.add(rows)
 
-    def rest(self) -> pa.RecordBatch | None:
-        """The rows that wait."""
-        return self._waiting.take(FOREVER)
+    @property
+    def waits(self) -> int | None:
+        """The time of the first row that waits."""
+        return self._waiting.first
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing comes any more."""
+        return self._has_ended
+
+    def rest(self, before: int) -> pa.RecordBatch | None:
+        """The rows before a time that wait."""
+        return self._waiting.take(before)
 
     def take_late(self) -> int:
         """How many rows were dropped since the last call."""

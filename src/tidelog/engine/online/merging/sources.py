@@ -46,8 +46,18 @@ class Source(ABC):
     def skip(self, horizon: int) -> None:  # noqa: B027  # most cannot
         """Rows before a time are of no use any more."""
 
-    def rest(self) -> pa.RecordBatch | None:
-        """Rows that have been read and wait for others, which do not come."""
+    @property
+    def waits(self) -> int | None:
+        """The time of the first row that has been read and waits for others; None if none does."""
+        return None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has nothing any more but what waits."""
+        return False
+
+    def rest(self, before: int) -> pa.RecordBatch | None:
+        """Rows before a time that wait for others, which do not come."""
         return None
 
     def take_late(self) -> int:
