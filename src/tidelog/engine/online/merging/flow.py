@@ -194,10 +194,10 @@ class MergeFlow(Steps):
         return [batch for batch in found if batch.num_rows]
 
     def _fail(self, name: str, error: Exception) -> None:
-        """Have an input leave that can give nothing right any more; raises the error if it is the last one."""
+        """Have an input leave that can give nothing right any more; raises the error if no other one is to give rows."""
         self.failures[name] = error
         _log.warning("input %r of a merge has failed, and has left: %s: %s", name, type(error).__name__, error)
-        if len(self.sources) == 1:
+        if all(each.has_ended for other, each in self.sources.items() if other != name):
             raise error
         self.detach(name)
 
