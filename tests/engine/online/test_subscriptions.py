@@ -687,6 +687,37 @@ def test_a_column_that_changes_ends_it(store: Store) -> None:
             next(subscription)
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_column_that_takes_the_name_of_another_ends_it(store: Store, is_closed: bool) -> None:
+    """It has the same name and type, and is another column, whether that happens while it runs or between."""
+    a = _stream(store)
+    a.evolve(add={"z": pa.int64()})
+    a.append({"ts": [1], "k": ["u"], "x": [2], "z": [3]})
+    a.flush()
+    text = "SELECT ts, x FROM a"
+    with store.subscribe(text, name="s") as subscription:
+        assert _taken(subscription, 1) == [{"ts": 1, "x": 2}]
+        if not is_closed:
+            _change_places(a)
+            with pytest.raises(SchemaError, match="column 'x' of stream 'a' was renamed"):
+                next(subscription)
+    if is_closed:
+        _change_places(a)
+    renamed = pytest.raises(SchemaError, match="column 'x' of stream 'a' was renamed")
+    with store.subscribe(text, name="s") as subscription, renamed:
+        next(subscription)
+    store.drop_subscription("s")
+    with store.subscribe(text, name="s") as subscription:
+        assert _taken(subscription, 2) == [{"ts": 1, "x": 3}, {"ts": 2, "x": 5}]
+
+
+def _change_places(stream: Stream) -> None:
+    stream.evolve(rename={"x": "w"})
+    stream.evolve(rename={"z": "x"})
+    stream.append({"ts": [2], "k": ["u"], "w": [4], "x": [5]})
+    stream.flush()
+
+
 def test_rows_that_come_just_before_it_is_told_to_finish(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between a look that finds nothing and the next question whether to go on."""
     a = _stream(store)

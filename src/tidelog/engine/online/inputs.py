@@ -8,7 +8,7 @@ there is no seam between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.operators.base import Shape
 from tidelog.store.manifest.manifest import Deletion
+from tidelog.store.manifest.schemas import identities_of
 from tidelog.store.manifest.sequence_set import EMPTY, SeqSet
 from tidelog.store.read.rows_by_number import about_rows, first_rows
 from tidelog.store.read.scan import scan
@@ -45,6 +46,8 @@ class Position:
     before: int | None = None
     dropped: int = 0
     """How many rows were passed over because there were too many."""
+    columns: Mapping[str, int] = field(default_factory=dict)
+    """What stays of the columns that are read when they are renamed, by the names that they had at the beginning."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -54,13 +57,14 @@ class Position:
             "skipped": self.skipped.to_list(),
             "before": self.before,
             "dropped": self.dropped,
+            "columns": dict(self.columns),
         }
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Position:
         """The position that :meth:`to_json` wrote."""
         seen, skipped = SeqSet.from_list(values["seen"]), SeqSet.from_list(values["skipped"])
-        return cls(values["stream"], seen, skipped, values["before"], values["dropped"])
+        return cls(values["stream"], seen, skipped, values["before"], values["dropped"], values["columns"])
 
     @property
     def not_counted(self) -> list[Deletion]:
@@ -96,6 +100,8 @@ class Input:
         self.position = Position(identity(self.writer))
         self.reached = 0
         """The number behind the last one that was read; other threads may look at it."""
+        self._versions = 0
+        """How many versions the schema had when columns were last compared."""
 
     def begin(self, start: Any) -> None:
         """Start at the beginning (None or ``"earliest"``), with what comes (``"latest"``), or with a time.
@@ -112,6 +118,7 @@ class Input:
         else:
             instant = self._shape.clock.instant(start)
             self.position = Position(own, snapshot.lost(visible), visible, instant)
+        self.position = replace(self.position, columns=self._columns(snapshot))
         self.reached = self.position.seen.stop
 
     def resume(self, position: Position) -> None:
@@ -130,6 +137,29 @@ class Input:
             )
         self.position = position
         self.reached = position.seen.stop
+
+    def _columns(self, snapshot: Snapshot) -> dict[str, int]:
+        """The identities of the columns that are read, as far as they are there."""
+        known = identities_of(snapshot.manifest, snapshot.version)
+        return {name: known[name] for name in self._shape.schema.names if name in known}
+
+    def _check_columns(self, snapshot: Snapshot) -> None:
+        """Raise :class:`SchemaError` if a column is not there any more, or is another one, or of another type."""
+        if len(snapshot.manifest.schemas) == self._versions:
+            return
+        stored, known = snapshot.layout.stored, self.position.columns
+        now = self._columns(snapshot)
+        for each in self._shape.schema:
+            if (
+                each.name not in stored.names
+                or stored.field(each.name).type != each.type
+                or known.get(each.name) != now.get(each.name)
+            ):
+                raise SchemaError(
+                    f"column {each.name!r} of stream {self.name!r} was renamed or has another type since the "
+                    "subscription began; begin it anew"
+                )
+        self._versions = len(snapshot.manifest.schemas)
 
     def skip(self, horizon: int) -> None:
         """Rows that are there and before a time do not count any more; those that come later all do."""
@@ -205,13 +235,7 @@ class Input:
     def _rows(self, snapshot: Snapshot, numbers: SeqSet) -> pa.RecordBatch:
         """The rows with some numbers, in the order of these."""
         schema = self._shape.schema
-        stored = snapshot.layout.stored
-        for field in schema:
-            if field.name not in stored.names or stored.field(field.name).type != field.type:
-                raise SchemaError(
-                    f"column {field.name!r} of stream {self.name!r} was renamed or has another type since the "
-                    "subscription began; begin it anew"
-                )
+        self._check_columns(snapshot)
         position = self.position
         everything = Intervals((Interval(),))
         asked = [(numbers - position.skipped, everything)]

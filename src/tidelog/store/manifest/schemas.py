@@ -93,6 +93,12 @@ class SchemaHistory:
         return self.schemas[version]
 
 
+def identities_of(manifest: Manifest, version: int) -> dict[str, int]:
+    """What no renaming changes of the columns of a version, by their names in it."""
+    identities = _identities(manifest.schemas, manifest.renames)[version]
+    return dict(zip(manifest.schemas[version].names, identities, strict=True))
+
+
 def _identities(schemas: Sequence[Schema], renames: Sequence[Renames]) -> list[list[int]]:
     """For each version the identities of its columns, in their order."""
     identities = [list(range(len(schemas[0])))]

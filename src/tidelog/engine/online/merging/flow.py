@@ -194,7 +194,7 @@ class MergeFlow(Steps):
         return [batch for batch in found if batch.num_rows]
 
     def _fail(self, name: str, error: Exception) -> None:
-        """Have an input leave that can give nothing right any more; raises the error if no other one is to give rows."""
+        """Have an input leave that can give nothing right any more; raises the error if no other is to give rows."""
         self.failures[name] = error
         _log.warning("input %r of a merge has failed, and has left: %s: %s", name, type(error).__name__, error)
         if all(each.has_ended for other, each in self.sources.items() if other != name):
