@@ -113,6 +113,8 @@ def _stream(store: Store, port: int, shape: Shape) -> Stream:
 def _flow(query: Continuous, streams: Sequence[Stream], lateness: Sequence[int], *, durable: bool = True) -> Flow:
     shapes = query.make().inputs
     inputs = [Input(stream, shape, durable=durable) for stream, shape in zip(streams, shapes, strict=True)]
+    for each in inputs:
+        each.begin("earliest")
     return Flow(query, inputs, lateness)
 
 
