@@ -281,5 +281,5 @@ def test_threads_end_after_an_interrupt_while_they_are_started() -> None:
 
 @pytest.mark.parametrize("wait", [Task(int).wait, lambda: Task(int).wait(100), lambda: taken(SimpleQueue())])
 def test_an_interrupt_is_noticed_by_who_waits(wait: Callable[[], object]) -> None:
-    with an_interrupt(), pytest.raises(Interrupted):
+    with pytest.raises(Interrupted), an_interrupt():
         wait()

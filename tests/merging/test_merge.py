@@ -180,7 +180,7 @@ def test_an_interrupt_is_noticed_while_nothing_comes() -> None:
         yield ONE
 
     with tidelog.merge([Source(waiting(), schema=SCHEMA)], time="ts", key=True, concurrent=True) as merged:
-        with an_interrupt(), pytest.raises(Interrupted):
+        with pytest.raises(Interrupted), an_interrupt():
             next(merged)
         released.put(None)
         assert merged.read_all().equals(ONE)

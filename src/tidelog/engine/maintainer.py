@@ -90,9 +90,9 @@ class Maintainer:
         except Exception as error:
             if self._over.is_set:
                 return False
-            account.failures += 1
             account.last_failure = f"{type(error).__name__}: {error}"
             account.paused_until = time.monotonic() + _AFTER_FAILURE
+            account.failures += 1  # whoever sees the number finds the rest
             _log.warning("maintenance of stream %r failed, and is tried again later: %s", stream.name, error)
             return False
         if done is None:

@@ -94,5 +94,5 @@ def test_a_bell_that_was_not_heard_is_heard_the_next_time() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 100.0])
 def test_an_interrupt_is_noticed_by_who_waits(seconds: float | None) -> None:
-    with an_interrupt(), pytest.raises(Interrupted):
+    with pytest.raises(Interrupted), an_interrupt():
         Outbox[int](1).get(seconds)
