@@ -82,6 +82,7 @@ def _draw_bar(axes: Any, at: float, height: float, start: Any, end: Any, known: 
 def _known(stretches: Sequence[Stretch], table: pa.Table) -> list[Any]:
     """Of each row the last time that it has: until then what goes on is known to do so."""
     kind = table.schema.field(stretches[0].start).type
-    times = [table[each.name] for each in table.schema if each.type == kind]
-    found: list[Any] = pc.max_element_wise(*times).to_pylist()
+    # Arrow takes no maximum of times with a zone.
+    times = [table[each.name].cast(pa.int64()) for each in table.schema if each.type == kind]
+    found: list[Any] = pc.max_element_wise(*times).cast(kind).to_pylist()
     return found

@@ -47,10 +47,12 @@ def test_it_is_told_how_many_matches_are_not_drawn(monkeypatch: pytest.MonkeyPat
     assert figure.axes[0].get_ylabel() == "match (the first 1 of 2)"
 
 
-def test_what_goes_on_ends_at_the_last_time() -> None:
-    """In days, as Matplotlib counts times; the border is dashed."""
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_what_goes_on_ends_at_the_last_time(zone: str | None) -> None:
+    """In days, as Matplotlib counts times, with a zone or without; the border is dashed."""
     clause = "DEFINE A AS a, B AS b PATTERN A overlaps B WITHIN 1h MODE EARLY"
-    figure = tidelog.sql(f"SELECT * FROM t SITUATIONS ({clause})", tables={"t": TABLE}).plot()
+    table = TABLE.set_column(0, "ts", TIMES.cast(pa.timestamp("us", zone)))
+    figure = tidelog.sql(f"SELECT * FROM t SITUATIONS ({clause})", tables={"t": table}).plot()
     day = 86_400
     assert [round(length * day) for _, length in bars(figure)] == [3, 2, 2, 1]
     assert [each.get_linestyle() for each in figure.axes[0].patches] == ["solid", "solid", "--", "--"]

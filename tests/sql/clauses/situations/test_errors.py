@@ -296,6 +296,8 @@ def test_a_clause_begins_with_one_of_its_parts(inside: str) -> None:
 def test_alternatives_by_semicolons_end_a_statement() -> None:
     with pytest.raises(SqlError, match="parted by"):
         tidelog.sql(f"SELECT * FROM t SITUATIONS ({OK} PATTERN A meets; before B WITHIN 1h)", tables={"t": TABLE})
+    with pytest.raises(SqlError, match=r"A semicolon ends the statement: alternatives .* stand between \|"):
+        tidelog.sql(f"FROM t ORDER BY ts {OK} PATTERN A meets; before B WITHIN 1h", tables={"t": TABLE})
 
 
 def test_times_that_are_not_the_only_ones_are_to_be_named() -> None:

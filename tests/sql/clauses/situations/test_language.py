@@ -74,6 +74,17 @@ def test_parts_as_arguments(tmp_path: Path, arguments: dict[str, Any]) -> None:
         assert store.situations("r s", as_of=5, **own, **more).fetchall() == []
 
 
+def test_comments_in_arguments_end_with_these() -> None:
+    found = tidelog.situations(
+        TABLE,
+        define={"A": "speed > 30 -- fast", "B": "rain -- wet"},
+        pattern=["A overlaps B -- one", "A overlaps; meets B -- and another"],
+        within="1 minute -- long",
+        returns={"top": "max(A.speed) -- in rain", "least": "min(A.speed) -- also"},
+    )
+    assert found.fetchall() == [(80.0, 40.0, START + datetime.timedelta(seconds=9))]
+
+
 def test_what_is_computed_may_be_partitioned_by() -> None:
     """A text with parentheses is an expression, any other a name, however strange."""
     of_calls = tidelog.situations(TABLE, **ARGUMENTS[0], partition_by=["upper(car)", "(speed IS NULL)"])

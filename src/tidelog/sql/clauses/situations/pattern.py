@@ -38,8 +38,12 @@ def _constraint(reader: ClauseText) -> Node:
     token = reader.peek()
     if token is not None and token.says(",", "/"):
         raise reader.error(f"found {token.text} behind {relations[-1]}; {_ALTERNATIVES}")
+    if token is None:
+        raise reader.error(
+            f"found the end behind {relations[-1]}; expected the name of a situation. A semicolon ends the statement: "
+            f"{_ALTERNATIVES}"
+        )
     second = _name(reader)
-    assert token is not None
     _check_behind(reader, relations[-1], token)
     return {"first": first, "relations": relations, "second": second, "query_location": place}
 

@@ -76,10 +76,15 @@ def _lines(what: str, value: Any, form: str) -> list[str]:
     """Names and texts in some form, or texts as they are."""
     if isinstance(value, Mapping):
         return [
-            form.format(name=quoted(text(f"a name of {what}", name)), value=text(f"{name} of {what}", each))
+            form.format(name=quoted(text(f"a name of {what}", name)), value=_ended(text(f"{name} of {what}", each)))
             for name, each in value.items()
         ]
-    return _texts(what, value, "a dict of names and texts, or texts as in the language")
+    return [_ended(each) for each in _texts(what, value, "a dict of names and texts, or texts as in the language")]
+
+
+def _ended(own: str) -> str:
+    """A text behind which something else may stand: a comment goes on to the end of its line."""
+    return f"{own}\n" if "--" in own else own
 
 
 def _listed(lines: list[str]) -> str:
