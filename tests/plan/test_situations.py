@@ -16,7 +16,17 @@ from tidelog.model.times.interval import Interval
 from tidelog.operators.base import Shape
 from tidelog.operators.replaying import replay
 from tidelog.operators.situations.operator import DeriveOperator, SituationsOperator
-from tidelog.operators.situations.relations import ANY, BEFORE, DURING, FINISHES, NAMES, OVERLAPPED_BY, OVERLAPS
+from tidelog.operators.situations.relations import (
+    ANY,
+    BEFORE,
+    CONTAINS,
+    DURING,
+    FINISHED_BY,
+    FINISHES,
+    NAMES,
+    OVERLAPPED_BY,
+    OVERLAPS,
+)
 from tidelog.operators.situations.syntax import (
     Aggregate,
     Constraint,
@@ -282,6 +292,27 @@ def test_aggregates_of_what_does_not_change_are_taken_from_the_index(tmp_path: P
             assert some * 10 <= every, query
         some, every = read_leaves(snapshot, Derivation((ON,), (("top", "max(p) FILTER (WHERE p > 0)"),)))
         assert some * 3 > every  # entries do not keep it: rows of half of the time are read
+
+
+def test_an_early_match_is_about_all_rows_of_its_instant(tmp_path: Path) -> None:
+    """Also where they are the first of many that are alike, of which the others are not read."""
+    at = np.arange(40_000) // 4
+    data = pa.table({"ts": at, "a": (at >= 2_000) & (at < 8_000), "b": (at >= 4_992) & (at < 6_000)})
+    with tidelog.open(tmp_path / "events") as store:
+        stream = store.create_stream("s", time="ts", data=data, leaf_rows=64)
+        stream.flush()
+        both = Definition("A", "a"), Definition("B", "b")
+        returned = tuple(
+            Returned(f"{name}{at}", '"#0"', (Aggregate(name, call),))
+            for name in "AB"
+            for at, call in enumerate(("count(*)", "last(ts)"))
+        )
+        constraint = (Constraint("A", CONTAINS | OVERLAPS | FINISHED_BY, "B"),)
+        query = Situations(both, constraint, 9_000, returned, (), Mode.EARLY)
+        plan = planned(stream.snapshot(), query)
+        assert any(each.part is Part.SUMMED for each in plan.steps)
+        (found,) = [row for batch in plan.batches(lambda reading: None) for row in batch.to_pylist()]
+        assert [found[name] for name in ("A0", "A1", "B0", "B1")] == [11_972, 4_992, 4, 4_992]
 
 
 def test_planning_looks_at_each_stretch_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,8 @@ class SituationPlan:
     steps: tuple[Step, ...]
     share: float
     """About which share of the rows is read."""
+    is_early: bool = False
+    """Whether what comes out at an instant is about the rows until then, and not about all of a span."""
     counters: ReadCounters = field(default_factory=ReadCounters)
     """What was read to find the times."""
 
@@ -179,7 +181,13 @@ class SituationPlan:
         if states is None:
             return None
         cuts = [0, *accumulate(map(len, operator.folds))]
-        return operator.stand_for(first, [states[low:high] for low, high in pairwise(cuts)])
+        rows = self._instant(first, reading) if self.is_early else first
+        return operator.stand_for(rows, [states[low:high] for low, high in pairwise(cuts)])
+
+    def _instant(self, row: pa.RecordBatch, reading: Reading) -> pa.RecordBatch:
+        """All rows of the time of one."""
+        time = int(integers(row.column(self.snapshot.layout.schema.time))[0])
+        return pa.concat_batches(list(self._rows(Step(Part.ALL, Interval(time, time + 1)), reading)))
 
     def _rows(self, step: Step, reading: Reading) -> Iterator[pa.RecordBatch]:
         times = Intervals((step.span,))
@@ -233,7 +241,8 @@ def plan_situations(query: Query, shape: Shape, snapshot: Snapshot, numbers: Seq
     share = estimate_all(snapshot, whole) / max(rows, 1)
     if share > WORTH:
         raise NotPruned(f"about {share:.0%} of the rows may be part of situations that matter")
-    return SituationPlan(make, snapshot, numbers, tuple(steps), share, look.counters)
+    is_early = isinstance(query, Situations) and query.mode is Mode.EARLY
+    return SituationPlan(make, snapshot, numbers, tuple(steps), share, is_early, look.counters)
 
 
 @dataclass(frozen=True, slots=True)

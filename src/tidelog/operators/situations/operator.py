@@ -72,16 +72,16 @@ class _Situated(Operator):
         self._content = {}
         return [found] if found.num_rows else []
 
-    def stand_for(self, row: pa.RecordBatch, totals: Sequence[Sequence[States]]) -> Batches:
-        """What a row tells that stands for many which follow each other and are like it; there are no keys.
+    def stand_for(self, rows: pa.RecordBatch, totals: Sequence[Sequence[States]]) -> Batches:
+        """What rows of one time tell that stand for many which follow each other and are alike; there are no keys.
 
         ``totals`` are for each definition the states of its aggregates over all of them. All rows before them have
-        come, and others of the same time are among them.
+        come. Others of the same time are among the many; where matches come early, all of these are given.
         """
-        time = int(self._shape.times(row)[0])
+        time = int(self._shape.times(rows)[0])
         found = list(self.advance(time))
         prior = [each.going.prior() for each in self._derived]
-        self.push(0, row)
+        self.push(0, rows)
         found += self.advance(time + 1)
         for each, before, own in zip(self._derived, prior, totals, strict=True):
             if each.going.is_on[0]:
