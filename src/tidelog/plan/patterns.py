@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidelog.expr import Predicate, all_of, parse, predicate
+from tidelog.expr import ExpressionError, Predicate, all_of, predicate
 from tidelog.expr.values.types import sql_type
 from tidelog.index.tabtree.counters import ReadCounters
 from tidelog.model.arrays import integers
@@ -27,6 +27,7 @@ from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
 from tidelog.operators.rowpattern.conditions.conditions import is_of_row
 from tidelog.operators.rowpattern.evaluate import Piece, evaluate_pieces
+from tidelog.operators.rowpattern.rows import expression_over
 from tidelog.operators.rowpattern.syntax import (
     Alternation,
     Concatenation,
@@ -200,21 +201,28 @@ def _mandatory(pattern: Pattern) -> list[frozenset[str] | None]:
 def _relaxed(query: RowPattern, variable: str) -> Predicate | None:
     """What the condition of a variable says of values of the row itself; None if that is nothing that confines them."""
     expression = query.defines.get(variable)
-    if expression is None or any(sql_type(each) is None for each in expression.types):
+    if expression is None:
         return None
     own: dict[int, str] = {}
     fields = list(query.schema)
     for place, (term, type_) in enumerate(zip(expression.terms, expression.types, strict=True)):
         is_own = False
         if isinstance(term, Navigation) and not term.physical and is_of_row(term, variable, query):
-            is_own = parse(term.expression, query.schema).type == type_
+            known_as = expression_over(term.expression, query.schema)
+            is_own = known_as is not None and known_as.type == type_
             own[place] = f"({term.expression})"
         if not is_own:
             own[place] = f'"#{place}"'
             fields.append(pa.field(f"#{place}", type_))
-    text = _TERM.sub(lambda found: own[int(found[1])] if found[1] else found[0], expression.text)
-    whole = predicate(text, pa.schema(fields))
-    known = [each for each in whole.conjuncts if each.prunes and set(each.columns) <= set(query.schema.names)]
+    schema = pa.schema([each for each in fields if sql_type(each.type) is not None])
+    known: list[Predicate] = []
+    for conjunct in expression.conjuncts or [expression.text]:
+        text = _TERM.sub(lambda found: own[int(found[1])] if found[1] else found[0], conjunct)
+        try:
+            parts = predicate(text, schema).conjuncts
+        except ExpressionError:  # which DuckDB alone computes
+            continue
+        known += [each for each in parts if each.prunes and set(each.columns) <= set(query.schema.names)]
     return all_of(known) if known else None
 
 

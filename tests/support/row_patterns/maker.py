@@ -281,11 +281,11 @@ class Maker:
             return "FINAL ", True
         return "", self.is_final
 
-    def _navigation(self, column: str, *, plain: bool = False) -> Made:
-        """A column of some row."""
+    def _navigation(self, column: str, *, plain: bool = False, around: str = "{}") -> Made:
+        """A column of some row; ``around`` it there is what does not change its values."""
         draw = self.draw
         name, variables = self._label()
-        about = f"{name}.{column}" if name else column
+        about = around.format(f"{name}.{column}" if name else column)
         if column == "classifier":
             about = f"CLASSIFIER({name})"
         is_numbered = column in ("x", "n") and self._allows_numbers and draw.random() < 0.08
@@ -456,7 +456,7 @@ class Maker:
         """A condition with a word instead of a sign."""
         draw = self.draw
         one, other = self._number(), self._number()
-        kind = draw.choice(["between", "in", "in null", "distinct", "case", "like"])
+        kind = draw.choice(["between", "in", "in null", "distinct", "case", "like", "begins", "asked"])
         if kind == "between":
 
             def between(view: View) -> Any:
@@ -483,6 +483,19 @@ class Maker:
                 return rank(left) != rank(right)
 
             return Made(f"{one.text} IS DISTINCT FROM {other.text}", distinct)
+        if kind == "begins":  # which DuckDB computes
+            word, beginning = self._navigation("s"), self._navigation("s")
+
+            def begins(view: View) -> Any:
+                found, other = word.value(view), beginning.value(view)
+                return None if found is None or other is None else found == other
+
+            return Made(f"{word.text} LIKE {beginning.text} || '%'", begins)
+        if kind == "asked":
+            word = self._navigation("s", around="printf('%s', {})")
+            return Made(
+                f"{word.text} = 'a'", lambda view: None if word.value(view) is None else word.value(view) == "a"
+            )
         if kind == "case":
             when, then = self._condition(0), self._condition(0)
             return Made(

@@ -295,7 +295,7 @@ def _comparison(operator: str, left: Node, right: Node, wanted: bool) -> Masker 
         if column.type in (VARCHAR, BLOB):
             return partial(_texts, column, operator, constant)
         return partial(_numbers, column, operator, numbers(constant)[0])
-    values = found.back(operator, point_of(constant))
+    values = found.back(operator, point_of(constant)) if has_numbers(column.type) else None
     if values is None or is_float(column.type) or len(values.intervals) > 1:
         return None
     if not values.intervals:

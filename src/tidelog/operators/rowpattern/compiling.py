@@ -9,9 +9,10 @@ from typing import Final
 import pyarrow as pa
 
 from tidelog.operators.rowpattern.conditions.conditions import Conditions
-from tidelog.operators.rowpattern.errors import PatternError
+from tidelog.operators.rowpattern.errors import PatternError, text_of
 from tidelog.operators.rowpattern.machine.search import Search
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
+from tidelog.operators.rowpattern.rows import names_in
 from tidelog.operators.rowpattern.syntax import RowPattern, Rows, counts_matches
 from tidelog.operators.rowpattern.values.output import Output
 from tidelog.operators.rowpattern.values.terms import Values
@@ -40,9 +41,10 @@ class RowPatternQuery:
         if self.pattern.rows is not Rows.ONE or self.pattern.frame is not None:
             return schema
         expressions = [*self.pattern.defines.values(), *(each.value for each in self.pattern.measures)]
-        texts = [str(term) for each in expressions for term in each.terms]
+        texts = [text_of(term) for each in expressions for term in each.terms]
         known = {*self.pattern.partition, *(each.column for each in self.pattern.order)}
-        used = [each for each in schema if each.name in known or any(each.name in text for text in texts)]
+        known.update(name for text in texts for name in names_in(text, schema))
+        used = [each for each in schema if each.name in known]
         return pa.schema(used or [schema.field(0)])
 
     @property

@@ -20,12 +20,13 @@ def in_words(error: EvaluationError, expression: Expression) -> EvaluationError:
     """An error of the values of an expression, about what its terms are instead of their numbers."""
 
     def told(text: str) -> str:
-        return _TERM.sub(lambda found: _text(expression.terms[int(found[1])]), text)
+        return _TERM.sub(lambda found: text_of(expression.terms[int(found[1])]), text)
 
     return EvaluationError(told(str(error).partition("\n")[0]), text=told(error.text))
 
 
-def _text(term: Term) -> str:
+def text_of(term: Term) -> str:
+    """What a term says, over columns of the input."""
     match term:
         case Navigation():
             return term.expression

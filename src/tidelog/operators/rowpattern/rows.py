@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.expr import Expression, parse
+from tidelog.expr import Expression, ExpressionError, parse
+from tidelog.expr.aggregates import database
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.model.times.clock import INT64_MAX, INT64_MIN
 from tidelog.operators.base import Ints
@@ -36,8 +37,7 @@ class Rows:
         """The value of an expression for each row."""
         found = self._values.get(expression)
         if found is None:
-            found = parsed(expression, self.batch.schema).evaluate(self.batch)
-            self._values[expression] = found
+            found = self._values[expression] = evaluated(expression, self.batch)
         return found
 
     def shifted(self, expression: str, offset: int) -> pa.Array:
@@ -77,6 +77,53 @@ class Rows:
 def parsed(expression: str, schema: pa.Schema) -> Expression:
     """An expression over columns of some schema."""
     return parse(expression, schema)
+
+
+def expression_over(text: str, schema: pa.Schema) -> Expression | None:
+    """An expression over columns of some schema; None if DuckDB alone knows what it says, or its columns."""
+    try:
+        return parsed(text, schema)
+    except ExpressionError:
+        return None
+
+
+def names_in(text: str, schema: pa.Schema) -> list[str]:
+    """The columns that a text may name, and perhaps others."""
+    return [name for name in schema.names if name.replace('"', '""') in text]
+
+
+def column_of(text: str, schema: pa.Schema) -> str | None:
+    """The column that an expression is; None if it is none."""
+    name = text[1:-1].replace('""', '"') if text.startswith('"') else text
+    return name if name in schema.names else None
+
+
+def evaluated(text: str, batch: pa.RecordBatch) -> pa.Array:
+    """The value of an expression for each row of a batch. Raises :class:`EvaluationError`."""
+    known = expression_over(text, batch.schema)
+    if known is not None:
+        return known.evaluate(batch)
+    name = column_of(text, batch.schema)
+    return batch.column(name) if name is not None else asked(text, batch)
+
+
+def asked(text: str, batch: pa.RecordBatch) -> pa.Array:
+    """The same as DuckDB computes it, of columns named in the text."""
+    names = names_in(text, batch.schema)
+    own = batch.select(names)
+    if not names:  # of which DuckDB takes no table
+        own = pa.record_batch([integer_column(np.arange(batch.num_rows))], names=["#row"])
+    return database.asked(f"SELECT {text} AS x FROM input", own)
+
+
+@lru_cache(256)
+def type_over(text: str, schema: pa.Schema) -> pa.DataType:
+    """The type of an expression over columns of some schema."""
+    known = expression_over(text, schema)
+    if known is not None:
+        return known.type
+    none = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
+    return evaluated(text, none).type
 
 
 def schema_of_terms(schema: pa.Schema) -> pa.Schema:

@@ -162,6 +162,8 @@ class Expression:
     text: str
     terms: tuple[Term, ...] = ()
     types: tuple[pa.DataType, ...] = ()
+    conjuncts: tuple[str, ...] = ()
+    """Of a condition, what must all hold, each over the same columns; none told if it is one thing."""
 
 
 def counts_matches(expression: Expression) -> bool:

@@ -122,14 +122,14 @@ class Answers:
             evaluated.conditions.query.strategy is not Strategy.CONTIGUOUS,
             None if frame is None else (np.full(count, frame[0]), np.full(count, frame[1])),
         )
-        columns = []
+        columns, fields = [], []
         for name in rest.columns:
             place = int(name[1:])
             value = evaluated.conditions.values.of_term(condition.expression.terms[place], several)
             type_ = condition.expression.types[place]
             columns.append(value if value.type == type_ else value.cast(type_))
-        schema = pa.schema([rest.schema.field(name) for name in rest.columns])
+            fields.append(pa.field(name, type_))
         try:
-            return rest.mask(batch_of(columns, schema, count))
+            return rest.mask(batch_of(columns, pa.schema(fields), count))
         except EvaluationError as error:
             raise in_words(error, condition.expression) from None

@@ -20,7 +20,7 @@ from tidelog.expr.tree import Call, Cast, Column, Members, Node
 from tidelog.expr.values.types import sql_name
 from tidelog.expr.values.vectors import numbers, valid_rows
 from tidelog.operators.rowpattern import opcodes
-from tidelog.operators.rowpattern.rows import Rows, parsed, schema_of_terms
+from tidelog.operators.rowpattern.rows import Rows, expression_over, schema_of_terms
 from tidelog.operators.rowpattern.syntax import (
     CLASSIFIER_COLUMN,
     MATCH_NUMBER_COLUMN,
@@ -275,7 +275,9 @@ class _Writer:
         self._add(opcodes.FLOAT_AT if kind_of(type_) == _FLOAT else opcodes.INTEGER_AT, place, column)
 
     def _column(self, expression: str, type_: pa.DataType) -> int:
-        own = parsed(expression, self._code.schema)
+        own = expression_over(expression, self._code.schema)
+        if own is None:
+            raise NoCode(f"the expression {expression}")
         if own.type != type_:
             raise NoCode(f"a term of type {own.type} as {type_}")
         if own.type == _HUGEINT:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.expr import EvaluationError, Predicate, all_of, predicate
-from tidelog.expr.aggregates import database
+from tidelog.expr import EvaluationError, ExpressionError, Predicate, all_of, predicate
 from tidelog.expr.values.types import sql_type
-from tidelog.model.arrays import batch_of
+from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.rowpattern.conditions.asking import Answers
 from tidelog.operators.rowpattern.conditions.code import Code, Coded, NoCode
 from tidelog.operators.rowpattern.opcodes import ASKED, CODE, MASK, TRUE
-from tidelog.operators.rowpattern.rows import Mask, Rows
+from tidelog.operators.rowpattern.rows import Mask, Rows, asked
 from tidelog.operators.rowpattern.syntax import (
     CLASSIFIER_COLUMN,
     MATCH_NUMBER_COLUMN,
@@ -28,14 +29,22 @@ from tidelog.operators.rowpattern.syntax import (
 )
 from tidelog.operators.rowpattern.values.terms import Values
 
+_TERM: Final = re.compile(r'"#(\d+)"')
+_OURS: Final = "an expression that DuckDB computes"
+
 
 @dataclass(frozen=True)
 class DatabaseCondition:
-    """A condition about values that no expression of ours has, such as lists: DuckDB tells where it holds."""
+    """A condition with functions, or about values such as lists, that expressions of ours do not have.
+
+    DuckDB tells where it holds.
+    """
 
     text: str
     schema: pa.Schema
     """The values that it is about."""
+    because: str
+    """What it has that expressions do not."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -44,8 +53,33 @@ class DatabaseCondition:
 
     def mask(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Where it holds. Raises :class:`EvaluationError`."""
-        holds = database.asked(f"SELECT ({self.text}) IS TRUE AS x FROM input", batch)
+        holds = asked(f"({self.text}) IS TRUE", batch)
         return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Conditions that must all hold, some of which DuckDB tells: those are asked of rows where the others hold."""
+
+    own: Predicate
+    others: DatabaseCondition
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(dict.fromkeys([*self.own.columns, *self.others.columns]))
+
+    def mask(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Where all hold. Raises :class:`EvaluationError`."""
+        found = self.own.mask(batch)
+        places = np.flatnonzero(found)
+        if len(places):
+            some = batch if len(places) == len(found) else batch.take(integer_column(places))
+            found[places] = self.others.mask(some)
+        return found
+
+
+Holds: TypeAlias = Predicate | DatabaseCondition | Several
 
 
 @dataclass(frozen=True)
@@ -54,37 +88,68 @@ class Condition:
 
     variable: str
     expression: Expression
-    known: Predicate | None
+    whole: Holds
+    known: Holds | None
     """What depends on the row and its neighbours alone."""
-    rest: Predicate | DatabaseCondition | None
+    rest: Holds | None
     """What depends on the match so far."""
 
     def mask(self, rows: Rows) -> Mask:
         """Where what is known of rows holds."""
         assert self.known is not None
-        columns = []
+        columns, fields = [], []
         for name in self.known.columns:
             place = int(name[1:])
             term, type_ = self.expression.terms[place], self.expression.types[place]
             assert isinstance(term, Navigation)
             values = rows.shifted(term.expression, term.physical)
             columns.append(values if values.type == type_ else values.cast(type_))
-        schema = pa.schema([self.known.schema.field(name) for name in self.known.columns])
-        return self.known.mask(batch_of(columns, schema, len(rows)))
+            fields.append(pa.field(name, type_))
+        return self.known.mask(batch_of(columns, pa.schema(fields), len(rows)))
 
 
 def condition_of(query: RowPattern, variable: str, expression: Expression) -> Condition:
     """Take the condition of a variable apart."""
-    schema = pa.schema([(f"#{place}", type_) for place, type_ in enumerate(expression.types)])
-    if any(sql_type(each) is None for each in expression.types):
-        return Condition(variable, expression, None, DatabaseCondition(expression.text, schema))
-    whole = predicate(expression.text, schema)
-    known: list[Predicate] = []
-    rest: list[Predicate] = []
-    for each in whole.conjuncts:
+    known: list[Predicate | DatabaseCondition] = []
+    rest: list[Predicate | DatabaseCondition] = []
+    for each in conjuncts_of(expression):
         terms = [expression.terms[int(name[1:])] for name in each.columns]
         (known if all(is_of_row(term, variable, query) for term in terms) else rest).append(each)
-    return Condition(variable, expression, all_of(known) if known else None, all_of(rest) if rest else None)
+    return Condition(
+        variable, expression, _together([*known, *rest]), *(_together(own) if own else None for own in (known, rest))
+    )
+
+
+def conjuncts_of(expression: Expression) -> list[Predicate | DatabaseCondition]:
+    """What must all hold for a condition to do."""
+    schema = pa.schema([(f"#{place}", type_) for place, type_ in enumerate(expression.types)])
+    plain = pa.schema([each for each in schema if sql_type(each.type) is not None])
+    found: list[Predicate | DatabaseCondition] = []
+    for text in expression.conjuncts or [expression.text]:
+        try:
+            found += predicate(text, plain).conjuncts
+        except ExpressionError as error:
+            own = pa.schema([schema.field(int(place)) for place in sorted(set(_TERM.findall(text)), key=int)])
+            kinds = [f"values of type {each}" for each in own.types if sql_type(each) is None]
+            asked = DatabaseCondition(text, own, kinds[0] if kinds else _OURS)
+            try:
+                asked.mask(batch_of([pa.nulls(1, each) for each in own.types], own, 1))
+            except EvaluationError:  # whatever the rows are
+                raise error from None
+            found.append(asked)
+    return found
+
+
+def _together(parts: list[Predicate | DatabaseCondition]) -> Holds:
+    """What says that all of some conditions hold."""
+    own = [each for each in parts if isinstance(each, Predicate)]
+    others = [each for each in parts if isinstance(each, DatabaseCondition)]
+    if not others:
+        return all_of(own)
+    fields = {each.name: each for part in others for each in part.schema}
+    text = " AND ".join(f"({each.text})" for each in others)
+    asked = others[0] if len(others) == 1 else DatabaseCondition(text, pa.schema(fields.values()), others[0].because)
+    return Several(all_of(own), asked) if own else asked
 
 
 def is_of_row(term: Term, variable: str, query: RowPattern) -> bool:
@@ -123,10 +188,10 @@ class Conditions:
         if condition is None or condition.rest is None:
             self._code.add(None, None)
             return TRUE if condition is None else MASK
-        if isinstance(condition.rest, DatabaseCondition):
+        if not isinstance(condition.rest, Predicate):
             self._code.add(None, None)
-            kinds = [str(each) for each in condition.rest.schema.types if sql_type(each) is None]
-            self.reasons[condition.variable] = f"values of type {kinds[0]}"
+            asked = condition.rest.others if isinstance(condition.rest, Several) else condition.rest
+            self.reasons[condition.variable] = asked.because
             return ASKED
         try:
             self._code.add(condition.rest, condition.expression)
@@ -155,7 +220,7 @@ class Conditions:
         """What is known of some rows."""
         kinds = np.array(self.kinds, np.int32)
         masks = np.ones((len(self.each), len(rows)), np.uint8)
-        rests: list[Predicate | DatabaseCondition | None] = []
+        rests: list[Holds | None] = []
         for place, condition in enumerate(self.each):
             rests.append(None)
             if condition is None:
@@ -168,7 +233,7 @@ class Conditions:
             except EvaluationError:
                 # Some row has no value, and perhaps nobody asks for it.
                 kinds[place] = ASKED
-                rests[-1] = all_of([each for each in (condition.known, condition.rest) if isinstance(each, Predicate)])
+                rests[-1] = condition.whole
         return Evaluated(self, rows, kinds, masks, tuple(rests), self._code.over(rows))
 
 
@@ -180,7 +245,7 @@ class Evaluated:
     rows: Rows
     kinds: npt.NDArray[np.int32]
     masks: npt.NDArray[np.uint8]
-    rests: tuple[Predicate | DatabaseCondition | None, ...]
+    rests: tuple[Holds | None, ...]
     code: Coded
 
     def without_code(self) -> None:

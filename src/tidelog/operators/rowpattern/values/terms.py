@@ -12,12 +12,22 @@ import pyarrow.compute as pc
 from tidelog.expr import EvaluationError, ExpressionError, parse_aggregate
 from tidelog.expr.aggregates import database
 from tidelog.expr.aggregates.database import with_column
-from tidelog.expr.values.types import sql_type
 from tidelog.model.arrays import batch_of, integer_column
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.errors import in_words
 from tidelog.operators.rowpattern.matches import Matches
-from tidelog.operators.rowpattern.rows import Mask, index_array, parsed, schema_of_terms, taken
+from tidelog.operators.rowpattern.rows import (
+    Mask,
+    asked,
+    column_of,
+    expression_over,
+    index_array,
+    names_in,
+    parsed,
+    schema_of_terms,
+    taken,
+    type_over,
+)
 from tidelog.operators.rowpattern.syntax import (
     CLASSIFIER_COLUMN,
     MATCH_NUMBER_COLUMN,
@@ -106,7 +116,7 @@ class Values:
         missing: Mask = places < 0
         rows = matches.places
         if not len(rows):
-            return pa.nulls(len(places), self._type(term.expression))
+            return pa.nulls(len(places), type_over(term.expression, self._schema))
         found = rows[places]
         labels = places
         if term.physical and matches.skips:
@@ -125,30 +135,20 @@ class Values:
                 labels = np.where((labels < begins) | (labels >= ends), -1, labels)
         indices = index_array(found, missing)
         batch = matches.rows.batch
-        if (name := self._column(term.expression)) is not None:
-            values, kind = batch.column(name).take(indices), self._type(term.expression)
+        if (name := column_of(term.expression, batch.schema)) is not None:
+            values, kind = batch.column(name).take(indices), type_over(term.expression, self._schema)
             return values.cast(kind) if values.type != kind else values
-        expression = parsed(term.expression, self._schema)
-        names = [name for name in expression.columns if name in batch.schema.names]
-        columns = taken(batch, names, indices)
-        if CLASSIFIER_COLUMN in expression.columns:
+        known = expression_over(term.expression, self._schema)
+        used = names_in(term.expression, self._schema) if known is None else list(known.columns)
+        columns = taken(batch, [name for name in used if name in batch.schema.names], indices)
+        if CLASSIFIER_COLUMN in used:
             outside = missing | (labels < 0)
             codes = index_array(matches.variables[labels].astype(np.int64), outside)
             columns = with_column(columns, CLASSIFIER_COLUMN, self._names.take(codes))
-        if MATCH_NUMBER_COLUMN in expression.columns:
+        if MATCH_NUMBER_COLUMN in used:
             columns = with_column(columns, MATCH_NUMBER_COLUMN, matches.number_column.take(integer_column(owners)))
-        values = expression.evaluate(columns)
+        values = asked(term.expression, columns) if known is None else known.evaluate(columns)
         return pc.if_else(pc.is_valid(indices), values, pa.scalar(None, values.type)) if indices.null_count else values
-
-    def _column(self, text: str) -> str | None:
-        """The column that an expression is; None if it is none."""
-        name = text[1:-1].replace('""', '"') if text.startswith('"') else text
-        return name if name in self._schema.names[:-2] else None
-
-    def _type(self, text: str) -> pa.DataType:
-        name = self._column(text)
-        kind = None if name is None else self._schema.field(name).type
-        return kind if kind is not None and sql_type(kind) is None else parsed(text, self._schema).type
 
     def _aggregated(self, term: Aggregate, matches: Matches, *, is_running: bool) -> pa.Array:
         wanted = self._wanted(term.variables)[matches.variables] != 0
@@ -165,7 +165,7 @@ class Values:
     def _columns(self, call: str, matches: Matches, chosen: Ints) -> pa.RecordBatch:
         """The columns that a call uses, of some rows of matches."""
         own = matches.rows.batch
-        names = [name for name in own.schema.names if name in call]
+        names = names_in(call, own.schema)
         columns = taken(own, names, integer_column(matches.places[chosen]))
         if CLASSIFIER_COLUMN in call:
             codes = integer_column(matches.variables[chosen].astype(np.int64))
@@ -191,9 +191,7 @@ def combined(expression: Expression, values: list[pa.Array], count: int) -> pa.A
     except EvaluationError as error:
         raise in_words(error, expression) from None
     except ExpressionError:
-        if not columns:  # of which DuckDB takes no table
-            batch = with_column(batch, "#row", integer_column(np.arange(count)))
-        return database.asked(f"SELECT {expression.text} AS x FROM input", batch)
+        return asked(expression.text, batch)
 
 
 @lru_cache(256)

@@ -51,7 +51,7 @@ class Binding:
             schema = pa.schema([(f"#{at}", kind) for at, kind in enumerate(own)])
             is_term = each.text == '"#0"'
             kind = own[0] if is_term else self._asked([(each.text, each.node)], schema)[0]
-            found.append((Expression(each.text, tuple(each.terms), own), kind))
+            found.append((Expression(each.text, tuple(each.terms), own, each.conjuncts), kind))
         return found
 
     def constant(self, text: str, node: Node) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidelog.expr.values.types import sql_type
 from tidelog.model.errors import did_you_mean
 from tidelog.operators.rowpattern.syntax import Rows
 from tidelog.sql.clauses.grouping import Refuse
@@ -41,8 +40,7 @@ def names_of(clause: Node, schema: pa.Schema, refuse: Refuse) -> Names:
                     member,
                 )
         subsets[name] = frozenset(variables[each["name"].upper()] for each in subset["members"])
-    opaque = {each.name: each.type for each in schema if sql_type(each.type) is None}
-    return Names(variables, subsets, {name.lower(): name for name in schema.names}, opaque)
+    return Names(variables, subsets, {name.lower(): name for name in schema.names})
 
 
 def check_clause(clause: Node, names: Names, refuse: Refuse) -> None:

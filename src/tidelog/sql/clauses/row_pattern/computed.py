@@ -1,8 +1,8 @@
-"""What expressions of a row pattern compute of single rows, and the matcher cannot.
+"""What expressions of a row pattern compute of single rows, and the matcher cannot, or asks DuckDB for.
 
-The matcher computes in UTC, and takes neither lists nor structs nor times of day. But what depends on one row alone may
-as well be a column of the input, which DuckDB computes in the zone of the statement: ``hour(A.ts)`` is then a column of
-A, ``hour(PREV(ts))`` one of the row before, and ``A.place.lat`` one as well.
+The matcher computes in UTC, and knows no fields of structs; of lists and times of day DuckDB tells it. But what depends
+on one row alone may as well be a column of the input, which DuckDB computes in the zone of the statement:
+``hour(A.ts)`` is then a column of A, ``hour(PREV(ts))`` one of the row before, and ``A.place.lat`` one as well.
 """
 
 from __future__ import annotations

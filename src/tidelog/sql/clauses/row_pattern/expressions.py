@@ -7,7 +7,7 @@ of the row before the last one.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -52,8 +52,6 @@ class Names:
     """The variables of subsets, likewise."""
     columns: Mapping[str, str]
     """Columns of the input, by their names in lower case."""
-    opaque: Mapping[str, Any] = field(default_factory=dict)
-    """The types of those of them that the matcher does not compute with: lists, structs, times of day and the like."""
     used: set[str] = field(default_factory=set)
     """The columns that were found in expressions."""
 
@@ -77,6 +75,8 @@ class Taken:
     """What it was."""
     terms: dict[Term, Node] = field(default_factory=dict)
     """The terms, and where they stand."""
+    conjuncts: tuple[str, ...] = ()
+    """Of a condition, what must all hold, over the same columns; none told if it is one thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,9 @@ class Taker:
         holder = {"expression": own}
         self._walk(holder, taken, frozenset())
         taken.text = self.parser.print_expression(holder["expression"])
+        parts = list(_conjuncts(holder["expression"])) if self.is_define else []
+        if len(parts) > 1:
+            taken.conjuncts = tuple(map(self._printed, parts))
         return taken
 
     # -- around terms -------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class Taker:
             self._fail(f"found {name}, a function of windows, in a row pattern; expected the like of {here}", node)
 
     def _column(self, node: Node) -> Navigation:
-        variables, text = self._reference(node, is_whole=True)
+        variables, text = self._reference(node)
         return Navigation(text, variables, is_final=self.is_final)
 
     def _call(self, node: Node) -> Term:
@@ -201,7 +204,7 @@ class Taker:
         own = {"expression": copy.deepcopy(argument)}
         inside = _Inside(self, f"{name}()")
         if own["expression"].get("class") == "COLUMN_REF":
-            inside.labels.append(self._reference(own["expression"], is_whole=True)[0])
+            inside.labels.append(self._reference(own["expression"])[0])
         else:
             inside.walk(own, frozenset())
         if not inside.labels:
@@ -213,7 +216,7 @@ class Taker:
         own = copy.deepcopy(node)
         own.pop("mode", None)
         name = own["function_name"]
-        inside = _Inside(self, f"the aggregate {name}", takes_all=True)
+        inside = _Inside(self, f"the aggregate {name}")
         stars = [each["expression"] for each in own["arguments"] if each["expression"].get("class") == "STAR"]
         if stars:
             inside.star(stars[0], own)
@@ -224,23 +227,18 @@ class Taker:
 
     # -- inside of terms ----------------------------------------------------------------------------------------------
 
-    def _reference(self, node: Node, *, is_whole: bool) -> tuple[frozenset[str] | None, str]:
-        """The rows that a column is of, and its text; the node is changed to be about a row.
-
-        ``is_whole`` if its values come out of measures as they are, or go to an aggregate of DuckDB's.
-        """
+    def _reference(self, node: Node) -> tuple[frozenset[str] | None, str]:
+        """The rows that a column is of, and its text; the node is changed to be about a row."""
         names = node["column_names"]
         variables = self.names.rows(names[0]) if len(names) > 1 else None
         own = names[1:] if variables is not None else names
         stored = self.names.columns.get(own[0].lower())
         if stored is None:
             self._unknown(node, names, is_qualified=variables is not None)
-        kind = self.names.opaque.get(stored)
-        if len(own) > 1 or (kind is not None and (self.is_define or not is_whole)):
-            what = "a field" if len(own) > 1 else f"a column of type {kind}"
+        if len(own) > 1:
             where = "the condition of a variable" if self.is_define else "an expression of one row"
             self._fail(
-                f"found {'.'.join(own)}, {what}, in {where}; expected a plain column: compute one in a query in "
+                f"found {'.'.join(own)}, a field, in {where}; expected a plain column: compute one in a query in "
                 "parentheses that is the input",
                 node,
             )
@@ -344,8 +342,6 @@ class _Inside:
 
     taker: Taker
     what: str
-    takes_all: bool = False
-    """Whether DuckDB computes it, of columns of any type."""
     labels: list[frozenset[str] | None] = field(default_factory=list)
     """Of which rows columns are, one after the other."""
 
@@ -363,7 +359,7 @@ class _Inside:
             self.walk(value["expr"], bound | parameters)
         elif kind == "COLUMN_REF":
             if value["column_names"][0].lower() not in bound:
-                self.labels.append(taker._reference(value, is_whole=self.takes_all)[0])
+                self.labels.append(taker._reference(value)[0])
         elif kind == CALL:
             self._call(value)
         elif kind == "FUNCTION" and taker.is_aggregate(value):
@@ -419,6 +415,14 @@ class _Inside:
                 f"found {self.what} of columns of {shown}; expected those of one variable, or subset", node
             )
         return found[0] if found else None
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    if node.get("type") == "CONJUNCTION_AND":
+        for each in node["children"]:
+            yield from _conjuncts(each)
+    else:
+        yield node
 
 
 def _shown(variables: frozenset[str] | None) -> str:
