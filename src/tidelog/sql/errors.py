@@ -20,9 +20,9 @@ _NO_COLUMN: Final = re.compile(r'does not have a column named "([^"]+)"|Column "
 _NO_TYPE: Final = re.compile(r'Type with name "?([^" ]+)"? does not exist!(?:\nDid you mean .*)?')
 """DuckDB suggests others by their looks in its catalogue, such as JSON."""
 _TYPES: Final = (
-    "BIGINT", "BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "INTERVAL", "REAL",
-    "SMALLINT", "TEXT", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP_S", "TINYINT",
-    "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT", "VARCHAR",
+    "BIGINT", "BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INT", "INTEGER", "INTERVAL",
+    "REAL", "SMALLINT", "TEXT", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP_S",
+    "TINYINT", "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT", "VARCHAR",
 )  # fmt: skip
 _MOST_LINES: Final = 8
 """Of a message: overloads of operators are dozens."""

@@ -19,6 +19,7 @@ from tidelog.sql.database import TABLE_FUNCTIONS
 from tidelog.sql.errors import SqlError
 from tidelog.sql.reading.dataset import ManyStreams, Relation
 from tidelog.sql.reading.sources import StreamAt, Streams
+from tidelog.sql.text.advice import PAST
 from tidelog.sql.text.tree import Node, Parser, nodes, own_nodes
 
 _SELECTING: Final = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
@@ -241,7 +242,7 @@ class Resolver:
     def _check_table_function(self, node: Node) -> None:
         name = node["function"]["function_name"].lower()
         if name not in TABLE_FUNCTIONS:
-            known = did_you_mean(name, sorted([*TABLE_FUNCTIONS, _STREAMS]))
+            known = PAST if name == "at" else did_you_mean(name, sorted([*TABLE_FUNCTIONS, _STREAMS]))
             raise self._error(f"table function {name} is not allowed; {known}", node)
 
 

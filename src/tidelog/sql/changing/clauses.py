@@ -198,7 +198,10 @@ class Clauses(Reader):
         """Options that fit each other and a schema. Raises :class:`SqlError` at the first one that does not."""
         for each in options:
             if each.name not in OPTIONS:
-                raise self.wrong(f"there is no option {each.name!r}; {did_you_mean(each.name, OPTIONS)}", each.place)
+                known_names = ("time", *OPTIONS)
+                raise self.wrong(
+                    f"there is no option {each.name!r}; {did_you_mean(each.name, known_names)}", each.place
+                )
         known: dict[str, Any] = {}
         checked = StreamOptions()
         by_name = {each.name: each for each in options}

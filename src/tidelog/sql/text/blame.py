@@ -74,6 +74,12 @@ def _names(node: Node, name: str) -> bool:
     return kind == "CONSTANT" and bool(node.get("literal", {}).get("text") == name)
 
 
+def _text_with(tree: Node, found: re.Match[str], _: AbstractSet[str]) -> Iterator[Node]:
+    """Texts that have a word, such as the unit of a length of time."""
+    constants = (node for node in nodes(tree) if node.get("class") == "CONSTANT")
+    return (node for node in constants if found[1] in re.findall(r"\w+", str(node.get("literal", {}).get("text"))))
+
+
 def _column_or_star(tree: Node, found: re.Match[str], aggregates: AbstractSet[str]) -> Iterator[Node]:
     yield from _named(tree, found, aggregates)
     yield from (node for node in nodes(tree) if node.get("class") == "STAR")
@@ -212,6 +218,7 @@ _RULES: Final = (
         r"|time zone '([^']*)'",
         _named,
     ),
+    _rule(r'specifier "([^"]+)"', _text_with),
     _rule(r"(WHERE|GROUP BY|HAVING) clause cannot contain aggregates", _in_where(_is_aggregate)),
     _rule(r"(WHERE|GROUP BY|HAVING) clause cannot contain window", _in_where(_is_window)),
     _rule(r"aggregate function calls cannot be nested", _nested_aggregate),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -136,6 +137,7 @@ _WORDS: Final = {
     "Chained comparisons": ("=", "<", ">", "<=", ">=", "<>", "!="),
 }
 """What errors of the parser say that have no place, and the words, or signs, that they are about."""
+_NAMED: Final = re.compile(r'ordered aggregate "([^"]+)"|arguments to (\w+)')
 
 
 def _first_place(message: str, text: str) -> int | None:
@@ -143,7 +145,11 @@ def _first_place(message: str, text: str) -> int | None:
     for said, words in _WORDS.items():
         if said in message:
             return next((token.start for token in tokens(text) if token.says(*words)), None)
-    return None
+    named = _NAMED.search(message)
+    if named is None:
+        return None
+    name = (named[1] or named[2]).lower()
+    return next((token.start for token in tokens(text) if token.value.lower() == name), None)
 
 
 def _changing(text: str) -> int | None:
