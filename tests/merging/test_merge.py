@@ -29,6 +29,7 @@ from tidelog.merging import (
     from_changes,
     merge,
 )
+from tidelog.merging.reading import AtOnce
 from tidelog.model.errors import ClosedError, InputError, NotFoundError, SchemaError, TimeError
 from tidelog.operators.base import FOREVER
 from tidelog.operators.merge.codes import NEVER, STABLE
@@ -184,6 +185,31 @@ def test_an_interrupt_is_noticed_while_nothing_comes() -> None:
             next(merged)
         released.put(None)
         assert merged.read_all().equals(ONE)
+
+
+def test_an_input_leaves_while_its_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread takes what makes room for a last batch just when whoever lets the input go has seen it there."""
+
+    class Room(SimpleQueue[bool]):
+        def empty(self) -> bool:
+            is_empty = super().empty()
+            if self.qsize() == 1:
+                self.get()
+            return is_empty
+
+        def get(self, block: bool = True, timeout: float | None = None) -> bool:
+            assert not block or not super().empty(), "waits for ever"
+            return super().get(block, timeout)
+
+        def get_nowait(self) -> bool:
+            return self.get(block=False)
+
+    reading = AtOnce()
+    monkeypatch.setattr("tidelog.merging.reading.SimpleQueue", Room)
+    monkeypatch.setattr("tidelog.threads.start", lambda job: None)
+    reading.add("a", iter([]))
+    reading.remove("a")
+    assert reading.next() is None
 
 
 def test_cut_over_and_jump_start() -> None:
@@ -412,3 +438,50 @@ def test_frames_of_polars_are_merged() -> None:
         if algorithm == "R3":
             found = tidelog.reconstitute(found).rename_columns({"valid_from": "ts"}).drop_columns("valid_to")
         assert found.sort_by("ts").to_pylist() == whole.to_dicts()
+
+
+def test_an_event_that_is_sent_again_and_revised_is_no_disagreement() -> None:
+    """With a key it is one event, which ends where it was said to last."""
+    columns = ["kind", "valid_from", "valid_to", "old_valid_to", "p"]
+    types = pa.schema(zip(columns, [pa.string(), *[pa.int64()] * 3, pa.string()], strict=True))
+
+    def told(*elements: tuple[Any, ...]) -> pa.Table:
+        return pa.table([list(each) for each in zip(*elements, strict=True)], schema=types)
+
+    end = ("stable", 20, None, None, None)
+    whole = told(("insert", 5, 12, None, "x"), end)
+    copies = [
+        told(("insert", 5, 9, None, "x"), ("insert", 5, 9, None, "x"), ("adjust", 5, 12, 9, "x"), end),
+        told(("insert", 5, 9, None, "x"), ("adjust", 5, 5, 9, "x"), ("insert", 5, 12, None, "x"), end),
+        told(("insert", 5, 9, None, "x"), ("insert", 5, 12, None, "x"), end),
+        told(("insert", 5, 9, None, "x"), ("stable", 7, None, None, None), ("adjust", 5, 12, 9, "x"), end),
+    ]
+    for each in copies:
+        for inputs in ([each, whole], [whole, each]):
+            merged = tidelog.merge(inputs, key=True, check="full").read_all()
+            assert tidelog.reconstitute(merged).to_pylist() == [{"valid_from": 5, "valid_to": 12, "p": "x"}]
+    for wrong in (
+        told(("insert", 5, 12, None, "x"), ("adjust", 5, 5, 12, "x"), end),
+        told(("insert", 5, 12, None, "x"), ("adjust", 5, 13, 12, "x"), end),
+        told(("insert", 5, 12, None, "x"), ("insert", 6, 9, None, "x"), end),
+    ):
+        with pytest.raises(DisagreementError, match="they are no copies of one stream"):
+            tidelog.merge([whole, wrong], key=True, check="full").read_all()
+
+
+def test_an_attached_input_has_the_delay_of_all_and_not_that_of_another() -> None:
+    late = rows((9, "a", 0.5), (2, "b", 1.5))
+    first = Source([ONE.slice(0, 1)], delay=0, ends="leaves")
+    for delay, dropped in ((None, 0), (7, 0), (6, 1)):
+        merged = tidelog.merge({"first": first}, time="ts", key=True, delay=delay)
+        merged.attach(Source(late, ends="leaves"), "second")
+        assert merged.read_all().num_rows == 3 - dropped
+
+
+def test_the_least_time_there_is() -> None:
+    """R0 has no word for it, so that it is refused there."""
+    first = pa.table([[-(2**63), 5], ["a", "b"], [0.5, 1.5]], schema=ONE.schema)
+    for order in ("none", "rising"):
+        assert tidelog.merge([first, first], time="ts", key=True, order=order).read_all().equals(first)
+    with pytest.raises(MergeError, match="an event at the least time there is, which R0 cannot tell from none"):
+        tidelog.merge([first, first], time="ts", key=True, order="strict").read_all()

@@ -135,12 +135,12 @@ class Merged:
         if own in self._properties:
             raise InputError(f"there was an input {own!r} before; one that comes back needs another name")
         clock = self._operator.output.clock
-        join, delay = source.join if join is None else join, source.delay
+        join = source.join if join is None else join
         first = None if join is None else clock.instant(join)
-        ticks = None if delay is None else clock.duration(delay)
         model = self._like(own, source.open())
         shape = self._operator.inputs[self._operator.port(model)]
         properties = self._promises.properties(source, shape, self._promises.key)
+        ticks = self._promises.ticks(own, source, shape, properties)
         self._operator.attach(own, like=model, join=first, delay=ticks)
         self._properties[own] = properties
         self._begin(own, source)
@@ -392,17 +392,8 @@ def merge(
         algorithm = choice.algorithm
     specs = []
     for name, source in sources.items():
-        late = delay if source.delay is None else source.delay
-        spec = Input(name, shapes[name], join=None if source.join is None else clock.instant(source.join))
-        if not spec.is_elements and late is not None:
-            spec = Input(name, spec.shape, clock.duration(late), spec.join)
-        elif source.delay is not None:
-            raise InputError(
-                f"found a delay of input {name!r}, whose rows are elements; the stables among them say how far it is"
-            )
-        elif not spec.is_elements and properties[name].order > Order.NONE:
-            spec = Input(name, spec.shape, 0, spec.join)  # what is in order tells by itself how far it is
-        specs.append(spec)
+        ticks = promises.ticks(name, source, shapes[name], properties[name])
+        specs.append(Input(name, shapes[name], ticks, None if source.join is None else clock.instant(source.join)))
     if delay is not None and all(spec.is_elements for spec in specs):
         raise InputError("found a delay for inputs of elements; the stables among them say how far each is")
     operator = MergeOperator(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -111,8 +112,9 @@ class AtOnce(Reading):
         """Its thread ends with the batch that it waits for."""
         room = self._room.pop(name, None)
         if room is not None:
-            while not room.empty():
-                room.get()
+            with suppress(Empty):  # its thread takes some meanwhile
+                while True:
+                    room.get_nowait()
             room.put(False)
 
     def next(self) -> Event | None:

@@ -120,6 +120,19 @@ class Promises:
             )
         return Shape(schema, self.time)
 
+    def ticks(self, name: str, source: Source, shape: Shape, properties: Properties) -> int | None:
+        """How far an input may be behind its newest event; None where stables tell, and for any distance."""
+        if is_elements(shape.schema):
+            if source.delay is None:
+                return None
+            raise InputError(
+                f"found a delay of input {name!r}, whose rows are elements; the stables among them say how far it is"
+            )
+        delay = self.delay if source.delay is None else source.delay
+        if delay is not None:
+            return shape.clock.duration(delay)
+        return 0 if properties.order > Order.NONE else None  # what is in order tells by itself how far it is
+
     def properties(self, source: Source, shape: Shape, key: tuple[str, ...] | None) -> Properties:
         """What is promised of an input."""
         if source.properties is not None:

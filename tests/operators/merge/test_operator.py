@@ -299,6 +299,23 @@ def test_broken_promises_have_names() -> None:
         merge.push(0, wrong)
 
 
+def test_inputs_may_be_looked_at_while_they_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread does, for which one is replaced by another one just when it has been found to be there."""
+    merge = MergeOperator([Input("a", SHAPE), Input("b", SHAPE)], "R3")
+    state = MergeOperator._state
+
+    def replacing(own: MergeOperator, port: Any) -> Any:
+        if port.name == "a":
+            own.detach("a")
+            own.attach("c")
+        return state(own, port)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MergeOperator, "_state", replacing)
+        assert "b" in [each.name for each in merge.states]
+    assert [each.name for each in merge.states] == ["b", "c"]
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     one = Input("a", SHAPE)
     with pytest.raises(InputError, match="did you mean 'R3'"):

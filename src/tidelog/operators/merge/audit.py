@@ -24,10 +24,13 @@ _SPEAKS: Final = ("start", "end")
 
 
 class Audit:
-    """Compares the inputs of a merge. By ``keyed`` an event that an input tells again is the same one."""
+    """Compares the inputs of a merge. By ``keyed`` an event that an input tells again is the same one.
 
-    def __init__(self, *, keyed: bool) -> None:
-        self._keyed = keyed
+    If it may be ``revised``, it ends then as it was told last.
+    """
+
+    def __init__(self, *, keyed: bool, revised: bool) -> None:
+        self._keyed, self._replaces = keyed, keyed and revised
         self._inputs: dict[str, _Told] = {}
         self._compared = BEFORE
         """Everything before it has been compared."""
@@ -49,10 +52,10 @@ class Audit:
         """
         begun = time.perf_counter()
         own = self._inputs[name]
-        own.add(rows, numbers)
+        own.add(rows, numbers, self._replaces)
         reached = int(rows[END, rows[KIND] == STABLE].max(initial=BEFORE))
         if reached > own.reached:
-            own.settle(reached, self._keyed)
+            own.settle(reached, self._keyed, self._replaces)
             self._compare(name)
         self.seconds += time.perf_counter() - begun
 
@@ -98,19 +101,20 @@ class _Told:
         self._sums = [np.zeros((2, 0), np.int64), np.zeros((2, 0), np.int64)]
         """By start, and by end: times, and sums of hashes."""
 
-    def add(self, rows: Rows, numbers: Ints) -> None:
-        """More elements."""
+    def add(self, rows: Rows, numbers: Ints, replaces: bool) -> None:
+        """More elements. Where they replace what was told of a payload and start before, removals are kept, too."""
+        is_adjust = rows[KIND] == ADJUST
         is_new = (rows[KIND] != STABLE) & (rows[END] > rows[START])
-        is_gone = rows[KIND] == ADJUST
         parts = [self._open]
-        for chosen, end, weight in ((is_new, END, 1), (is_gone, OLD, -1)):
+        chosen_ends = ((is_new | is_adjust, END, 1),) if replaces else ((is_new, END, 1), (is_adjust, OLD, -1))
+        for chosen, end, weight in chosen_ends:
             at = np.flatnonzero(chosen)
             parts.append(np.stack([rows[START, at], numbers[at], rows[end, at], np.full(len(at), weight)]))
         self._open = np.concatenate(parts, axis=1)
 
-    def settle(self, reached: int, keyed: bool) -> None:
+    def settle(self, reached: int, keyed: bool, replaces: bool) -> None:
         """Sum up what a stable settles."""
-        starts, payloads, ends, weights = _united(self._open, keyed)
+        starts, payloads, ends, weights = _newest(self._open) if replaces else _united(self._open, keyed)
         is_begun = (starts >= self.reached) & (starts < reached)
         self._put(_STARTS, starts[is_begun], _mixed(starts, payloads, weights)[is_begun])
         is_over = ends < reached
@@ -147,6 +151,14 @@ class _Told:
         found._open = np.array(core["open"], np.int64).reshape(4, -1)
         found._sums = [np.array(each, np.int64).reshape(2, -1) for each in core["sums"]]
         return found
+
+
+def _newest(rows: Rows) -> Rows:
+    """Of each payload and start what was told last, unless it is gone."""
+    rows = rows[:, np.lexsort((rows[1], rows[0]))]
+    is_last = np.ones(rows.shape[1], np.bool_)
+    is_last[:-1] = (rows[:2, 1:] != rows[:2, :-1]).any(axis=0)
+    return rows[:, is_last & (rows[2] > rows[0])]
 
 
 def _united(rows: Rows, keyed: bool) -> Rows:

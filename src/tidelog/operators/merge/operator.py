@@ -119,7 +119,8 @@ class MergeOperator(Operator):
         if stables not in ("each", "last"):
             raise InputError(f"found stables={stables!r}; expected 'each' or 'last'")
         self._counts_last = stables == "last"
-        self._audit = Audit(keyed=self.algorithm.is_keyed) if check == "full" else None
+        own = self.algorithm
+        self._audit = Audit(keyed=own.is_keyed, revised=own.takes_adjusts) if check == "full" else None
         self._snapshots = 0
         self._left_over: Batches = []
         """What came out by rows before one that was refused."""
@@ -136,7 +137,7 @@ class MergeOperator(Operator):
         back is a new one.
         """
         model = self._ports[0].spec if like is None else self._ports[self.port(like)].spec
-        self._attach(replace(model, name=name, join=join, delay=model.delay if delay is None else delay))
+        self._attach(replace(model, name=name, join=join, delay=delay))
         self.inputs = (*self.inputs, model.shape)
         if self.needs.keys is not None:
             self.needs = replace(self.needs, keys=(*self.needs.keys, self.key))
@@ -193,8 +194,16 @@ class MergeOperator(Operator):
 
     @property
     def states(self) -> list[InputState]:
-        """What is known of the inputs that have not left."""
-        return [self._state(port) for port in self._ports if not port.is_detached]
+        """What is known of the inputs that have not left; for any thread."""
+        found = []
+        for port in list(self._ports):
+            if not port.is_detached:
+                try:
+                    found.append(self._state(port))
+                except InputError:
+                    if not port.is_detached:  # else another thread has replaced it by a new one meanwhile
+                        raise
+        return found
 
     def _state(self, port: Port) -> InputState:
         reached, engine = self._engine.reached(port.name), self._engine

@@ -93,6 +93,11 @@ class Port(ABC):
         wrong = starts < before
         if algorithm.is_strict:
             wrong |= (starts == before) & (before != BEFORE)
+            if int(starts.min()) == BEFORE:
+                raise InputError(
+                    f"found an event at the least time there is, which {algorithm.name} cannot tell from none; choose "
+                    "another algorithm"
+                )
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise OrderError(
