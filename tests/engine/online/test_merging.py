@@ -167,6 +167,86 @@ def test_an_input_that_comes_when_it_is_begun_again_is_kept_at_once(store: Store
     assert clean(store) == rows(5)
 
 
+def test_what_is_ordered_and_not_kept_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        filled(store, name, rows(10))
+    merging = store.merge_into("clean", ["a"], key=["x"], delay=0)
+    until(lambda: merging.stats()["behind"] == 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(SubscriptionLog, "commit", _crash)
+        with pytest.raises(ClosedError, match="the merge has failed before this was kept"):
+            merging.attach("b")
+        with pytest.raises(OSError, match="a crash"):
+            merging.wait(PATIENCE)
+    with store.merge_into("clean", ["a"], key=["x"], delay=0) as merging:
+        assert [each.name for each in merging.inputs] == ["a"]
+        done(merging)
+    assert clean(store) == rows(10)
+
+
+def test_an_input_that_comes_too_late_to_be_attached_is_closed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The merge ends while the input is on its way."""
+    for name in ("a", "b"):
+        filled(store, name, rows(10))
+    closed: list[str] = []
+    close = Input.close
+    monkeypatch.setattr(Input, "close", lambda own: (closed.append(own.name), close(own)))
+    with store.merge_into("clean", ["a"], key=["x"], delay=0) as merging:
+        done(merging)
+    monkeypatch.setattr(Merging, "_check_running", lambda own: None)
+    with pytest.raises(ClosedError, match="the merge has ended"):
+        merging.attach("b")
+    assert closed == ["a", "b"]
+
+
+def test_an_input_keeps_its_delay_when_a_merge_is_begun_again(store: Store) -> None:
+    """Rows that wait for it go on waiting, and none is late that was not before."""
+    whole = rows()
+    own = received(random.Random(10), whole)
+    streams = [store.create_stream(name, SCHEMA, "ts") for name in ("a", "b")]
+    for place in range(3):
+        streams[1].append(batch(own[place * len(own) // 3 : (place + 1) * len(own) // 3]))
+        streams[1].flush()
+        with store.merge_into("clean", ["a"], algorithm="R2", key=True, delay={"a": 0}) as merging:
+            if not place:
+                merging.attach("third", "b", delay=DELAY)
+            until(lambda: merging.stats()["behind"] == 0)
+            assert [each.late for each in merging.inputs] == [0, 0]
+            done(merging)
+    assert clean(store) == [each for each in whole if each[0] < whole[-1][0] - DELAY]
+
+
+def test_an_input_that_comes_has_the_delay_of_all(store: Store) -> None:
+    """Not that of another input."""
+    whole = rows()
+    own = received(random.Random(11), whole)
+    store.create_stream("a", SCHEMA, "ts")
+    filled(store, "b", own)
+    for delay in (DELAY, {"a": 0}):
+        name = f"clean {isinstance(delay, int)}"
+        with store.merge_into(name, ["a"], key=True, delay=delay) as merging:
+            merging.attach("b")
+            until(lambda: merging.stats()["behind"] == 0)
+            late = [each.late for each in merging.inputs]
+            stable = [each.stable for each in merging.inputs]
+            done(merging)
+        assert late == [0, 0]
+        assert stable == [None, whole[-1][0] - DELAY if delay == DELAY else None]
+        assert clean(store, name) == whole
+
+
+def test_one_that_breaks_a_promise_by_what_it_has_left_leaves(store: Store) -> None:
+    """What waits of others is merged, though all have ended."""
+    whole = rows(40)
+    given = {"twice": pieces([*whole[:4], (whole[3][0], whole[3][1], 99)]), "good": pieces(whole)}
+    with store.merge_into(
+        "clean", given, algorithm="R2", key="k", delay=1000, schema=SCHEMA, time="ts", follow=False
+    ) as merging:
+        assert merging.wait(PATIENCE)
+    assert {name: type(error) for name, error in merging.failures.items()} == {"twice": RepeatedKeyError}
+    assert clean(store) == whole
+
+
 def test_one_that_cannot_begin_lets_go_of_everything(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(store, "a", rows(10))
     with monkeypatch.context() as patched:
@@ -225,13 +305,21 @@ def _crash(*_: Any, **__: Any) -> None:
 def test_batches_that_are_given_and_one_giver_that_dies(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     dice, whole = random.Random(6), rows()
     one, other = received(dice, whole), received(dice, whole)
+    begun: list[Merging] = []
+
+    def living() -> Iterator[pa.RecordBatch]:
+        *first, last = pieces(one)
+        yield from first
+        until(lambda: bool(begun and begun[0].failures))  # were it to end before, the other one would be the last
+        yield last
 
     def dying() -> Iterator[pa.RecordBatch]:
         yield from pieces(other)[:4]
         raise OSError("the receiver is gone")
 
-    inputs = {"one": pieces(one), "dying": dying()}
+    inputs = {"one": living(), "dying": dying()}
     with store.merge_into("clean", inputs, key=["x"], delay=DELAY, schema=SCHEMA, time="ts", follow=False) as merging:
+        begun.append(merging)
         assert merging.wait(PATIENCE)
     assert clean(store) == whole
     assert str(merging.failures["dying"]) == "the receiver is gone"
@@ -352,6 +440,9 @@ def test_what_cannot_be_merged_is_refused(store: Store) -> None:
             store.merge_into("clean", ["a"], key=["x"])
         with pytest.raises(InputError, match="there was an input 'a' before"):
             merging.attach("a")
+        for wrong in ("", 5):
+            with pytest.raises(InputError, match=f"found the name {wrong!r} of an input; expected a text"):
+                merging.attach(wrong, "a")  # type: ignore[arg-type]  # as somebody may do
         with pytest.raises(NotFoundError):
             merging.detach("b")
     with pytest.raises(InputError, match="drop it first"):
@@ -371,6 +462,23 @@ def test_inputs_whose_streams_are_dropped_have_left(store: Store) -> None:
     inputs = {"b": "b", "table": pa.Table.from_batches([batch(rows(8))])}
     with store.merge_into("clean", inputs, key=["x"], follow=False) as merging:
         merging.wait()
+    assert clean(store) == rows(8)
+
+
+def test_a_stream_that_is_created_again_is_another_input(store: Store) -> None:
+    """The one that was dropped has left; what bears its name now may be attached under a name of its own."""
+    filled(store, "a", rows(4))
+    filled(store, "b", rows(6))
+    with store.merge_into("clean", ["a", "b"], key=["x"], follow=False) as merging:
+        merging.wait()
+    store.drop_stream("a")
+    filled(store, "a", rows(8)[6:])
+    with pytest.raises(NotFoundError, match="it was dropped and created again"):
+        store.merge_into("clean", ["a", "b"], key=["x"])
+    with store.merge_into("clean", ["b"], key=["x"]) as merging:
+        assert [each.name for each in merging.inputs] == ["b"]
+        merging.attach("new", "a")
+        done(merging)
     assert clean(store) == rows(8)
 
 

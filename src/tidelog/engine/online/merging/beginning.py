@@ -23,6 +23,7 @@ from tidelog.engine.online.merging.sources import (
     Source,
     StreamSource,
     check_columns,
+    check_name,
 )
 from tidelog.engine.online.subscription import Subscription
 from tidelog.engine.stream import Stream, writer_of
@@ -51,11 +52,13 @@ Read = Callable[[str], Continuous]
 class Sources:
     """Makes sources of what is given for inputs, all with the columns of the first."""
 
-    def __init__(self, store: Store, read: Read, into: str, shape: Shape | None) -> None:
+    def __init__(self, store: Store, read: Read, into: str, shape: Shape | None, delay: Any) -> None:
+        """``delay`` is that of all inputs that have none of their own, or a mapping of those that have one."""
         self._store = store
         self._read = read
         self._into = into
         self._shape = shape
+        self._delay = None if isinstance(delay, Mapping) else delay
         self._whose = "the others" if shape is None else f"stream {into!r}, into which they go"
         self.on_news: Callable[[], None] = _nothing
         """Is called when batches have come."""
@@ -137,6 +140,7 @@ class Sources:
 
     def delay_of(self, source: Any, delay: Any) -> int | None:
         """How far rows may be behind, in ticks; None for any distance, and where rows tell."""
+        delay = self._delay if delay is None else delay
         if delay is not None:
             return self.clock.duration(delay)
         if isinstance(source, str) and source in self._store and not Spec("", self.shape).is_elements:
@@ -164,8 +168,9 @@ def begin_merge(
     log = SubscriptionLog.open(medium, name)
     made: dict[str, Source] = {}
     try:
-        sources = Sources(store, read, into, _known_shape(store, into, options, schema))
+        sources = Sources(store, read, into, _known_shape(store, into, options, schema), delay)
         kept = None if log.kept is None else log.kept.values
+        ports: list[dict[str, Any]] = []
         if kept is not None:
             _check_same(name, into, options, kept)
             check_target(store, name, into, log.kept)
@@ -187,6 +192,7 @@ def begin_merge(
                     f"found the delay of {each!r}, which is no input; {did_you_mean(str(each), list(inputs))}"
                 )
         delays = {each: sources.delay_of(source, _own(delay, each)) for each, source in inputs.items()}
+        delays.update((each["name"], each["delay"]) for each in ports)  # those it had, by which rows wait already
         if kept is None:
             if options.algorithm == AUTO and options.key is None:
                 warnings.warn(
@@ -228,9 +234,12 @@ def begin_merge(
 
 
 def _kept_text(store: Store, source: dict[str, Any]) -> str | None:
-    """What an input is made of again; None for a stream that was dropped, and for batches."""
+    """What an input is made of again; None for a stream that was dropped, even if it was created again, and batches."""
     text: str | None = source["text"]
-    return None if source["kind"] == STREAM and text not in store else text
+    if text is None or source["kind"] != STREAM:
+        return text
+    is_there = text in store and identity(writer_of(store.stream(text))) == source["position"]["stream"]
+    return text if is_there else None
 
 
 def _own(delay: Any, name: str) -> Any:
@@ -251,8 +260,7 @@ def _named(inputs: Any) -> dict[str, Any]:
     else:
         raise InputError(f"found {type(inputs).__name__} for inputs; expected a list, or a mapping by name")
     for name in found:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"found the name {name!r} of an input; expected a text")
+        check_name(name)
     return found
 
 

@@ -33,6 +33,8 @@ class Order:
     """Something to be done between two steps; who asked for it waits until it is kept."""
 
     call: Callable[[], Batches]
+    refused: Callable[[], None]
+    """Is called if it is never begun."""
     failure: BaseException | None = None
     reply: Task[None] = field(init=False)
 
@@ -99,9 +101,9 @@ class MergeFlow(Steps):
         if source is not None:
             source.close()
 
-    def order(self, call: Callable[[], Batches]) -> Order:
+    def order(self, call: Callable[[], Batches], refused: Callable[[], None]) -> Order:
         """Have something done between two steps, by the thread that makes them."""
-        order = Order(call)
+        order = Order(call, refused)
         self._orders.put(order)
         return order
 
@@ -175,7 +177,7 @@ class MergeFlow(Steps):
                 break
             before = first + 1 if len(self.sources) > 1 else FOREVER
             for name, source in list(self.sources.items()):
-                rows = source.rest(before)
+                rows = source.rest(before) if name in self.sources else None  # it may have failed by rows of another
                 if rows is not None:
                     found += self._pushed(name, rows)
         return found
@@ -194,10 +196,16 @@ class MergeFlow(Steps):
         return [batch for batch in found if batch.num_rows]
 
     def _fail(self, name: str, error: Exception) -> None:
-        """Have an input leave that can give nothing right any more; raises the error if no other is to give rows."""
+        """Have an input leave that can give nothing right any more; raises the error if no other is to give rows.
+
+        What others have left waiting waits on then: one that fails may go on next time, unlike one that breaks a
+        promise.
+        """
         self.failures[name] = error
         _log.warning("input %r of a merge has failed, and has left: %s: %s", name, type(error).__name__, error)
-        if all(each.has_ended for other, each in self.sources.items() if other != name):
+        is_for_good = isinstance(error, MergeError)
+        others = [each for other, each in self.sources.items() if other != name]
+        if all(each.has_ended and (each.waits is None or not is_for_good) for each in others):
             raise error
         self.detach(name)
 
@@ -238,13 +246,13 @@ class MergeFlow(Steps):
 
     def refuse_orders(self) -> None:
         """Nothing is done any more."""
-        self.settle()
         while True:
             try:
                 order = self._orders.get_nowait()
             except Empty:
                 return
             order.failure = ClosedError("the merge has ended")
+            order.refused()
             order.reply.run()
 
     def tick(self) -> Batches:
@@ -292,6 +300,12 @@ class MergeFlow(Steps):
         """Keep no file open, and no thread."""
         for each in self.sources.values():
             each.close()
+        for order in self._done:
+            order.failure = order.failure or ClosedError(
+                "the merge has failed before this was kept, so that it may come to nothing; wait() tells why, and when "
+                "the merge is begun again its inputs tell whether it was kept"
+            )
+        self.settle()
         self.refuse_orders()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.engine.online.keeping import Keeping
 from tidelog.engine.online.merging.flow import MergeFlow
 from tidelog.engine.online.merging.ordering import in_order
+from tidelog.engine.online.merging.sources import check_name
 from tidelog.engine.online.subscription import Subscription
 from tidelog.model.errors import ClosedError, InputError
 from tidelog.operators.base import Batches
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from tidelog.engine.online.merging.beginning import Sources
 
 _PATIENCE = 0.05
+
+
+def _nothing() -> None:
+    """What was not begun needs no undoing."""
 
 
 class Merging(Subscription):
@@ -64,8 +69,11 @@ class Merging(Subscription):
         """Merge another input: a stream or a query (by default the stream of that name), or an iterable of batches.
 
         It has all events that end at ``join`` or later, by default all there are: it has *joined* as soon as the output
-        is there, and then all others may go. A name is used once: an input that comes back needs another one.
+        is there, and then all others may go. A name is used once: an input that comes back needs another one. Without a
+        ``delay`` it has that of all inputs, or else the lateness of the stream.
         """
+        self._check_running()
+        check_name(name)
         source = name if source is None else source
         time = None if join is None else self._sources.clock.instant(join)
         ticks = self._sources.delay_of(source, delay)
@@ -85,7 +93,7 @@ class Merging(Subscription):
                     each.writer.watch(self._bell.ring)
             return []
 
-        self._ordered(attached)
+        self._ordered(attached, made.close)
 
     def detach(self, name: str) -> None:
         """Let an input go. Whatever it still sends is dropped; another one must have joined to go on."""
@@ -100,12 +108,19 @@ class Merging(Subscription):
         """Have an input that waits for its join time join now; events before that time may be missing then."""
         self._ordered(lambda: self._merge.operator.force_join(name))
 
-    def _ordered(self, call: Callable[[], Batches]) -> None:
+    def _check_running(self) -> None:
         if not self.is_running:
             raise ClosedError("the merge has ended; begin it again with store.merge_into")
         if self._thread is not None and self._thread.is_mine:
             raise InputError("inputs come and go by calls from other threads than the merge's own")
-        order = self._merge.order(call)
+
+    def _ordered(self, call: Callable[[], Batches], refused: Callable[[], None] = _nothing) -> None:
+        try:
+            self._check_running()
+        except BaseException:
+            refused()
+            raise
+        order = self._merge.order(call, refused)
         self._bell.ring()
         while not order.reply.is_done:
             if not self.is_running and not order.reply.is_done:

@@ -13,7 +13,7 @@ from tidelog.engine.online.flow import MOST_ROWS, Flow
 from tidelog.engine.online.handover import Outbox
 from tidelog.engine.online.inputs import Input, Position
 from tidelog.model.conversion.convert import to_batches
-from tidelog.model.errors import SchemaError
+from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.schema import Schema
 from tidelog.operators.base import FOREVER, Shape
 from tidelog.operators.state import State
@@ -242,6 +242,12 @@ class BatchSource(Source):
     def close(self) -> None:
         """Have the thread end."""
         self._outbox.close()
+
+
+def check_name(name: Any) -> None:
+    """Raise :class:`InputError` for what is no name of an input."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"found the name {name!r} of an input; expected a text")
 
 
 def check_columns(name: str, have: Shape, shape: Shape, whose: str) -> None:
