@@ -315,17 +315,21 @@ def _is_same(
     return size <= 8 or load(values, start + size - 8) == load(values, other + size - 8)
 
 
-@inline
-def _find(
-    values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, digests: Any, count: Any, likely: Any
-) -> Any:
-    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now.
+@inlined
+def _are_equal(values: Any, start: Any, other: Any, size: Any) -> Any:
+    """Whether the values of a size that begin at two places are equal."""
+    if size < 8:
+        return (load(values, start) ^ load(values, other)) << np.uint64(64 - 8 * size) == 0 or size == 0
+    for k in range(0, size - 8, 8):
+        if load(values, start + k) != load(values, other + k):
+            return False
+    return load(values, start + size - 8) == load(values, other + size - 8)
 
-    It is compared with the one that is ``likely`` first: values that came in some order often come so again.
-    """
+
+@inline
+def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, digests: Any, count: Any) -> Any:
+    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now."""
     digest = _digest(values, start, size)
-    if likely < count and _is_same(values, start, size, digest, likely, begins, sizes, digests):
-        return likely
     mask = np.uint64(len(table) - 1)
     hash = (digest + np.uint64(size)) * np.uint64(_MULTIPLIER)
     slot = (hash ^ (hash >> np.uint64(32))) & mask
@@ -441,22 +445,24 @@ def unite(
                     return -1 - p
                 found = known[number]
                 if found < 0:
-                    if count == room:
-                        return room + 1
-                    code = _find(values, starts[number], own[number], table, begins, sizes, digests, count, code + 1)
+                    start, size = starts[number], own[number]
+                    # Values that came in some order often come so again.
+                    code += 1
+                    if code >= count or sizes[code] != size or not _are_equal(values, start, begins[code], size):
+                        if count == room:
+                            return room + 1
+                        code = _find(values, start, size, table, begins, sizes, digests, count)
+                        count += code == count
                     found = i32(code)
                     known[number] = found
-                    if code == count:
-                        count += 1
                 codes[np.uint64(row + i)] = found
         else:
             code = np.int64(0)
             if kind == CONSTANT:
                 if count == room:
                     return room + 1
-                code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, digests, count, code)
-                if code == count:
-                    count += 1
+                code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, digests, count)
+                count += code == count
             for i in range(rows):
                 codes[row + i] = code
         row += rows
