@@ -74,6 +74,11 @@ def _rows(shape: Shape, dice: np.random.Generator, count: int) -> pa.RecordBatch
             {"least": 1},
         ),
         ("SELECT window_end AS t, upper(k) u, max(x) FROM a GROUP BY upper(k), session_window(ts, '2 us')", None),
+        (
+            "SELECT window_end, upper(k) AS u, count(*) AS n FROM a GROUP BY window(ts, '9 us'), u "
+            "HAVING n > 1 AND u = 'U'",
+            None,
+        ),
         ("SELECT min(x), window_end, window_start w FROM a GROUP BY count_window(7, 3, ts)", None),
         (
             "SELECT window_end, count(*) FROM a GROUP BY window(ts, '9 us') UNION ALL "

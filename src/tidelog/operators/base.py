@@ -139,7 +139,10 @@ class Operator(ABC):
         units = {each.clock.unit for each in self.inputs}
         if len(units) > 1:
             told = ", ".join(sorted(unit or "plain integers" for unit in units))
-            raise SchemaError(f"inputs with clocks of different units cannot be merged by time; found {told}")
+            raise SchemaError(
+                f"inputs with clocks of different units cannot be merged by time; found {told}: store both with one "
+                "unit; a statement of store.sql may also cast the times of one, in a query in parentheses"
+            )
 
     def use_threads(self, most: int) -> None:  # noqa: B027  # most have no work to divide
         """Let at most so many threads work for it at once; by default as many as the process shares."""

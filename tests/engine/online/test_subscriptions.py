@@ -241,6 +241,41 @@ def test_a_callback_is_called_in_another_thread(store: Store) -> None:
     assert threading.get_ident() not in threads
 
 
+def test_functions_that_nobody_would_wait_for_are_refused(store: Store) -> None:
+    _stream(store)
+
+    async def take(*given: object) -> None: ...
+
+    class Taking:
+        async def __call__(self, *given: object) -> None: ...
+
+    for wrong in (take, Taking()):
+        with pytest.raises(InputError, match="for callback; expected a plain function, which a thread calls"):
+            store.subscribe("SELECT ts FROM a", callback=wrong)
+        with pytest.raises(InputError, match="for on_late; expected a plain function"):
+            store.subscribe("SELECT ts FROM a", on_late=wrong)  # type: ignore[arg-type]
+    with store.subscribe("SELECT ts FROM a") as subscription, pytest.raises(InputError, match=r"'x' .* for seconds"):
+        subscription.next("x")  # type: ignore[arg-type]
+
+
+def test_one_task_waits_for_rows_at_a_time(store: Store) -> None:
+    _stream(store)
+
+    async def waiting() -> None:
+        with store.subscribe("SELECT ts FROM a") as subscription:
+            first = asyncio.ensure_future(anext(subscription))
+            await asyncio.sleep(0)
+            with pytest.raises(InputError, match="another task waits"):
+                await asyncio.wait_for(anext(subscription), 1)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            await asyncio.to_thread(store.stream("a").append, _rows(range(2)))
+            assert (await asyncio.wait_for(anext(subscription), PATIENCE)).num_rows == 2
+
+    asyncio.run(waiting())
+
+
 def test_what_a_callback_raises_ends_the_subscription_and_is_told(store: Store) -> None:
     a = _stream(store)
 
@@ -673,6 +708,32 @@ def test_a_stream_that_is_dropped_ends_it(store: Store, again: bool, monkeypatch
             _stream(store).append(_rows(range(3)))
         with pytest.raises(NotFoundError, match="stream 'a' was dropped while a subscription was reading it"):
             next(subscription)
+
+
+def test_a_stream_that_is_dropped_while_it_is_given_rows_is_told(store: Store) -> None:
+    a = _stream(store)
+    with store.subscribe("SELECT ts, x FROM a", into="b") as subscription:
+        store.drop_stream("b")
+        a.append(_rows(range(3)))
+        a.flush()
+        with pytest.raises(NotFoundError, match="stream 'b' was dropped while a subscription was giving it rows"):
+            subscription.wait(PATIENCE)
+
+
+def test_a_stream_that_gets_another_name_is_told_of(store: Store) -> None:
+    a = _stream(store)
+    a.append(_rows(range(3)))
+    a.flush()
+    with store.subscribe("SELECT ts FROM a", name="s", follow=False) as subscription:
+        _taken(subscription, 3)
+        subscription.commit()
+    store.rename_stream("a", "b")
+    _stream(store, "a")
+    store.stream("b").append(_rows(range(2)))
+    store.flush()
+    assert [(each.streams, each.behind) for each in store.subscriptions()] == [(("b",), 2)]
+    stats = store.stats()
+    assert (stats["a"]["subscriptions"], stats["b"]["subscriptions"]["s"]["behind"]) == ({}, 2)
 
 
 def test_a_column_that_changes_ends_it(store: Store) -> None:

@@ -245,6 +245,31 @@ def test_what_is_around_stays(store: Store, table: pa.Table) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("selected", "group", "having"),
+    [
+        ("upper(site) AS u, count(*) AS c", "u", "c > 10"),
+        ("site AS u, count(*) AS c, c_min - 1 AS d", "u", "d > 0"),
+        ("upper(site) || n AS u, lower(site) AS site, count(*) AS c", "u, site", "u <> 'A1' OR c > 1"),
+        ("upper(site) AS site, count(*) AS c", "site", "c > 1"),  # by the column
+    ],
+)
+def test_groups_and_conditions_by_the_names_of_items(
+    store: Store, table: pa.Table, selected: str, group: str, having: str
+) -> None:
+    selected = selected.replace("c_min", "min(n)")
+    of_ours = store.sql(
+        f"SELECT window_start AS w, {selected} FROM events WHERE site IS NOT NULL "
+        f"GROUP BY window(ts, '1 hour'), {group} HAVING {having} ORDER BY ALL"
+    )
+    expected = plain(
+        table,
+        f"SELECT date_trunc('hour', ts) AS w, {selected} FROM events WHERE site IS NOT NULL "
+        f"GROUP BY w, {group} HAVING {having} ORDER BY ALL",
+    )
+    assert of_ours.fetchall() == expected
+
+
 def test_windows_of_windows_and_of_joins(store: Store, table: pa.Table) -> None:
     names = pa.table({"site": ["a", "b"], "city": ["Ulm", "Hof"]})
     found = store.sql(

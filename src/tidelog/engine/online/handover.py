@@ -11,6 +11,7 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
 
+from tidelog.model.errors import InputError
 from tidelog.threads import NOTICE
 
 _T = TypeVar("_T")
@@ -127,7 +128,9 @@ class Outbox(Generic[_T]):
         return self._first()
 
     async def get_async(self) -> _T | None:
-        """:meth:`get`, for an event loop; nothing is lost if this is cancelled."""
+        """:meth:`get`, for an event loop; nothing is lost if this is cancelled. Raises if a task waits already."""
+        if self._waiter is not None:
+            raise InputError("another task waits for the next rows; one takes them at a time")
         event = asyncio.Event()
         self._waiter = asyncio.get_running_loop(), event
         try:

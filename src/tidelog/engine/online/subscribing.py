@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ class SubscriptionInfo:
     name: str
     query: str
     streams: tuple[str, ...]
-    """The streams that it reads, by their names when it was begun."""
+    """The streams that it reads, by the names that they have; those that are gone by the names that they had."""
     into: str | None
     """The stream that its rows go to."""
     is_running: bool
@@ -234,14 +235,13 @@ class Subscriptions:
     def _info(self, name: str) -> SubscriptionInfo:
         values = read_subscription(self._medium, name).values
         positions = [Position.of(each) for each in values["inputs"]]
-        behind: int | None = 0
-        for stream, position in zip(values["streams"], positions, strict=True):
-            rows = self._behind(stream, position)
-            behind = None if behind is None or rows is None else behind + rows
+        streams = [self._read(*each) for each in zip(values["streams"], positions, strict=True)]
+        rows = [None if each is None else _behind(each, at) for each, at in zip(streams, positions, strict=True)]
+        behind = None if None in rows else sum(each for each in rows if each is not None)
         return SubscriptionInfo(
             name,
             values["text"],
-            tuple(values["streams"]),
+            tuple(said if each is None else each.name for said, each in zip(values["streams"], streams, strict=True)),
             values["into"],
             is_running(self._medium, name),
             behind,
@@ -250,15 +250,14 @@ class Subscriptions:
             sum(each.dropped for each in positions),
         )
 
-    def _behind(self, stream: str, position: Position) -> int | None:
-        try:
-            writer = writer_of(self._store.stream(stream))
-        except NotFoundError:
-            return None
-        if identity(writer) != position.stream:
-            return None
-        snapshot = writer.published()
-        return about_rows(snapshot, snapshot.visible - position.seen)
+    def _read(self, name: str, position: Position) -> Stream | None:
+        """The stream that has been read, which may have got another name; None if it is gone."""
+        for each in (name, *self._store.streams()):
+            with suppress(NotFoundError):
+                stream = self._store.stream(each)
+                if identity(writer_of(stream)) == position.stream:
+                    return stream
+        return None
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -276,6 +275,11 @@ class Subscriptions:
             each.stop()
 
 
+def _behind(stream: Stream, position: Position) -> int:
+    snapshot = writer_of(stream).published()
+    return about_rows(snapshot, snapshot.visible - position.seen)
+
+
 def _refuse_other(name: str, known: dict[str, Any], about: dict[str, Any]) -> None:
     for what, said in (("query", "text"), ("into", "into")):
         if known[what] != about[what]:
@@ -290,3 +294,6 @@ def _check_functions(callback: object, on_late: object) -> None:
         raise found("callback", callback, "a function that is given batches of rows")
     if on_late is not None and not callable(on_late):
         raise found("on_late", on_late, "a function that is given a stream and its late rows")
+    for what, function in (("callback", callback), ("on_late", on_late)):
+        if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+            raise found(what, function, "a plain function, which a thread calls; in an event loop use async for")

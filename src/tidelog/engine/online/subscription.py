@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isnan
 from queue import Empty
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -22,7 +23,8 @@ from tidelog.engine.online.inputs import Input
 from tidelog.engine.online.keeping import Keeping
 from tidelog.engine.stream import writer_of
 from tidelog.engine.writer import StreamWriter
-from tidelog.model.errors import ClosedError, InputError, TidelogError
+from tidelog.model.arguments import found
+from tidelog.model.errors import ClosedError, InputError, NotFoundError, TidelogError
 from tidelog.operators.base import Batches
 from tidelog.store.subscriptions import Kept
 from tidelog.store.tail.tail import Numbered
@@ -302,8 +304,16 @@ class Subscription:
     def _append(self, keeping: Keeping, table: pa.Table) -> None:
         assert keeping.into is not None
         writer = writer_of(keeping.into)
-        writer.append(table, Numbered(keeping.producer, self._number))
-        writer.flush()
+        try:
+            writer.append(table, Numbered(keeping.producer, self._number))
+            writer.flush()
+        except ClosedError:
+            if not writer.was_dropped:
+                raise
+            raise NotFoundError(
+                f"stream {writer.name!r} was dropped while a subscription was giving it rows; drop the subscription, "
+                "and begin it anew"
+            ) from None
 
     def _keep_if_dirty(self) -> None:
         if self._is_dirty:
@@ -353,6 +363,8 @@ class Subscription:
 
     def next(self, seconds: float) -> pa.RecordBatch | None:
         """The next rows, or None if there are none for so many seconds. Raises :class:`StopIteration` at the end."""
+        if not isinstance(seconds, int | float) or isnan(seconds):
+            raise found("seconds", seconds, "how long to wait, as a number")
         self._ask()
         try:
             item = self._told(self._outbox.get(seconds))

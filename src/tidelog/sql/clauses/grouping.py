@@ -82,9 +82,20 @@ class Grouping:
             for item in items:
                 # A column comes before the name of an item, but nobody calls a column like the groups made of it.
                 named = item.get("alias", "").lower() == group["column_names"][0].lower()
-                if named and calls(item, *self._functions):
+                if named and (calls(item, *self._functions) or self._is_meant(item, group)):
                     return item  # type: ignore[no-any-return]
         return group
+
+    def _is_meant(self, item: Node, group: Node) -> bool:
+        """Whether a group that has the name of an item is that item, and no column of that name.
+
+        What is selected from is not known here. It is the item if a column would not do, because the item takes columns
+        that are in no group.
+        """
+        if any(calls(node, *self._aggregates) or self._own(node) for node in nodes(item)):
+            return False
+        grouped = {name for each in self._group_nodes() if each is not group for name in _column_names(each)}
+        return bool(_column_names(item) - grouped - {group["column_names"][0].lower()})
 
     # -- columns in the place of what is computed --------------------------------------------------------------------
 
@@ -125,6 +136,13 @@ class Grouping:
         else:
             for each in value.values():
                 self._lift(each, names, special)
+
+    def resolve(self, node: Node) -> None:
+        """Put items in the place of their names, in an expression that was lifted with them."""
+        items = {item["alias"].lower(): item for item in self.select["select_list"]}
+        for each in [each for each in nodes(node) if each.get("class") == "COLUMN_REF" and not self._own(each)]:
+            if len(each["column_names"]) == 1 and each["column_names"][0].lower() in items:
+                put(each, copy.deepcopy(items[each["column_names"][0].lower()]) | {"alias": ""})
 
     def _item_name(self, item: Node) -> str:
         if item.get("class") == "COLUMN_REF":
@@ -200,6 +218,11 @@ def own_nodes(select: Node) -> Iterator[Node]:
             if "type" in each:
                 yield each
             waiting += each.values()
+
+
+def _column_names(node: Node) -> set[str]:
+    """What the columns of an expression are called, without their tables."""
+    return {each["column_names"][-1].lower() for each in nodes(node) if each.get("class") == "COLUMN_REF"}
 
 
 def same_value(one: Any, other: Any) -> bool:

@@ -117,6 +117,8 @@ class _Windows:
         if having is not None:
             grouping.lift_one(having, self.leave, named=True)
         grouping.lift(self.leave)
+        if having is not None:
+            grouping.resolve(having)
         types = self._types(source)
         try:
             operation = self._made(source)
@@ -369,8 +371,10 @@ class Apart:
         self.having: Node | None = select["having"]
         """What is asked of what comes out."""
         if self.having is not None:
-            grouping.lift_one(self.having, self._windows.leave)
+            grouping.lift_one(self.having, self._windows.leave, named=True)
         grouping.lift(self._windows.leave)
+        if self.having is not None:
+            grouping.resolve(self.having)
         for node in nodes([select["select_list"], self.having]):
             if node.get("class") == "COLUMN_REF" and node["column_names"][0].startswith("#"):
                 node["query_location"] = NOWHERE  # theirs is that of another text
