@@ -417,7 +417,8 @@ class Query:
             failures = [each.failure for each in self.relations.values()]
             failures += [each.failure for each in self.operations.values()]
             for failure in filter(None, failures):
-                raise failure from None
+                # The input of a clause is a query of DuckDB's as well.
+                raise (self._of_engine(failure) if isinstance(failure, duckdb.Error) else failure) from None
             raise self._of_engine(error) from None
 
     def _of_engine(self, error: BaseException) -> SqlError:

@@ -313,3 +313,19 @@ def test_computations_in_the_zone_of_the_statement_are_refused() -> None:
     for wrong in (text, "SELECT * FROM t DERIVE (DEFINE A AS b RETURN max(hour(ts)) AS latest)"):
         with pytest.raises(SqlError, match="situations compute in UTC"):
             tidelog.sql(wrong, tables={"t": table}, timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "SITUATIONS (ORDER BY n DEFINE A AS y = 1, B AS y = 2 PATTERN A before B WITHIN 5 ticks)",
+        "DERIVE (ORDER BY n DEFINE A AS y = 1)",
+        "MATCH_RECOGNIZE (ORDER BY n MEASURES first(A.n) AS f PATTERN (A) DEFINE A AS y = 1)",
+        "DERIVE (ORDER BY n DEFINE A AS y = 1) DERIVE (ORDER BY start_time DEFINE B AS true)",
+    ],
+)
+def test_what_the_input_of_a_clause_cannot_compute_is_told_at_its_place(clause: str) -> None:
+    text = f"SELECT * FROM (SELECT n, CAST(g AS INTEGER) AS y FROM t) {clause}"
+    with pytest.raises(SqlError, match="'a' to INT32") as caught:
+        tidelog.sql(text, tables={"t": TABLE}).fetchall()
+    assert caught.value.position == text.index("CAST")
