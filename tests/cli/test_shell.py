@@ -65,6 +65,9 @@ def type_(
         ("", True),
         ("  \n", True),
         ("-- a word", True),
+        ("exit", True),
+        ("Quit ;", True),
+        ("help me", False),
         ("SELECT 1", False),
         ("SELECT 1;", True),
         ("SELECT 1; -- done;", True),
@@ -116,7 +119,14 @@ def test_mistakes_are_told_with_their_place_and_the_shell_goes_on(type_: Typist)
 
 
 def test_leaving(type_: Typist) -> None:
-    assert type_("\\format csv", "SELECT 1 AS a;", "\\q", "SELECT 2 AS a;") == ("a\n1\n", "")
+    for way in ("\\q", "quit", "EXIT;"):
+        assert type_("\\format csv", "SELECT 1 AS a;", way, "SELECT 2 AS a;") == ("a\n1\n", "")
+
+
+def test_help_is_there_for_who_does_not_know_the_commands_yet(type_: Typist) -> None:
+    out, _ = type_("help")
+    assert "\\?" in out
+    assert "\\d [STREAM]" in out
 
 
 def test_what_is_being_typed_is_forgotten_by_an_interrupt(type_: Typist) -> None:

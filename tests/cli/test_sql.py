@@ -83,6 +83,9 @@ def test_a_picture(cli: Cli, trades: list[Any], tmp_path: Path) -> None:
     run = cli("sql", "SELECT ts, price FROM trades", "-s", "events", "--plot", "p.png")
     assert run.code == 0, run.err
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    run = cli("sql", "SELECT ts, price FROM trades", "-s", "events", "--plot", "p.bmpp")
+    assert run.code == 1
+    assert run.err.startswith("tidelog: found 'p.bmpp' for a figure; expected a name that ends with one of")
 
 
 def test_mistakes(cli: Cli, trades: list[Any]) -> None:

@@ -30,6 +30,8 @@ def plot(result: Result, path: Path | str | None) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError("plots need Matplotlib; install tidelog[plot]") from error
+    if path is not None:
+        _check_ending(Path(path))
     table = result.arrow()
     if result.stretches:
         return _saved(draw_situations(Figure, result.stretches, table), path)
@@ -58,6 +60,16 @@ def plot(result: Result, path: Path | str | None) -> Any:
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     return _saved(figure, path)
+
+
+def _check_ending(path: Path) -> None:
+    """Raise for a file that Matplotlib would not know how to write, before anything is computed for it."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    ending = path.suffix.removeprefix(".").lower()
+    if ending and ending not in known:
+        raise InputError(f"found {path.name!r} for a figure; expected a name that ends with one of {', '.join(known)}")
 
 
 def _saved(figure: Any, path: Path | str | None) -> Any:

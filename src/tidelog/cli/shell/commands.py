@@ -93,7 +93,7 @@ def _limit(session: Session, argument: str) -> None:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "?": Command("", "this help", _help),
-    "q": Command("", "leave, as Ctrl-D does", _leave),
+    "q": Command("", "leave, as Ctrl-D, quit and exit do", _leave),
     "d": Command("[STREAM]", "the streams; or the columns, options and rows of one", _describe),
     "timing": Command("[on|off]", "tell how long each statement takes", _timing),
     "format": Command("|".join(FORMS), "what results are shown as", _format),

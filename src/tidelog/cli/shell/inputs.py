@@ -11,13 +11,21 @@ from tidelog.sql.text.tokens import tokens
 
 MARK: Final = "\\"
 """What commands of the shell begin with."""
+_WORDS: Final = {"quit": f"{MARK}q", "exit": f"{MARK}q", "help": f"{MARK}?"}
+"""What other shells know, which is no SQL, and the commands that it means where it stands alone."""
 _OPEN_TEXT: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 """What begins a text between dollars."""
 
 
+def as_command(text: str) -> str | None:
+    """The command that a text is, which may be a word of other shells; None if it is none."""
+    word = text.strip().removesuffix(";").rstrip().lower()
+    return text.strip() if text.lstrip().startswith(MARK) else _WORDS.get(word)
+
+
 def is_complete(text: str) -> bool:
     """Whether nothing more is expected behind a text: it ends with a semicolon, or is a command, or nothing at all."""
-    if text.lstrip().startswith(MARK):
+    if as_command(text) is not None:
         return True
     try:
         found = tokens(text)
@@ -35,8 +43,8 @@ def inputs(lines: Iterable[str]) -> Iterator[str]:
     """
     before = ""
     for line in lines:
-        if not before and line.lstrip().startswith(MARK):
-            yield line.strip()
+        if not before and (command := as_command(line)) is not None:
+            yield command
             continue
         before += line
         if (";" in line or not before.strip()) and is_complete(before):

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from tidelog.cli.running import interruptible
-from tidelog.cli.shell.inputs import MARK, inputs
+from tidelog.cli.shell.inputs import MARK, as_command, inputs
 from tidelog.cli.stores import existing
 from tidelog.cli.telling.saying import say
 from tidelog.cli.telling.units import duration
@@ -74,11 +74,11 @@ class Session:
 
     def run(self, text: str) -> None:
         """Do what was typed: statements, or a command. Raises :class:`LeaveError` where that is to leave."""
-        text = text.strip()
-        if text.startswith(MARK):
+        asked = as_command(text)
+        if asked is not None:
             from tidelog.cli.shell.commands import command
 
-            command(self, text)
+            command(self, asked)
             return
         for statement, _ in statements(text):
             took = self.show(statement)
