@@ -31,8 +31,10 @@ RIGHT: Final = 1
 _FEW: Final = 1024
 """Rows that nobody needs any more and that are kept, rather than copying others."""
 
-_TOGETHER: Final = 1 << 15
-"""Rows that a thread puts beside their partners."""
+_TOGETHER: Final = 1 << 16
+"""Rows that are put beside their partners at once."""
+_DIVIDED: Final = 1 << 15
+"""Rows that one of several threads puts beside their partners."""
 
 _ANY_DISTANCE: Final = 2**64 - 1
 
@@ -101,7 +103,7 @@ class AsOfJoin(Operator):
         """The numbers of the keys of all rows, -1 for those with nulls; without keys there are none."""
 
     def use_threads(self, most: int) -> None:
-        """For keys that are looked up, and rows that are put beside their partners."""
+        """For keys that are looked up, and rows that are put beside partners with the same keys."""
         self._threads = most
 
     def push(self, port: int, batch: pa.RecordBatch) -> Batches:
@@ -127,18 +129,20 @@ class AsOfJoin(Operator):
         times, others = times[:count], others[: count_before(others, watermark)]
         found, waits = self._partners(times, others, watermark)
         done = int(np.argmax(waits)) if waits is not None and waits.any() else count
-        jobs = self._jobs(found[:done])
-        batches = [job() for job in jobs] if self._threads == 1 else list(threads.in_order(jobs, self._threads))
+        # Without keys partners follow one another, and memory is all that it takes: that of other threads costs more.
+        is_divided = self._threads > 1 and self._by
+        jobs = self._jobs(found[:done], _DIVIDED if is_divided else _TOGETHER)
+        batches = list(threads.in_order(jobs, self._threads)) if is_divided else [job() for job in jobs]
         self._drop(LEFT, done)
         self._forget(watermark)
         return [batch for batch in batches if batch.num_rows]
 
-    def _jobs(self, found: Ints) -> Iterator[Callable[[], pa.RecordBatch]]:
-        """Jobs that put the first left rows beside their partners, some rows each."""
+    def _jobs(self, found: Ints, most: int) -> Iterator[Callable[[], pa.RecordBatch]]:
+        """Jobs that put the first left rows beside their partners, so many rows each at the most."""
         first = 0
         for rows in self._rows[LEFT].slices(0, len(found)):
-            for begin in range(0, rows.num_rows, _TOGETHER):
-                part = rows.slice(begin, _TOGETHER)
+            for begin in range(0, rows.num_rows, most):
+                part = rows.slice(begin, most)
                 yield partial(self._joined, part, found[first : first + part.num_rows])
                 first += part.num_rows
 
