@@ -231,6 +231,15 @@ def test_what_cannot_be_merged_is_refused(session: SparkSession) -> None:
     other = one.withColumnRenamed("x", "y")
     with pytest.raises(InputError, match="no DataFrames"):
         tl.logical_merge([])
+    with pytest.raises(InputError, match="expected a list of DataFrames"):
+        tl.logical_merge(one)  # type: ignore[arg-type]  # as somebody may do
+    with pytest.raises(InputError, match=r"found 5 \(int\) for a frame; expected a DataFrame"):
+        tl.logical_merge([one, 5])  # type: ignore[list-item]
+    maps = one.selectExpr("ts", "map(k, x) AS m", "array(map(k, x)) AS n", "x")
+    for key in (True, ["m"], ["n"]):
+        with pytest.raises(SchemaError, match=r"column '[mn]' has maps, which Spark does not compare"):
+            tl.logical_merge([maps, maps], key=key, time="ts")
+    assert tl.logical_merge([maps, maps], key="x", time="ts").count() == one.count()
     with pytest.raises(SchemaError, match="expected those of the first"):
         tl.logical_merge([one, other], time="ts")
     with pytest.raises(SchemaError, match="cast them"):

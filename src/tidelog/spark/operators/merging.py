@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.model.arguments import found, integer
+from tidelog.model.arguments import found, integer, several
 from tidelog.model.arrays import integers
 from tidelog.model.errors import InputError, SchemaError
 from tidelog.model.schema import SEQUENCE_COLUMN
@@ -78,9 +78,12 @@ def logical_merge(
     not there any more has left, one with a new name is attached. A name is used once. ``tasks`` is the number of
     shares, and must not change as long as the checkpoint is used.
     """
-    own = list(frames)
+    own = several("frames", frames, "a list of DataFrames")
     if not own:
         raise InputError("found no DataFrames to merge; expected at least one")
+    for each in own:
+        if not hasattr(each, "mapInArrow"):
+            raise found("a frame", each, "a DataFrame")
     if names is None:
         names = [f"input{number}" for number in range(len(own))]
     if len(set(names)) != len(own) or not all(isinstance(each, str) for each in names):
@@ -98,6 +101,12 @@ def merge_inputs(
 ) -> DataFrame:
     """:func:`logical_merge` for inputs of one shape."""
     checked(inputs)
+    for name in merging.key:
+        if _has_map(merging.shape.schema.field(name).type):
+            raise SchemaError(
+                f"column {name!r} has maps, which Spark does not compare, and so cannot tell events apart; give a key "
+                "of other columns, or make lists of entries of them (map_entries)"
+            )
     kinds = {each.frame.isStreaming for each in inputs}
     if len(kinds) > 1:
         raise InputError("some inputs are streams, and others are not; expected either")
@@ -119,6 +128,10 @@ def merge_inputs(
         partial(merging.operator, names), (0,) * len(names), shares, None, (), False, merging=merging, names=names
     )
     return run_shares(inputs, rows, how, metrics)
+
+
+def _has_map(type_: pa.DataType) -> bool:
+    return pa.types.is_map(type_) or any(_has_map(type_.field(at).type) for at in range(type_.num_fields))
 
 
 def _inputs(frames: Sequence[DataFrame], time: Any, order: str) -> list[Input]:
