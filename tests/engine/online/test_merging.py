@@ -171,9 +171,15 @@ def test_what_is_ordered_and_not_kept_is_no_success(store: Store, monkeypatch: p
     for name in ("a", "b"):
         filled(store, name, rows(10))
     merging = store.merge_into("clean", ["a"], key=["x"], delay=0)
-    until(lambda: merging.stats()["behind"] == 0)
+    commit = SubscriptionLog.commit
+
+    def failing(own: SubscriptionLog, kept: Any) -> None:
+        if merging._merge.has_obeyed:
+            _crash()
+        commit(own, kept)
+
     with monkeypatch.context() as patched:
-        patched.setattr(SubscriptionLog, "commit", _crash)
+        patched.setattr(SubscriptionLog, "commit", failing)
         with pytest.raises(ClosedError, match="the merge has failed before this was kept"):
             merging.attach("b")
         with pytest.raises(OSError, match="a crash"):
@@ -211,8 +217,8 @@ def test_an_input_keeps_its_delay_when_a_merge_is_begun_again(store: Store) -> N
             if not place:
                 merging.attach("third", "b", delay=DELAY)
             until(lambda: merging.stats()["behind"] == 0)
-            assert [each.late for each in merging.inputs] == [0, 0]
             done(merging)
+        assert [each.late for each in merging.inputs] == [0, 0]
     assert clean(store) == [each for each in whole if each[0] < whole[-1][0] - DELAY]
 
 
@@ -226,12 +232,9 @@ def test_an_input_that_comes_has_the_delay_of_all(store: Store) -> None:
         name = f"clean {isinstance(delay, int)}"
         with store.merge_into(name, ["a"], key=True, delay=delay) as merging:
             merging.attach("b")
-            until(lambda: merging.stats()["behind"] == 0)
-            late = [each.late for each in merging.inputs]
-            stable = [each.stable for each in merging.inputs]
             done(merging)
-        assert late == [0, 0]
-        assert stable == [None, whole[-1][0] - DELAY if delay == DELAY else None]
+        assert [each.late for each in merging.inputs] == [0, 0]
+        assert [each.stable for each in merging.inputs] == [None, whole[-1][0] - DELAY if delay == DELAY else None]
         assert clean(store, name) == whole
 
 
