@@ -88,6 +88,8 @@ class Database:
         self._parser: Parser | None = None
         self._closing: weakref.finalize[..., Database] | None = None
         self._closed = False
+        self.prepared: dict[object, object] = {}
+        """Statements that were read before (:mod:`tidelog.sql.prepared`), for who holds the mutex."""
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._cursors_mutex = threading.Lock()  # of its own: the other one is held while a statement is planned
 

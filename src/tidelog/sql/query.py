@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +33,7 @@ from tidelog.sql.planning.hints import Hints, is_worth
 from tidelog.sql.planning.indexed import answer
 from tidelog.sql.planning.places import go_by_places
 from tidelog.sql.planning.reduced import reduced
+from tidelog.sql.prepared import can_be_kept, keep, recalled
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.reading.reduction import Reduction
 from tidelog.sql.resolving import Question, Resolver, Sources
@@ -76,6 +77,8 @@ class Query:
         """Event clauses by the names that stand in their place."""
         self.direct: Direct | None = None
         """The scan that answers it without DuckDB."""
+        self._told: pa.Table | None = None
+        """All rows, if the index has told them."""
         began = time.perf_counter()
         try:
             self._read(params)
@@ -87,23 +90,41 @@ class Query:
     def _read(self, params: Any) -> None:
         database = self.database
         with database.mutex:
-            tree = self.tree = parsed(database.parser, self.text)
-            resolver = Resolver(tree, self._sources, database.parser, self._error)
-            self._keep_names(tree)
-            self._put_values(tree, params)
-            statement = tree["statements"][0]
-            resolver.resolve(statement["node"])
-            self.relations, self.tables = resolver.relations, resolver.tables
-            self._refuse_telling(statement)
-            put_moments(tree, self._sources.now, self._columns(tree), database.parser)
-            rename_variables(tree)
-            bounds = Bounds(database.parser, database.memory, database.aggregates, self._error)
-            bounds.put(tree, tested=self._is_embedded)
-            fill_gaps(tree, database.aggregates | self._functions.own, database.parser, self._error)
-            self._put_clauses(tree)
+            key = self.text, self._is_embedded, self._sources.timezone, self._functions.own
+            known = None if params else recalled(key, self._sources, database)
+            if known is not None:
+                self.tree, self.relations = known
+            else:
+                self._prepare(params, key)
+            tree = self.tree
             self._plan(tree)
-            self._go_directly(statement["node"])
-            self.printed = database.parser.print(tree)
+            self._go_directly(tree["statements"][0]["node"])
+            if self._told is None and self.direct is None:
+                _ = self.printed
+
+    def _prepare(self, params: Any, key: Hashable) -> None:
+        """Resolve the names of the statement, check it, and put together what needs no look at events.
+
+        ``key`` is what it is kept by for the next time.
+        """
+        database = self.database
+        tree = self.tree = parsed(database.parser, self.text)
+        is_kept = not params and can_be_kept(self.text, tree, self._functions.own)
+        resolver = Resolver(tree, self._sources, database.parser, self._error)
+        self._keep_names(tree)
+        self._put_values(tree, params)
+        statement = tree["statements"][0]
+        resolver.resolve(statement["node"])
+        self.relations, self.tables = resolver.relations, resolver.tables
+        self._refuse_telling(statement)
+        put_moments(tree, self._sources.now, self._columns(tree), database.parser)
+        rename_variables(tree)
+        bounds = Bounds(database.parser, database.memory, database.aggregates, self._error)
+        bounds.put(tree, tested=self._is_embedded)
+        fill_gaps(tree, database.aggregates | self._functions.own, database.parser, self._error)
+        self._put_clauses(tree)
+        if is_kept and not self.operations:
+            keep(key, tree, resolver, database)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -235,6 +256,8 @@ class Query:
                 raise self._own_error(own, str(reason).partition("\n")[0]) from None
             return block
         self.tables[name] = found.table
+        if self._is_embedded and block.select is self.tree["statements"][0]["node"]:
+            self._told = found.rows
         relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
         if found.leaves:
             relation.way += f", with {found.leaves:,} blocks of events"
@@ -336,8 +359,16 @@ class Query:
     # -- running --------------------------------------------------------------------------------------------------
 
     @cached_property
+    def printed(self) -> str:
+        """The statement as DuckDB gets it."""
+        with self.database.mutex:
+            return self.database.parser.print(self.tree)
+
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns, as DuckDB says."""
+        if self._told is not None:
+            return self._told.schema
         stored = None if self.direct is None else self.direct.relation.schema
         key = stored, None if self.direct is None else self.direct.names, self._sources.timezone
         known = _SCHEMAS.get(key) if stored is not None else None
@@ -352,7 +383,11 @@ class Query:
         return known
 
     def scanned(self) -> Iterator[pa.RecordBatch] | None:
-        """All rows, by a scan alone; None if it takes DuckDB."""
+        """All rows, by the index or a scan alone; None if it takes DuckDB."""
+        if self._told is not None:
+            self.database.check()
+            told: list[pa.RecordBatch] = self._told.to_batches()
+            return iter(told)
         if self.direct is None or not self.direct.fits(self.schema):
             return None
         self.database.check()

@@ -100,6 +100,8 @@ class Resolver:
         """Whether it names ``_seq``, which is there only then."""
         self.relations: dict[str, Relation] = {}
         """Mentions of streams by the names that stand in their place."""
+        self.mentions: dict[str, tuple[str, int | None]] = {}
+        """Of mentions of one stream how it is written, and its version if one is, likewise."""
         self.tables: dict[str, Any] = {}
         """Tables that are mentioned, likewise."""
 
@@ -163,8 +165,10 @@ class Resolver:
             if name.lower().endswith(_FILES):
                 advice = "files are not read: read it in Python and give it with tables=, or put it into a stream"
             raise self._error(f"no stream or table {name!r}; {advice}", node)
-        at = self._sources.stream(stream, None if version is None else self._version(version, node))
+        written = None if version is None else self._version(version, node)
+        at = self._sources.stream(stream, written)
         own = f"#{len(self.relations)} {name}"
+        self.mentions[own] = name, written
         schema = relation_schema(at.snapshot, seq=self.has_sequence)
         self.relations[own] = Relation(at, schema)
         node.update(_named(node, own))

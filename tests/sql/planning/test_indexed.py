@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -13,6 +14,9 @@ import pytest
 
 import tidelog
 from tidelog.engine.store import Store
+from tidelog.model.errors import ClosedError
+from tidelog.sql.errors import SqlError
+from tidelog.sql.query import Query
 from tidelog.sql.result import Result
 
 ROWS = 60_000
@@ -61,6 +65,14 @@ def plain(text: str, timezone: str = "UTC") -> list[tuple[object, ...]]:
         return connection.sql(text).fetchall()
 
 
+def plain_table(text: str) -> pa.Table:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, kind in KINDS.items():
+            connection.register(name, table(kind))
+        return connection.sql(text).to_arrow_table()
+
+
 def way(result: Result) -> list[str]:
     return [relation.way for relation in result._query.relations.values()]
 
@@ -101,8 +113,84 @@ def test_what_the_index_answers(store: Store, text: str) -> None:
         asked = text.replace("{}", name)
         result = store.sql(asked)
         assert repr(result.fetchall()) == repr(plain(asked)), name
+        found, expected = result.arrow(), plain_table(asked)
+        assert found.schema == expected.schema == result.schema
+        assert repr(found.to_pylist()) == repr(expected.to_pylist()), name
         assert all(each.startswith("the index") for each in way(result)), (asked, way(result))
         assert [each.readings for each in result._query.relations.values()] == [[]] * len(way(result))
+
+
+TOLD = [
+    "SELECT count(*), max(x) FROM {}",
+    "SELECT count(*), max(x), min(s) FROM {} WHERE ts < '2000-01-01'",
+    "SELECT count(*) AS n FROM {} LIMIT 0",
+    "SELECT time_bucket(INTERVAL '1 day', ts) AS b, avg(x) FROM {} GROUP BY b ORDER BY b DESC LIMIT 5 OFFSET 1",
+    "SELECT max(n), date_trunc('day', ts) FROM {} GROUP BY ALL ORDER BY 2",
+    "SELECT max(n), date_trunc('day', ts) FROM {} GROUP BY 2 ORDER BY date_trunc('day', ts) LIMIT 3",
+    "SELECT date_trunc('day', ts) AS b FROM {} WHERE ts < '2000-01-01' GROUP BY b",
+]
+COMPUTED = [
+    "SELECT count(*) + 1 FROM {}",
+    "SELECT count(*) AS a, max(x) AS A FROM {}",
+    "SELECT DISTINCT max(x) FROM {}",
+    "SELECT date_trunc('day', ts) AS b, count(*) AS c FROM {} GROUP BY b ORDER BY c, b",
+    "SELECT date_trunc('day', ts) AS b, count(*) AS c FROM {} GROUP BY b HAVING c > 800 ORDER BY b",
+    "SELECT date_trunc('day', ts) AS ts, count(*) FROM {} GROUP BY 1 ORDER BY max(x), 1",
+    "SELECT date_trunc('day', ts) AS b, count(*) FROM {} GROUP BY b ORDER BY b LIMIT 10%",
+    "SELECT max(m) FROM (SELECT date_trunc('day', ts) AS b, max(x) AS m FROM {} GROUP BY b)",
+]
+
+
+@pytest.mark.parametrize("text", [*TOLD, *COMPUTED])
+def test_rows_that_the_index_tells_are_those_of_duckdb(
+    store: Store, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    for name in ("plain", "zoned", "seconds"):
+        asked = text.replace("{}", name)
+        expected = plain_table(asked)
+        result = store.sql(asked)
+        with monkeypatch.context() as patched:
+            if text in TOLD:
+                patched.setattr(Query, "opened", None)  # DuckDB is not needed
+            found = result.arrow()
+            batches = list(result.reader(batch_rows=2))
+            assert result.schema == found.schema
+        assert repr(found.to_pylist()) == repr(expected.to_pylist()), name
+        assert repr(pa.Table.from_batches(batches, found.schema).to_pylist()) == repr(expected.to_pylist())
+        assert [str(each) for each in found.schema.types] == [str(each) for each in expected.schema.types]
+
+
+def test_rows_that_the_index_tells_end_with_the_store(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as opened:
+        opened.create_stream("s", time="ts", data=table(KINDS["plain"]).slice(0, 100))
+        result = opened.sql("SELECT count(*) AS n FROM s")
+        assert result.arrow().to_pylist() == [{"n": 100}]
+    with pytest.raises(ClosedError):
+        result.arrow()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_buckets_of_a_fixed_length_are_those_of_duckdb(tmp_path: Path, unit: str) -> None:
+    ticks = {"s": 1, "ms": 1000, "us": 1_000_000}[unit]
+    times = np.sort(np.random.default_rng(8).integers(-700_000_000 * ticks, 1_500_000_000 * ticks, 4000))
+    rows = pa.table({"ts": pa.array(times, pa.int64()).cast(pa.timestamp(unit))})
+    widths = ["1000 days", "90 days 7 hours", "51 weeks", "86400007 seconds", "-3 days", "0 days"]
+    texts = [f"time_bucket(INTERVAL '{width}', ts)" for width in widths]
+    texts += ["time_bucket(INTERVAL 777 DAY, ts)", "time_bucket('400 days', ts)", "date_trunc('Weeks', ts)"]
+    texts += ["date_trunc('day', ts)", "time_bucket(INTERVAL '1000 days', ts, INTERVAL '3 seconds')"]
+    texts += ["time_bucket(INTERVAL '1000 days', ts + INTERVAL 1 DAY)", "time_bucket(NULL::INTERVAL, ts)"]
+    with tidelog.open(tmp_path) as opened, duckdb.connect() as connection:
+        opened.create_stream("s", time="ts", data=rows, leaf_rows=8)
+        connection.register("s", rows)
+        for text in texts:
+            asked = f"SELECT {text} AS b, count(*) AS n FROM s GROUP BY b ORDER BY b"
+            try:
+                expected = connection.sql(asked).to_arrow_table()
+            except duckdb.Error:
+                with pytest.raises(SqlError):
+                    opened.sql(asked).arrow()
+                continue
+            assert opened.sql(asked).arrow().equals(expected), text
 
 
 def test_buckets_of_nanoseconds_are_those_of_duckdb(store: Store) -> None:

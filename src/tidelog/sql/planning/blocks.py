@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import marshal
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tidelog.model.times.interval import Interval
 from tidelog.model.times.intervals import Intervals
 from tidelog.plan.reading import EVER, instants
 from tidelog.sql.reading.dataset import Relation
-from tidelog.sql.text.tree import Node, Parser, become, nodes, same
+from tidelog.sql.text.tree import Node, Parser, become, frozen, nodes, same
 
 _MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp with time zone"})
 """Types of constants that are times, for which it may matter in which zone."""
@@ -67,7 +68,12 @@ class Block:
 
     def text(self, node: Node) -> str:
         """A node as a text about columns of the stream, without what the stream is called here."""
-        own = copy.deepcopy(node)
+        content = frozen(node)
+        is_renamed = self.table["column_name_alias"] != []
+        of = self.alias, is_renamed, self.relation.schema
+        return self.parser.once("text", content, lambda: self._text(marshal.loads(content)), *of)
+
+    def _text(self, own: Node) -> str:
         own["alias"] = ""
         for each in list(nodes(own)):
             column = self.column(each)
@@ -104,7 +110,7 @@ class Block:
 
     def _predicate(self, node: Node) -> Predicate:
         text = self.text(node)
-        found = _known_predicate(text, self.relation.stream.snapshot.layout.stored)
+        found = known_predicate(text, self.relation.stream.snapshot.layout.stored)
         if isinstance(found, str):
             raise NotSo(f"the condition {text} is computed by DuckDB: {found}")
         return found
@@ -198,7 +204,7 @@ def _like(found: re.Match[str]) -> str:
 
 
 @lru_cache(256)
-def _known_predicate(text: str, stored: pa.Schema) -> Predicate | str:
+def known_predicate(text: str, stored: pa.Schema) -> Predicate | str:
     """A condition, or why it is none of ours."""
     try:
         return predicate(text, stored)

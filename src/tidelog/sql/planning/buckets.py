@@ -1,4 +1,7 @@
-"""Where buckets of time begin and end: ``time_bucket`` and ``date_trunc`` as ranges, which DuckDB itself tells."""
+"""Where buckets of time begin and end: ``time_bucket`` and ``date_trunc`` as ranges.
+
+Those of a fixed length by plain clocks are computed here; of months, zones, origins and offsets DuckDB itself tells.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tidelog.model.arrays import distinct
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
 from tidelog.sql.planning.blocks import Block, NotSo
+from tidelog.sql.planning.monotone import is_constant
 from tidelog.sql.text.tree import Node, nodes
 
 if TYPE_CHECKING:
@@ -33,6 +37,10 @@ _ROUNDED: Final = 500
 """Nanoseconds before a bucket begins that DuckDB counts to it: it rounds times to microseconds first."""
 _MONDAY: Final = 946_857_600
 """Seconds from 1970 to Monday, 2000-01-03, where buckets of any fixed length begin unless they say otherwise."""
+_EVEN_UNITS: Final = frozenset({"microsecond", "millisecond", "second", "minute", "hour", "day", "week"})
+"""Units that such buckets may have, too."""
+_FARTHEST: Final = 1 << 57
+"""Microseconds before and after 1970, some 4,500 years, within which arithmetic is all there is to buckets."""
 
 
 def buckets(
@@ -66,11 +74,13 @@ def buckets(
             if rows < least_leaves * stream.options.leaf_rows * max(1, count - 1) and count > 1:
                 raise NotSo(f"buckets have about {rows // count:,} events each, which are read as fast")
 
-        guessed = _even_cuts(first, last, length, kind, refuse) if is_fixed and kind.tz is None else None
-        known = None if guessed is None else asked.named(guessed, last)
+        guessed = _even_cuts(first, last, length, kind, refuse) if is_fixed and length > 0 and kind.tz is None else None
+        known = None if guessed is None or not _is_even(block, group) else _names(guessed, first, length, kind)
+        if known is None and guessed is not None:
+            known = asked.named(guessed, last)
         if known is None:
             ends, (low, high) = asked.of(np.array([first, last]))
-            refuse((high - low) // length + 1)
+            refuse((high - low) // max(length, 1) + 1)
             zones = dict.fromkeys([*_zones(group), block.timezone, "UTC"]) if kind.tz is not None else [None]
             cuts = distinct(np.concatenate([asked.series(ends, step, zone) for zone in zones]))
             cuts = cuts[(cuts > first) & (cuts <= last)]
@@ -135,7 +145,7 @@ def _length(step: str, cursor: duckdb.DuckDBPyConnection) -> tuple[int, bool]:
     known = _LENGTHS.get(step)
     if known is None:
         months = f"datepart('year', {step}) = 0 AND datepart('month', {step}) = 0"
-        known = cursor.sql(f"SELECT greatest(1, epoch_us({step})), {months}").fetchall()[0]
+        known = cursor.sql(f"SELECT coalesce(epoch_us({step}), 0), {months}").fetchall()[0]
         if len(_LENGTHS) >= _MOST_LENGTHS:
             _LENGTHS.clear()
         _LENGTHS[step] = known
@@ -157,6 +167,34 @@ def _even_cuts(
         cuts -= _ROUNDED
     cuts[0] = first
     return cuts
+
+
+def _is_even(block: Block, group: Node) -> bool:
+    """Whether buckets of a fixed length are counted from the usual origin, by what is written."""
+    arguments = group["arguments"]
+    if len(arguments) != 2 or any(each["name"] for each in arguments):
+        return False
+    width, time = (each["expression"] for each in arguments)
+    if block.column(time) != block.relation.stream.time:
+        return False
+    if group["function_name"].lower() == "time_bucket":
+        return is_constant(width)
+    return str(width["literal"].get("text", "")).lower().removesuffix("s") in _EVEN_UNITS
+
+
+def _names(cuts: npt.NDArray[np.int64], first: int, length: int, kind: pa.DataType) -> pa.Array | None:
+    """The buckets that begin at some times as DuckDB names them, which rounds nanoseconds first; None if it may differ.
+
+    The first bucket may begin before the first time.
+    """
+    per_tick = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(kind.unit)
+    if per_tick is None:
+        return None
+    origin = _MONDAY * 1_000_000
+    begin = (first * per_tick - origin) // length * length + origin
+    if not -_FARTHEST < begin <= begin + (len(cuts) - 1) * length < _FARTHEST:
+        return None
+    return pa.array(begin + np.arange(len(cuts), dtype=np.int64) * length, pa.timestamp("us"))
 
 
 def _step(block: Block, group: Node) -> str:

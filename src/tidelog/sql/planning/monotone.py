@@ -109,13 +109,13 @@ def _tests(block: Block, node: Node) -> list[Node]:
     """A condition as comparisons that must all hold, each of which is true up to some time, or from then on."""
     if node.get("class") == "COMPARISON" and node["type"] in _COMPARISONS | {"COMPARE_EQUAL"}:
         left, right = node["left"], node["right"]
-        if not ((_grows(block, left) and _is_constant(right)) or (_grows(block, right) and _is_constant(left))):
+        if not ((_grows(block, left) and is_constant(right)) or (_grows(block, right) and is_constant(left))):
             return []
         if node["type"] != "COMPARE_EQUAL":
             return [node]
         return [{**node, "type": each} for each in ("COMPARE_LESSTHANOREQUALTO", "COMPARE_GREATERTHANOREQUALTO")]
     if node.get("class") == "BETWEEN" and node["type"] == "COMPARE_BETWEEN" and _grows(block, node["input"]):
-        if not (_is_constant(node["lower"]) and _is_constant(node["upper"])):
+        if not (is_constant(node["lower"]) and is_constant(node["upper"])):
             return []
         common = {"class": "COMPARISON", "alias": "", "left": node["input"]}
         return [
@@ -142,10 +142,10 @@ def _grows(block: Block, node: Node) -> bool:
         return part in _GROWING_PARTS and _grows(block, arguments[1])
     if name in ("time_bucket", "date_trunc", "datetrunc", "timezone") and len(arguments) >= 2:
         rest = [*arguments[:1], *arguments[2:]]
-        return all(map(_is_constant, rest)) and _grows(block, arguments[1])
+        return all(map(is_constant, rest)) and _grows(block, arguments[1])
     if name in ("+", "-") and len(arguments) == 2:
         one, other = arguments
-        return (_is_constant(other) and _grows(block, one)) or (_is_constant(one) and _grows(block, other))
+        return (is_constant(other) and _grows(block, one)) or (is_constant(one) and _grows(block, other))
     return False
 
 
@@ -153,7 +153,7 @@ def _type_name(cast: Node) -> str:
     return str(cast["type_expr"].get("type_name", "")).lower()
 
 
-def _is_constant(node: Any) -> bool:
+def is_constant(node: Any) -> bool:
     """Whether an expression is made of constants, without a function whose value may change."""
     found = list(nodes(node))
     return not any(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import json
+import marshal
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Node: TypeAlias = dict[str, Any]
+_Known = TypeVar("_Known")
 
 NOWHERE: Final = (1 << 64) - 1
 """The place of a node that has none."""
@@ -45,6 +47,7 @@ class Parser:
         self._connection = connection
         self._parsed = lru_cache(_KNOWN)(partial(self._asked, "SELECT json_serialize_sql(?::VARCHAR)"))
         self._printed = lru_cache(_KNOWN)(partial(self._asked, "SELECT json_deserialize_sql(?::JSON)"))
+        self._known: dict[Hashable, Any] = {}
 
     def _asked(self, question: str, text: str) -> str:
         answer = self._connection.execute(question, [text]).fetchone()
@@ -85,6 +88,21 @@ class Parser:
             raise SqlError(f"found {len(tree['statements'])} statements; expected one", text=text)
         return tree  # type: ignore[no-any-return]
 
+    def once(self, what: str, content: str | bytes, make: Callable[[], _Known], *others: Hashable) -> _Known:
+        """What is made of some content and others, and depends on nothing else; what was made of the same before, if
+        that is known. It must not be changed.
+        """
+        if len(content) > _LONGEST_KNOWN:
+            return make()
+        key = what, content, *others
+        found: _Known | None = self._known.get(key)
+        if found is None:
+            found = make()
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
     def print(self, tree: Node) -> str:
         """A tree as a statement."""
         text = json.dumps(tree)
@@ -92,12 +110,19 @@ class Parser:
 
     def print_expression(self, node: Node) -> str:
         """An expression as DuckDB writes it, which is the name of a column that has none."""
+        return self.once("printed", frozen(node), lambda: self._print_expression(node))
+
+    def _print_expression(self, node: Node) -> str:
         tree = self.parse("SELECT 1")
         tree["statements"][0]["node"]["select_list"] = [node]
         return self.print(tree).removeprefix("SELECT ")
 
     def expression(self, text: str) -> Node:
         """The node of an expression."""
+        node: Node = marshal.loads(self.once("expression", text, lambda: frozen(self._expression(text))))
+        return node
+
+    def _expression(self, text: str) -> Node:
         node: Node = self.parse(f"SELECT {text}")["statements"][0]["node"]["select_list"][0]
         return node
 
@@ -181,6 +206,14 @@ def nodes(tree: Any) -> Iterator[Node]:
             waiting += [each for each in reversed(value.values()) if type(each) in _INNER and each]
         elif type(value) is list:
             waiting += reversed(value)
+
+
+def frozen(node: Node) -> bytes:
+    """A node as bytes that only nodes have that are equal; ``marshal.loads`` makes another one of them."""
+    try:
+        return marshal.dumps(node, 2)  # later versions tell which objects were the same
+    except ValueError as error:
+        raise RecursionError(str(error)) from None
 
 
 def rename_variables(tree: Node) -> None:
