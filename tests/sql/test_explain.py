@@ -40,7 +40,7 @@ def test_the_index(store: Store) -> None:
 
 def test_events_and_why(store: Store) -> None:
     plan = told(store, "EXPLAIN SELECT s, count(*) FROM r WHERE ts >= '1970-01-01 01:00' AND x > 2000 GROUP BY s")
-    assert "r: from the events\n" in plan
+    assert "r: from the events, put together in groups by s, without DuckDB\n" in plan
     assert "from 1970-01-01T01:00:00 to the end" in plan
     assert "at most 6,400 events in about 64 blocks" in plan
     assert "not from the index, because rows are grouped by s" in plan

@@ -28,9 +28,11 @@ from tidelog.sql.planning.blocks import Block, NotSo, blocks
 from tidelog.sql.planning.calls import Functions, aggregates_of
 from tidelog.sql.planning.direct import Direct, direct
 from tidelog.sql.planning.ends import read_one_end
+from tidelog.sql.planning.few import FewGroups, few_groups
 from tidelog.sql.planning.forms import compared, group_by_days, is_settled, merge_selections, settle
 from tidelog.sql.planning.hints import Hints, is_worth
 from tidelog.sql.planning.indexed import answer
+from tidelog.sql.planning.outline import Told
 from tidelog.sql.planning.places import go_by_places
 from tidelog.sql.planning.reduced import reduced
 from tidelog.sql.prepared import can_be_kept, keep, recalled
@@ -77,8 +79,8 @@ class Query:
         """Event clauses by the names that stand in their place."""
         self.direct: Direct | None = None
         """The scan that answers it without DuckDB."""
-        self._told: pa.Table | None = None
-        """All rows, if the index has told them."""
+        self._groups: FewGroups | Told | None = None
+        """What knows all rows without DuckDB, unless there turn out to be many."""
         began = time.perf_counter()
         try:
             self._read(params)
@@ -99,7 +101,7 @@ class Query:
             tree = self.tree
             self._plan(tree)
             self._go_directly(tree["statements"][0]["node"])
-            if self._told is None and self.direct is None:
+            if self.direct is None and self._groups is None:
                 _ = self.printed
 
     def _prepare(self, params: Any, key: Hashable) -> None:
@@ -257,7 +259,7 @@ class Query:
             return block
         self.tables[name] = found.table
         if self._is_embedded and block.select is self.tree["statements"][0]["node"]:
-            self._told = found.rows
+            self._groups = found.told
         relation.way = f"the index: {', '.join(found.calls)} of {found.ranges:,} ranges of time"
         if found.leaves:
             relation.way += f", with {found.leaves:,} blocks of events"
@@ -280,15 +282,19 @@ class Query:
                 relation.reasons.append(f"not reduced to groups, because {reason}")
 
     def _go_directly(self, statement: Node) -> None:
-        """Answer by a scan alone if that is all there is to do."""
-        if not self._is_embedded or len(self.relations) != 1 or self.tables or self.operations:
+        """Answer by a scan alone, and perhaps its groups, if that is all there is to do."""
+        if not self._is_embedded or len(self.relations) != 1 or self.tables or self.operations or self.reductions:
             return
         for block in blocks(statement, self.relations, self.database.parser, self._sources.timezone):
             try:
                 self.direct = direct(block, statement)
-                self.direct.relation.way += ", without DuckDB"
             except NotSo as reason:
-                block.relation.reasons.append(f"by DuckDB, because {reason}")
+                try:
+                    self._groups = few_groups(block, statement, self._functions, self.cursor)
+                except NotSo:
+                    block.relation.reasons.append(f"by DuckDB, because {reason}")
+                    continue
+            block.relation.way += ", without DuckDB"
 
     @cached_property
     def _functions(self) -> Functions:
@@ -367,8 +373,8 @@ class Query:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns, as DuckDB says."""
-        if self._told is not None:
-            return self._told.schema
+        if self._groups is not None:
+            return self._groups.schema
         stored = None if self.direct is None else self.direct.relation.schema
         key = stored, None if self.direct is None else self.direct.names, self._sources.timezone
         known = _SCHEMAS.get(key) if stored is not None else None
@@ -384,10 +390,13 @@ class Query:
 
     def scanned(self) -> Iterator[pa.RecordBatch] | None:
         """All rows, by the index or a scan alone; None if it takes DuckDB."""
-        if self._told is not None:
+        if self._groups is not None:
             self.database.check()
-            told: list[pa.RecordBatch] = self._told.to_batches()
-            return iter(told)
+            found = self._groups.rows()
+            batches: list[pa.RecordBatch] | None = None if found is None else found.to_batches()
+            if batches is not None:
+                return iter(batches)
+            self._groups = None
         if self.direct is None or not self.direct.fits(self.schema):
             return None
         self.database.check()

@@ -65,9 +65,9 @@ def plain(text: str, timezone: str = "UTC") -> list[tuple[object, ...]]:
         return connection.sql(text).fetchall()
 
 
-def plain_table(text: str) -> pa.Table:
+def plain_table(text: str, timezone: str = "UTC") -> pa.Table:
     with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET TimeZone = '{timezone}'")
         for name, kind in KINDS.items():
             connection.register(name, table(kind))
         return connection.sql(text).to_arrow_table()
@@ -158,6 +158,12 @@ def test_rows_that_the_index_tells_are_those_of_duckdb(
         assert repr(found.to_pylist()) == repr(expected.to_pylist()), name
         assert repr(pa.Table.from_batches(batches, found.schema).to_pylist()) == repr(expected.to_pylist())
         assert [str(each) for each in found.schema.types] == [str(each) for each in expected.schema.types]
+
+
+def test_rows_that_the_index_tells_are_in_the_zone_of_the_session(store: Store) -> None:
+    text = "SELECT max(ts) AS last, count(*) AS n FROM zoned"
+    for timezone in ("UTC", "Asia/Kolkata", "UTC"):
+        assert store.sql(text, timezone=timezone).arrow().equals(plain_table(text, timezone))
 
 
 def test_rows_that_the_index_tells_end_with_the_store(tmp_path: Path) -> None:

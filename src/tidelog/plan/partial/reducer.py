@@ -114,6 +114,11 @@ class Reducer:
         self._is_unique = False
         """Whether there was nothing to gain in rows before."""
 
+    @property
+    def is_unique(self) -> bool:
+        """Whether there was nothing to gain in rows: some groups may have come as several from then on."""
+        return self._is_unique
+
     def narrowed(self, columns: Collection[str]) -> Reducer:
         """One for all keys and those states of which a column is wanted."""
         states = {

@@ -70,7 +70,7 @@ class Block:
         """A node as a text about columns of the stream, without what the stream is called here."""
         content = frozen(node)
         is_renamed = self.table["column_name_alias"] != []
-        of = self.alias, is_renamed, self.relation.schema
+        of = self.alias, is_renamed, self.relation.shape
         return self.parser.once("text", content, lambda: self._text(marshal.loads(content)), *of)
 
     def _text(self, own: Node) -> str:
@@ -155,8 +155,15 @@ class Block:
 
     def confined(self) -> Interval:
         """Times outside of which no row satisfies the condition, as far as ours can tell."""
-        result = Interval()
+        where = self.select["where_clause"]
+        if where is None:
+            return Interval()
         time = self.relation.stream.time
+        of = time, self.timezone, self.alias, self.table["column_name_alias"] != [], self.relation.shape
+        return self.parser.once("confined", frozen(where), lambda: self._confined(time), *of)
+
+    def _confined(self, time: str) -> Interval:
+        result = Interval()
         kind = self.relation.stream.snapshot.layout.stored.field(time).type
         for part in conjuncts(self.select["where_clause"]):
             try:

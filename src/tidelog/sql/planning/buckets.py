@@ -20,6 +20,8 @@ from tidelog.plan.answers import bounds
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.planning.monotone import is_constant
 from tidelog.sql.text.tree import Node, nodes
+from tidelog.store.manifest.options import StreamOptions
+from tidelog.store.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,12 +46,12 @@ _FARTHEST: Final = 1 << 57
 
 
 def buckets(
-    block: Block, group: Node, interval: Interval, cursor: duckdb.DuckDBPyConnection, least_leaves: int
+    block: Block, group: Node, interval: Interval, cursor: duckdb.DuckDBPyConnection, least_leaves: int | None = None
 ) -> tuple[list[Interval], pa.Array]:
     """Ranges of time, one for each bucket that may have events, and the buckets as DuckDB names them.
 
     Raises :class:`NotSo` if buckets have less than so many leaves of events on average, or if it is not known where
-    they end.
+    they end. Without ``least_leaves`` nothing is read: more may be told than have events.
     """
     import duckdb
 
@@ -58,8 +60,10 @@ def buckets(
     if not pa.types.is_timestamp(kind):
         raise NotSo("times are no timestamps")
     asked = _Asked(block.text(group), stream.time, kind, cursor)
-    streams = block.relation.streams
-    found = [each for one in streams if (each := bounds(one.snapshot, one.options, interval)) is not None]
+    extent = _extent if least_leaves is None else bounds
+    found = [
+        each for one in block.relation.streams if (each := extent(one.snapshot, one.options, interval)) is not None
+    ]
     step = _step(block, group)
     try:
         if not found:
@@ -71,7 +75,8 @@ def buckets(
         def refuse(count: int) -> None:
             if count > _MOST_BUCKETS:
                 raise NotSo(f"there are about {count:,} buckets")
-            if rows < least_leaves * stream.options.leaf_rows * max(1, count - 1) and count > 1:
+            least = (least_leaves or 0) * stream.options.leaf_rows
+            if rows < least * max(1, count - 1) and count > 1:
                 raise NotSo(f"buckets have about {rows // count:,} events each, which are read as fast")
 
         guessed = _even_cuts(first, last, length, kind, refuse) if is_fixed and length > 0 and kind.tz is None else None
@@ -96,6 +101,15 @@ def buckets(
     following = [*cuts[1:].tolist(), None]
     ranges = [Interval(start, end).intersect(interval) for start, end in zip(cuts.tolist(), following, strict=True)]
     return ranges, known
+
+
+def _extent(snapshot: Snapshot, _: StreamOptions, interval: Interval) -> tuple[int, int, int] | None:
+    """Like :func:`bounds`, but wider than the events that there are: nothing is read for it, and none are counted."""
+    inside = [interval.intersect(Interval(part.first, part.last + 1)) for part in snapshot.parts if part.rows]
+    ends = [(each.start, each.end) for each in inside if not each.is_empty]
+    first = min((start for start, _ in ends if start is not None), default=None)
+    last = max((end for _, end in ends if end is not None), default=None)
+    return None if first is None or last is None else (first, last - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)

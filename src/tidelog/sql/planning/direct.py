@@ -54,10 +54,11 @@ class Direct:
     def fits(self, schema: pa.Schema) -> bool:
         """Whether the types of a result are those of the stored columns, but for names of time zones."""
         stored = [self.relation.schema.field(name).type for name in self.columns]
-        return len(stored) == len(schema) and all(map(_is_same, stored, schema.types))
+        return len(stored) == len(schema) and all(map(is_same, stored, schema.types))
 
 
-def _is_same(stored: pa.DataType, given: pa.DataType) -> bool:
+def is_same(stored: pa.DataType, given: pa.DataType) -> bool:
+    """Whether values of a stored type are, for DuckDB, of a type that it gives; names of time zones may differ."""
     if pa.types.is_timestamp(stored) and pa.types.is_timestamp(given):
         return bool(stored.unit == given.unit and (stored.tz is None) == (given.tz is None))
     return bool(stored == given)

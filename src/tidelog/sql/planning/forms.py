@@ -39,8 +39,10 @@ _KINDS: Final = re.compile(
 
 def merge_selections(tree: Node, relations: Mapping[str, Relation]) -> None:
     """Have selections of nothing but a selection of events, in a subquery or a CTE mentioned once, select these."""
-    ctes = _once(tree)
     selects = [node for node in nodes(tree) if node["type"] == "SELECT_NODE"]
+    if len(selects) < 2:
+        return
+    ctes = _once(tree)
     while sum(_merge(select, ctes, relations) for select in reversed(selects)):  # those inside of others first
         pass
     for node in list(nodes(tree)):

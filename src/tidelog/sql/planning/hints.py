@@ -70,15 +70,16 @@ class Hints:
         """Have relations leave out what need not be read."""
         if not any(is_worth(relation) for relation in self.relations.values()):
             return
-        mentioned = Counter(node["table_name"].lower() for node in nodes(self.tree) if node["type"] == "BASE_TABLE")
-        defined = [each for node in nodes(self.tree) for each in (node.get("cte_map") or {}).get("map", ())]
+        found = list(nodes(self.tree))
+        mentioned = Counter(node["table_name"].lower() for node in found if node["type"] == "BASE_TABLE")
+        defined = [each for node in found for each in (node.get("cte_map") or {}).get("map", ())]
         names = Counter(each["key"].lower() for each in defined)
         self._defined = frozenset(names)
         for each in defined:
             name = each["key"].lower()
             if names[name] == 1 and mentioned[name] == 1 and not each["value"]["aliases"]:
                 self._ctes[name] = _query(each["value"])
-        for select in [node for node in nodes(self.tree) if node["type"] == "SELECT_NODE"]:
+        for select in [node for node in found if node["type"] == "SELECT_NODE"]:
             for condition in conjuncts(select["where_clause"]):
                 self._follow(list(_items(select["from_table"], True)), condition)
             for join in _joins(select["from_table"]):

@@ -26,7 +26,7 @@ from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import Call, Functions, aggregates_of, call_of, parts
 from tidelog.sql.planning.monotone import intervals_of
-from tidelog.sql.planning.outline import outline
+from tidelog.sql.planning.outline import Told, outline
 from tidelog.sql.planning.selection import described, meant, refuse_other_clauses, refuse_other_columns
 from tidelog.sql.reading.dataset import STREAM_FIELD, holds
 from tidelog.sql.reading.sources import StreamAt
@@ -60,7 +60,7 @@ class Indexed:
     """Leaves of events that were read."""
     rest: Block | None = None
     """The selection of what the index does not know."""
-    rows: pa.Table | None = None
+    told: Told | None = None
     """The rows of the selection, if these answers are all there is to it."""
 
 
@@ -124,7 +124,7 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
         tables.append(pa.table(columns))
     keys = list(unique)
     expressions = [(_expression(call, keys, types, is_merged=is_merged), call.node) for call in calls]
-    rows = None
+    told = None
     if not (others or is_merged or has_own or block.select["having"]) and relation.is_one:
         places = {id(call.node): f"#{keys.index(call.key)}" for call in calls}
 
@@ -133,12 +133,12 @@ def answer(block: Block, functions: Functions, connect: Callable[[], duckdb.Duck
             return _BUCKET if is_bucket else places.get(id(item))
 
         plain = outline(block, groups, column, names)
-        rows = None if plain is None else plain.rows(tables[0])
+        told = None if plain is None else Told(plain.rows(tables[0]))
     rest = _rewrite(block, groups, expressions, others, names, name)
     shown = tuple(call.shown(relation.stream.snapshot.layout.schema.clock) for call in unique.values())
     leaves = sum(each for _, each in found)
     table = pa.concat_tables(tables) if tables else _no_rows(starts, kinds)
-    return Indexed(table, len(ranges), shown, leaves, rest, rows)
+    return Indexed(table, len(ranges), shown, leaves, rest, told)
 
 
 def _streams(block: Block) -> tuple[Sequence[StreamAt], Node | None]:

@@ -36,6 +36,22 @@ class Outline:
         return rows if self.limit is None and not self.offset else rows.slice(self.offset, self.limit)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The rows of a statement, which planning has found."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self.table.schema
+
+    def rows(self) -> pa.Table | None:
+        """The rows of the result."""
+        return self.table
+
+
 def outline(
     block: Block, groups: Sequence[Node], column: Callable[[Node], str | None], names: Sequence[str]
 ) -> Outline | None:

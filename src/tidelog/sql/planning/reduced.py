@@ -57,7 +57,7 @@ _BY_PLACE: Final = {
 
 
 @dataclass(slots=True)
-class _Parts:
+class Parts:
     """The states that the aggregates of a selection are put together from."""
 
     block: Block
@@ -65,39 +65,42 @@ class _Parts:
     states: list[State] = field(default_factory=list)
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
-    def of(self, node: Node) -> str:
-        """An aggregate from states, but for its type. Raises :class:`NotSo` if it cannot be put together."""
+    def state_of(self, node: Node) -> int:
+        """The number of the state of an aggregate. Raises :class:`NotSo` if it cannot be put together of one."""
         shown = self.block.text(node)
         if node["distinct"] or node["order_bys"]["orders"]:
             raise NotSo(f"{shown} takes all events of a group at once")
         name = node["function_name"].lower()
         name = SAME.get(name, name)
         arguments = [each["expression"] for each in node["arguments"]]
-        where = None if node["filter"] is None else _native_condition(self.block, node["filter"])
+        where = None if node["filter"] is None else native_condition(self.block, node["filter"])
         if name == "count_star" or (name == "count" and not arguments):
-            return f"coalesce(sum({self._state('count', None, where)}), 0)"
+            return self._state("count", None, where)
         if name in _BY_PLACE and len(arguments) == 2 and self.block.column(arguments[1]) == PLACE_FIELD.name:
             function, skips_nulls = _BY_PLACE[name]
-            found = self._state(function, arguments[0], where, skips_nulls=skips_nulls)
-            return f"{name}({found}, {_beside(found, 'place')})"
+            return self._state(function, arguments[0], where, skips_nulls=skips_nulls)
         if name not in _MERGED or len(arguments) != 1:
             raise NotSo(f"{shown} is not put together from parts")
-        found = self._state(name, arguments[0], where)
-        if name == "count":
+        return self._state(name, arguments[0], where)
+
+    def of(self, node: Node) -> str:
+        """An aggregate from states, but for its type. Raises :class:`NotSo` if it cannot be put together."""
+        at = self.state_of(node)
+        state, found = self.states[at], quoted(state_name(at))
+        if state.function == "count":
             return f"coalesce(sum({found}), 0)"
-        if name in ("min", "max"):
-            return f"{name}({found})"
-        kind = self.states[self._known_at(found)].type(self.stored)
+        if state.function in ("first", "last"):
+            name = next(name for name, kept in _BY_PLACE.items() if kept == (state.function, state.skips_nulls))
+            return f"{name}({found}, {_beside(found, 'place')})"
+        if state.function in ("min", "max"):
+            return f"{state.function}({found})"
         total = f"sum({found})"
-        if not pa.types.is_floating(kind):
+        if not pa.types.is_floating(state.type(self.stored)):
             total = f"sum({_beside(found, 'high')}) * 4294967296::HUGEINT + {total}"
-        return total if name == "sum" else f"CAST({total} AS DOUBLE) / sum({_beside(found, 'rows')})"
+        return total if state.function == "sum" else f"CAST({total} AS DOUBLE) / sum({_beside(found, 'rows')})"
 
-    def _known_at(self, found: str) -> int:
-        return next(at for at in range(len(self.states)) if quoted(state_name(at)) == found)
-
-    def _state(self, function: str, node: Node | None, where: Predicate | None, *, skips_nulls: bool = True) -> str:
-        """The name of the column with a state."""
+    def _state(self, function: str, node: Node | None, where: Predicate | None, *, skips_nulls: bool = True) -> int:
+        """The number of a state."""
         block = self.block
         text = None if node is None else block.text(node)
         key = function, text, None if where is None else str(where), skips_nulls
@@ -112,7 +115,7 @@ class _Parts:
                 raise NotSo(f"{function}({text}) is computed by DuckDB")
             self._known[key] = len(self.states)
             self.states.append(state)
-        return quoted(state_name(self._known[key]))
+        return self._known[key]
 
 
 def _beside(column: str, name: str) -> str:
@@ -131,7 +134,7 @@ def _computed(block: Block, node: Node, stored: pa.Schema) -> Expression:
     return found
 
 
-def _native_condition(block: Block, node: Node) -> Predicate:
+def native_condition(block: Block, node: Node) -> Predicate:
     """A condition that is computed here."""
     condition = block.condition(node)
     if not condition.expression.node.is_native:
@@ -146,12 +149,12 @@ def reduced(
 
     Raises :class:`NotSo`, with the selection as it was, if DuckDB has to get the events.
     """
-    select, relation, parser = block.select, block.relation, block.parser
+    select, relation = block.select, block.relation
     if not relation.is_one or relation.end is not None:
         raise NotSo("the events are those of several streams, or of one end")
     refuse_other_clauses(block)
     calls = [node for node in _nodes(block) if functions.aggregates(node)]
-    groups = _groups(block, functions)
+    groups = groups_of_events(block, functions)
     if not calls and not groups:
         raise NotSo("there is no aggregate")
     stream = relation.stream
@@ -159,25 +162,11 @@ def reduced(
     rows = estimate(stream.snapshot, relation.within & confined, None)
     if rows < LEAST_ROWS:
         raise NotSo("there are few events")
-    where = None if select["where_clause"] is None else _native_condition(block, select["where_clause"])
+    where = None if select["where_clause"] is None else native_condition(block, select["where_clause"])
     refuse_other_columns(block, groups, calls)
-    wanted = _Parts(block, stream.snapshot.layout.stored)
+    wanted = Parts(block, stream.snapshot.layout.stored)
     merged = [wanted.of(node) for node in calls]
-    keys: list[str | Buckets] = []
-    names: list[str] = []
-    for group in groups:
-        column = block.column(group)
-        if column is None:
-            with closing(parser.cursor()) as cursor:
-                ranges, starts = buckets(block, group, confined, cursor, 0)
-            if len(ranges) * LEAST_BUCKET > max(rows, LEAST_ROWS):
-                raise NotSo("buckets have few events each")
-            names.append(bucket_name(len(keys)))
-            keys.append(Buckets.of(ranges, starts))
-        else:
-            names.append(column)
-            if column not in keys:
-                keys.append(column)
+    keys, names = keys_of(block, groups, confined, rows)
     _refuse_own_keys(block, Reducer(stream.time, keys, {}, wanted.stored), confined)
     titles, types, _ = described(block, connect, [block.text(node) for node in calls] or ["1"])
     reducer = Reducer(stream.time, keys, dict(enumerate(wanted.states)), wanted.stored)
@@ -187,6 +176,31 @@ def reduced(
     _rewrite(block, groups, names, values, calls, titles)
     block.table.update({"table_name": name, "qualified_name": {"path": [name]}})
     return Reduction(relation, reducer, None if where is None else str(where))
+
+
+def keys_of(
+    block: Block, groups: Sequence[Node], confined: Interval, rows: int
+) -> tuple[list[str | Buckets], list[str]]:
+    """What rows are grouped by, each once, and the names of the columns with each group.
+
+    Raises :class:`NotSo` if there are nearly as many buckets as about so many rows.
+    """
+    keys: list[str | Buckets] = []
+    names: list[str] = []
+    for group in groups:
+        column = block.column(group)
+        if column is None:
+            with closing(block.parser.cursor()) as cursor:
+                ranges, starts = buckets(block, group, confined, cursor)
+            if len(ranges) * LEAST_BUCKET > max(rows, LEAST_ROWS):
+                raise NotSo("buckets have few events each")
+            names.append(bucket_name(len(keys)))
+            keys.append(Buckets.of(ranges, starts))
+        else:
+            names.append(column)
+            if column not in keys:
+                keys.append(column)
+    return keys, names
 
 
 def _refuse_own_keys(block: Block, keys: Reducer, confined: Interval) -> None:
@@ -209,7 +223,7 @@ def _nodes(block: Block) -> Iterator[Node]:
     return nodes([*parts(block), block.select["qualify"]])
 
 
-def _groups(block: Block, functions: Functions) -> list[Node]:
+def groups_of_events(block: Block, functions: Functions) -> list[Node]:
     """The expressions that rows are grouped by: columns and buckets of time."""
     select = block.select
     if select["aggregate_handling"] == "FORCE_AGGREGATES":

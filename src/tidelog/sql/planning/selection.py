@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from tidelog.sql.planning.blocks import Block, NotSo, quoted
 from tidelog.sql.planning.calls import parts
-from tidelog.sql.text.tree import Node, nodes
+from tidelog.sql.text.tree import Node, frozen, nodes
 
 if TYPE_CHECKING:
     import duckdb
 
 _MOST_DESCRIBED: Final = 256
 _DESCRIBED: dict[Any, tuple[list[str], list[str], list[pa.DataType]]] = {}
-"""What DuckDB has said of selections: it depends on nothing but their texts and the columns they select from."""
+"""What DuckDB has said of selections: it depends on nothing but these, the columns they select from, and the time zone."""
 
 
 def refuse_other_clauses(block: Block) -> None:
@@ -89,12 +89,13 @@ def described(
     """
     import duckdb
 
-    tree = block.parser.parse("SELECT 1")
-    select = tree["statements"][0]["node"] = {**block.select, "modifiers": []}
-    text = block.parser.print(tree)
-    key = text, tuple(probes), block.relation.schema, *own
+    select = {**block.select, "modifiers": []}
+    key = frozen(select), tuple(probes), block.relation.shape, block.timezone, *own
     known = _DESCRIBED.get(key)
     if known is None:
+        tree = block.parser.parse("SELECT 1")
+        tree["statements"][0]["node"] = select
+        text = block.parser.print(tree)
         table = quoted(block.table["table_name"])
         with closing(connect()) as cursor:
             if own:  # which DuckDB does not know

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -82,8 +83,13 @@ class Relation:
 
     def look_again(self) -> None:
         """Forget what was told of it before it was changed: DuckDB is asked about statements while they are planned."""
-        for name in ("likely_rows", "_times", "handed"):
+        for name in ("likely_rows", "_times", "handed", "shape"):
             self.__dict__.pop(name, None)
+
+    @cached_property
+    def shape(self) -> str:
+        """What is equal for relations of the same columns."""
+        return str([(each.name, str(each.type), each.nullable) for each in self.schema])
 
     def source(self) -> Any:
         """The relation, as DuckDB takes it."""
