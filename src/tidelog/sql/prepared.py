@@ -23,8 +23,8 @@ from tidelog.sql.text.moments import moment
 from tidelog.sql.text.tree import Node, frozen, nodes
 
 _MOST: Final = 256
-_LONGEST: Final = 1 << 15
-"""How many statements are kept, and how many characters of each."""
+_LARGEST: Final = 1 << 17
+"""How many statements are kept, and how many bytes of each."""
 
 
 _OTHERS: Final = ("TABLE_FUNCTION", "SHOW_REF", CLAUSE)
@@ -72,7 +72,7 @@ def can_be_kept(text: str, tree: Node, own: AbstractSet[str]) -> bool:
 
     ``own`` are the aggregates that only tidelog knows.
     """
-    return len(text) <= _LONGEST and not any(_depends(node, own) for node in nodes(tree))
+    return len(text) <= _LARGEST and not any(_depends(node, own) for node in nodes(tree))
 
 
 def keep(key: Hashable, tree: Node, resolver: Resolver, database: Database) -> None:
@@ -84,9 +84,12 @@ def keep(key: Hashable, tree: Node, resolver: Resolver, database: Database) -> N
         for own, relation in resolver.relations.items()
         for written, version in [resolver.mentions[own]]
     }
+    content = frozen(tree)
+    if len(content) > _LARGEST:
+        return
     if len(database.prepared) >= _MOST:
         database.prepared.clear()
-    database.prepared[key] = _Prepared(frozen(tree), mentions, resolver.has_sequence)
+    database.prepared[key] = _Prepared(content, mentions, resolver.has_sequence)
 
 
 def _depends(node: Node, own: AbstractSet[str]) -> bool:

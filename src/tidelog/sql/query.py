@@ -373,8 +373,8 @@ class Query:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns, as DuckDB says."""
-        if self._groups is not None:
-            return self._groups.schema
+        if (groups := self._groups) is not None:
+            return groups.schema
         stored = None if self.direct is None else self.direct.relation.schema
         key = stored, None if self.direct is None else self.direct.names, self._sources.timezone
         known = _SCHEMAS.get(key) if stored is not None else None
@@ -390,9 +390,9 @@ class Query:
 
     def scanned(self) -> Iterator[pa.RecordBatch] | None:
         """All rows, by the index or a scan alone; None if it takes DuckDB."""
-        if self._groups is not None:
+        if (groups := self._groups) is not None:
             self.database.check()
-            found = self._groups.rows()
+            found = groups.rows()
             batches: list[pa.RecordBatch] | None = None if found is None else found.to_batches()
             if batches is not None:
                 return iter(batches)

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     import duckdb
 
 _MOST_DESCRIBED: Final = 256
+_LARGEST: Final = 1 << 17
+"""Bytes of a selection of which it is kept."""
 _DESCRIBED: dict[Any, tuple[list[str], list[str], list[pa.DataType]]] = {}
-"""What DuckDB has said of selections: it depends on nothing but these, the columns they select from, and the time zone."""
+"""What DuckDB has said of selections: it depends on nothing but these, the columns they select from, and the zone."""
 
 
 def refuse_other_clauses(block: Block) -> None:
@@ -111,7 +113,10 @@ def described(
                 kinds = [field.type for field in probe.to_arrow_table().schema]
             except duckdb.Error as error:
                 raise NotSo(f"DuckDB does not take it: {error}") from None
+        known = names, types, kinds
+        if len(key[0]) > _LARGEST:
+            return known
         if len(_DESCRIBED) >= _MOST_DESCRIBED:
             _DESCRIBED.clear()
-        known = _DESCRIBED[key] = names, types, kinds
+        _DESCRIBED[key] = known
     return known
