@@ -238,6 +238,9 @@ def test_a_stream_that_is_there(store: Store) -> None:
     assert store.sql("CREATE STREAM IF NOT EXISTS s AS SELECT now() AS ts").fetchall() == [(0,)]
     assert store.streams() == ["s"]
     assert len(store.stream("s")) == 1
+    store.sql("CREATE STREAM other (ts TIMESTAMP)")
+    with pytest.raises(ExistsError, match="there is a stream 's' already; drop it, or choose another name"):
+        store.sql("ALTER STREAM other RENAME TO s")
 
 
 # -- of what is selected --------------------------------------------------------------------------------------------

@@ -140,13 +140,19 @@ def _schema(clauses: Clauses, columns: Sequence[pa.Field], time: Option | None, 
         return Schema(pa.schema(columns), name)
 
 
-def _refuse_taken(clauses: Clauses, name: str, known: str | None, place: int) -> None:
+def _refuse_taken(
+    clauses: Clauses,
+    name: str,
+    known: str | None,
+    place: int,
+    advice: str = "drop it, say IF NOT EXISTS, or choose another name",
+) -> None:
     if known is not None and known != name:
         raise clauses.wrong(
             f"there is a stream {known!r}, which {name!r} would be taken for; choose another one", place
         )
     if known is not None:
-        raise ExistsError(f"there is a stream {name!r} already; drop it, say IF NOT EXISTS, or choose another name")
+        raise ExistsError(f"there is a stream {name!r} already; {advice}")
 
 
 def _refuse_other(clauses: Clauses, name: str, schema: Schema, options: Mapping[str, Any], place: int) -> None:
@@ -292,7 +298,7 @@ def _rename(clauses: Clauses, changes: Changes, name: str, schema: Schema) -> st
         clauses.ends()
         known = clauses.sources.find_stream(new)
         if known not in (None, name):
-            _refuse_taken(clauses, new, known, place)
+            _refuse_taken(clauses, new, known, place, "drop it, or choose another name")
         with clauses.blaming(place):
             changes.rename(name, new)
         return new
