@@ -14,12 +14,15 @@ from support.streams import subscription_process
 from support.streams.subscription_process import (
     BATCHES,
     INTO,
+    MERGED_INTO,
     NAMES,
     OPTIONS,
     SCHEMA,
     WINDOWS_INTO,
     append,
     expected,
+    merge,
+    merged,
     subscribe,
     subscribe_windows,
 )
@@ -45,9 +48,14 @@ def _check(directory: Path) -> None:
         found = store.stream(INTO).scan().read_all()
         assert list(zip(found["ts"].to_pylist(), found["y"].to_pylist(), strict=True)) == expected()
         assert subscribe_windows(store, follow=False).wait(PATIENCE)
+        assert merge(store, follow=False).wait(PATIENCE)
+        rows = store.stream(MERGED_INTO).scan().read_all()
+        assert sorted(zip(rows["ts"].to_pylist(), rows["x"].to_pylist(), strict=True)) == merged()
         infos = store.subscriptions()
-        assert [(each.name, each.behind, each.is_running) for each in infos] == [("s", 0, False), ("w", 0, False)]
-        info = infos[0]
+        assert [(each.name, each.behind, each.is_running) for each in infos] == [
+            (name, 0, False) for name in (MERGED_INTO, "s", "w")
+        ]
+        info = infos[1]
         assert info.rows == sum(
             len(subscription_process.rows_of(name, batch)) for name in NAMES for batch in range(BATCHES)
         )
@@ -61,13 +69,14 @@ def _check(directory: Path) -> None:
 
 def test_undisturbed(tmp_path: Path) -> None:
     with _made(tmp_path) as store:
-        subscription, windows = subscribe(store), subscribe_windows(store)
+        subscription, windows, merging = subscribe(store), subscribe_windows(store), merge(store)
         for batch in range(BATCHES):
             append(store, batch)
         store.flush()
         until(lambda: not any(info.behind for info in store.subscriptions()))
         subscription.close()
         windows.close()
+        merging.close()
     _check(tmp_path)
 
 

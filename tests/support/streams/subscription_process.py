@@ -1,9 +1,10 @@
 """A process whose subscription appends what it finds to a stream, while it appends to those that are read.
 
 ``python subscription_process.py DIRECTORY SEED SLOW`` appends batches, which follow from their numbers, to two streams,
-each from where it was, runs a subscription to both and one with windows, into further ones, and ends when all of it has
-been read. What is slow is slower, by random pauses, so that it can be killed anywhere. ``python subscription_process.py
-DIRECTORY`` alone runs the subscriptions, of streams that another process writes, until it is killed.
+each from where it was, runs a subscription to both, one with windows and a merge of two readings of one of them, into
+further ones, and ends when all of it has been read. What is slow is slower, by random pauses, so that it can be killed
+anywhere. ``python subscription_process.py DIRECTORY`` alone runs the subscriptions, of streams that another process
+writes, until it is killed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidelog.engine.online.merging.merging import Merging
 from tidelog.engine.online.subscription import Subscription
 from tidelog.engine.store import Store
 
@@ -26,6 +28,7 @@ WINDOWS: Final = (
     "GROUP BY x % 5, window(ts, 70, 20)"
 )
 WINDOWS_INTO: Final = "w"
+MERGED_INTO: Final = "m"
 QUERY: Final = "SELECT ts, x * 2 AS y FROM a WHERE x % 3 <> 0 UNION ALL SELECT ts, x FROM b"
 LATENESS: Final = 20
 BATCHES: Final = 60
@@ -67,6 +70,18 @@ def expected() -> list[tuple[int, int]]:
     return [(at, y) for at, _, _, y in sorted(kept) if at < min(newest)]
 
 
+def merged() -> list[tuple[int, int]]:
+    """What the merge gives for all batches: rows in time for which nothing waits any more."""
+    kept: list[tuple[int, int]] = []
+    top = rows_of("a", 0)[0][0]
+    for batch in range(BATCHES):
+        for at, x in rows_of("a", batch):
+            if at >= top - LATENESS:
+                kept.append((at, x))
+                top = max(top, at)
+    return sorted(each for each in kept if each[0] < top - LATENESS)
+
+
 def subscribe(store: Store, *, follow: bool = True) -> Subscription:
     return store.subscribe(QUERY, into=INTO, name="s", lateness=LATENESS, follow=follow)
 
@@ -75,10 +90,16 @@ def subscribe_windows(store: Store, into: str = WINDOWS_INTO, *, follow: bool = 
     return store.subscribe(WINDOWS, into=into, lateness=LATENESS, follow=follow)
 
 
+def merge(store: Store, *, follow: bool = True) -> Merging:
+    """Copies of which equal rows are counted: one that was read twice, or not at all, would be seen."""
+    inputs = {"one": "a", "two": "a"}
+    return store.merge_into(MERGED_INTO, inputs, algorithm="R2dup", delay=LATENESS, follow=follow)
+
+
 def _run(directory: str, seed: int, slow: float) -> None:
     dice = random.Random(seed)
     with Store.open(directory) as store:
-        subscription, windows = subscribe(store), subscribe_windows(store)
+        subscription, windows, merging = subscribe(store), subscribe_windows(store), merge(store)
         for batch in range(min((store.stream(name).last_number(PRODUCER) or 0) for name in NAMES), BATCHES):
             append(store, batch)
             if dice.random() < 0.6:
@@ -89,6 +110,7 @@ def _run(directory: str, seed: int, slow: float) -> None:
             subscription.wait(0.01)
         subscription.close()
         windows.close()
+        merging.close()
 
 
 if __name__ == "__main__":
@@ -99,4 +121,5 @@ if __name__ == "__main__":
             sys.stdout.write("running\n")
             sys.stdout.flush()
             subscribe_windows(opened)
+            merge(opened)
             subscribe(opened).wait()
