@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,10 +19,13 @@ from tidelog.operators.situations.syntax import Mode, Situations
 from tidelog.operators.situations.threaded.pipelined import Pipelined
 
 ONE: Final = "one thread"
+ONE_LARGE: Final = "one thread, large batches"
 OPERATOR: Final = "the operator, two threads"
 PARTITIONED: Final = "two threads, a thousand cars"
 MEMORY: Final = "memory under a window"
 WINDOWS: Final = (500, 20_000, 100_000)
+LARGE: Final = 4 * queries.BATCH
+"""Rows of a batch that threads share by keys: what they hand over for each takes as long whatever its size."""
 
 
 def title(within: int) -> str:
@@ -32,7 +35,7 @@ def title(within: int) -> str:
 
 def ask_partitioned(bench: Bench, table: pa.Table, bound: Bound) -> None:
     """Race two threads against one, with keys."""
-    _race(bench, PARTITIONED, table, queries.drivers(table, Mode.COMPLETED), bound)
+    _race(bench, PARTITIONED, table, queries.drivers(table, Mode.COMPLETED), bound, LARGE)
 
 
 def ask_unpartitioned(bench: Bench, events: int, within: int, bound: Bound | None) -> None:
@@ -41,9 +44,14 @@ def ask_unpartitioned(bench: Bench, events: int, within: int, bound: Bound | Non
     _race(bench, title(within), table, queries.of_attributes(queries.DISCONNECTED, within, Mode.EARLY), bound)
 
 
-def _race(bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bound | None) -> None:
-    """Searches that do not wait for each other, and the operator, which waits for order, with two threads and one."""
-    batches = queries.batches(table)
+def _race(
+    bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bound | None, size: int = queries.BATCH
+) -> None:
+    """Searches that do not wait for each other, and the operator, which waits for order, with two threads and one.
+
+    Threads get batches of so many rows; one has its choice of these and of the usual ones.
+    """
+    usual, batches = queries.batches(table), queries.batches(table, size)
     disorder: list[str] = []
     spent: dict[str, list[tuple[float, float]]] = {}
     """The CPU seconds of each run, and those of the thread that drives it."""
@@ -54,8 +62,8 @@ def _race(bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bo
         spent.setdefault(name, []).append((time.process_time() - began[0], time.thread_time() - began[1]))
         return found
 
-    def run(threads: int) -> int:
-        return queries.matches(queries.operator_of(table, query, threads), batches)
+    def run(threads: int, own: Sequence[pa.RecordBatch]) -> int:
+        return queries.matches(queries.operator_of(table, query, threads), own)
 
     def as_found() -> int:
         pipelined = Pipelined(queries.operator_of(table, query), 2)
@@ -64,9 +72,13 @@ def _race(bench: Bench, name: str, table: pa.Table, query: Situations, bound: Bo
         disorder[:] = [f"out of order {slack.disordered_rows} before slack, {slack.late_rows} behind it"]
         return found
 
-    contestants = {ours.NAME: as_found, ONE: partial(run, 1), OPERATOR: partial(run, 2)}
+    contestants = {ours.NAME: as_found, ONE: partial(run, 1, usual), OPERATOR: partial(run, 2, batches)}
+    single = [ONE]
+    if size != queries.BATCH:
+        contestants[ONE_LARGE] = partial(run, 1, batches)
+        single.append(ONE_LARGE)
     work = {name: partial(measured, name, own) for name, own in contestants.items()}
-    comparisons = [Comparison(ONE, (ONE,), bound), Comparison(OPERATOR, (OPERATOR,))]
+    comparisons = [Comparison(ONE, tuple(single), bound), Comparison(OPERATOR, (OPERATOR,))]
     race(bench, name, len(table), work, comparisons, wall=True)
     told = ", ".join("{} {:.2f} ({:.2f})".format(name, *np.median(each, axis=0)) for name, each in spent.items())
     bench.questions[-1].note += f"; {disorder[0]}; CPU seconds, and those of the thread that drives: {told}"
