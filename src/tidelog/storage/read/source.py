@@ -51,8 +51,8 @@ _EXPECTED_SHARE = 16
 
 _NO_PLACES = np.empty(0, np.int64)
 
-_TEXT_BYTES = 32
-"""What a text value is taken to have."""
+_TEXT_BYTES, _CODE_BYTES = 32, 8
+"""What a text value is taken to have, and one of a dictionary."""
 
 RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
 """Tells for each row of a batch whether it is wanted."""
@@ -182,7 +182,8 @@ class BlockReader:
         if not commit.next_id:
             return 1
         types = [self.schema.types[index] for index in self._column_indexes(columns)]
-        width = sum(_TEXT_BYTES if is_text(type) else max(8, type.bit_width) // 8 for type in types)
+        of_text = _CODE_BYTES if self._is_coded else _TEXT_BYTES
+        width = sum(of_text if is_text(type) else max(8, type.bit_width) // 8 for type in types)
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
         if not self._file.maps or any(map(is_text, types)):  # how long texts are, only what is stored can tell

@@ -141,6 +141,9 @@ def decode_left(
         these = chosen[heads.encoding[chosen] == encoding]
         some = heads.select(these)
         part = (buffer, offsets[these], lengths[these], some, starts[these], stops[these])
+        if encoding == Encoding.RUNS and column.width == 8:
+            decode_runs(*part, (ends - counts)[these], memory.view(np.int64))
+            continue
         words = DTYPES[column.word]
         out: npt.NDArray[Any] = memory.view(words)
         if len(these) < len(offsets):
@@ -150,9 +153,11 @@ def decode_left(
         elif encoding == Encoding.SHUFFLED and column.width < 16:
             decode_shuffled(column, *part, out)
         elif encoding in (Encoding.RUNS, Encoding.DICTIONARY) and column.width < 16:
-            decode = decode_runs if encoding == Encoding.RUNS else decode_dictionaries
             wide = out.view(np.int64) if column.width == 8 else np.empty(len(out), np.int64)
-            decode(*part, wide)
+            if encoding == Encoding.RUNS:
+                decode_runs(*part, np.cumsum(counts[these]) - counts[these], wide)
+            else:
+                decode_dictionaries(*part, wide)
             if column.width < 8:
                 np.copyto(out, wide, casting="unsafe")
         else:

@@ -107,15 +107,15 @@ def _replace(
 
 
 def decode_runs(
-    buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints, out: Ints
+    buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints, places: Ints, out: Ints
 ) -> None:
-    """Write rows ``[starts[i], stops[i])`` of RUNS pieces into ``out``, one behind the other."""
+    """Write rows ``[starts[i], stops[i])`` of RUNS pieces into ``out``, from ``places[i]`` on."""
     of_values, of_lengths = find_pairs(buffer, offsets, lengths, heads)
     values, bounds = _whole_streams(buffer, of_values)
     run_lengths, length_bounds = _whole_streams(buffer, of_lengths)
     if (bounds != length_bounds).any():
         raise CorruptionError("a piece of runs has other numbers of values and of lengths")
-    wrong = kernels.expand_runs(values, run_lengths, bounds, heads.rows, starts, stops, out)
+    wrong = kernels.expand_runs(values, run_lengths, bounds, heads.rows, starts, stops, places, out)
     if wrong >= 0:
         raise CorruptionError(f"the runs of piece {wrong} do not have its {int(heads.rows[wrong])} rows together")
 

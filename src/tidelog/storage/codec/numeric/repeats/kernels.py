@@ -106,25 +106,29 @@ def expand_dictionaries(distinct: Any, bounds: Any, cuts: Any, numbers: Any) -> 
     return -1
 
 
-@kernel(i64(*([array_in(i64)] * 6), array_out(i64)))
-def expand_runs(run_values: Any, run_lengths: Any, bounds: Any, rows: Any, starts: Any, stops: Any, out: Any) -> Any:
-    """Write rows ``starts[b]`` to ``stops[b]`` of blocks of ``rows[b]`` rows, given as runs, into ``out``.
+@kernel(i64(*([array_in(i64)] * 7), array_out(i64)))
+def expand_runs(
+    run_values: Any, run_lengths: Any, bounds: Any, rows: Any, starts: Any, stops: Any, places: Any, out: Any
+) -> Any:
+    """Write rows ``starts[b]`` to ``stops[b]`` of blocks of ``rows[b]`` rows, given as runs, to ``out[places[b]:]``.
 
-    Returns -1, or the block whose runs do not have its number of rows.
+    Returns -1, or the block whose runs do not have its number of rows, or which there is no room for.
     """
-    done = 0
     for b in range(len(rows)):
         row = 0
         start, stop = starts[b], stops[b]
+        if places[b] < 0 or stop - start > len(out) - places[b]:
+            return b
         for k in range(bounds[b], bounds[b + 1]):
             length = run_lengths[k]
             if length <= 0 or length > rows[b] - row:
                 return b
             value = run_values[k]
-            for i in range(max(row, start), min(row + length, stop)):
-                out[done + i - start] = value
+            first = max(row, start)
+            target = U(places[b] + first - start)
+            for i in range(min(row + length, stop) - first):
+                out[target + U(i)] = value
             row += length
         if row != rows[b]:
             return b
-        done += stop - start
     return -1

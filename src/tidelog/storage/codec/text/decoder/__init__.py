@@ -286,9 +286,12 @@ def _decode_streams(
 def _expand_values(buffer: Bytes, pieces: Ints) -> Bytes:
     """The distinct values of all pieces, one after the other."""
     values = scratch.array("values", int(pieces[-1, kernels.VALUES]) + kernels.SLACK, np.uint8)
-    columns = [kernels.VALUES, kernels.VALUE_BYTES, kernels.BYTES_AT, kernels.STORED_BYTES, kernels.COMPRESSION]
-    for at, size, source, stored, compression in pieces[:-1, columns].tolist():
-        if size:
+    kernels.copy_values(buffer, pieces, values)
+    sizes = pieces[:-1, kernels.VALUE_BYTES]
+    compressed = np.flatnonzero((sizes != pieces[:-1, kernels.STORED_BYTES]) & (sizes != 0))
+    if len(compressed):
+        columns = [kernels.VALUES, kernels.VALUE_BYTES, kernels.BYTES_AT, kernels.STORED_BYTES, kernels.COMPRESSION]
+        for at, size, source, stored, compression in pieces[compressed][:, columns].tolist():
             values[at : at + size] = expand(buffer[source : source + stored], size, compression)
     return values
 

@@ -344,6 +344,17 @@ def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: An
     return count
 
 
+@kernel(void(array_in(u8), array_in(i64, 2), array_out(u8)))
+def copy_values(buffer: Any, pieces: Any, values: Any) -> None:
+    """Put the distinct values of all pieces that are not compressed where they belong among those of all pieces."""
+    for p in range(len(pieces) - 1):
+        size = pieces[p, VALUE_BYTES]
+        if size == pieces[p, STORED_BYTES]:
+            source, target = np.uint64(pieces[p, BYTES_AT]), np.uint64(pieces[p, VALUES])
+            for k in range(size):
+                values[target + np.uint64(k)] = buffer[source + np.uint64(k)]
+
+
 @kernel(i64(array_in(i64, 2), array_in(i64), array_out(i32), array_out(i32)))
 def list_values(pieces: Any, numbers: Any, offsets: Any, codes: Any) -> int:
     """Number the distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, as they come, and each row by them.
