@@ -80,7 +80,9 @@ def grouped(keys: Sequence[Grouped]) -> Grouped:
             kernels.combine(found.groups, each.groups, each.size, groups)
             found = Grouped(groups, count)
         else:
-            found = _numbered(found.groups.astype(np.int64) * each.size + each.groups)
+            words = np.empty(len(found.groups), np.int64)
+            kernels.combine_wide(found.groups, each.groups, each.size, words)
+            found = _numbered(words)
     return found
 
 
@@ -103,9 +105,8 @@ def of_values(column: pa.Array) -> Grouped:
         codes = column.indices.fill_null(count).to_numpy(zero_copy_only=False)
         return Grouped(np.ascontiguousarray(codes, np.int32), count + 1)
     if pa.types.is_floating(kind):
-        values = numbers(column).astype(np.float64) + 0.0  # minus zero is zero
-        values[np.isnan(values)] = np.nan
-        words = values.view(np.int64)
+        words = np.empty(len(column), np.int64)
+        kernels.float_words(np.ascontiguousarray(numbers(column), np.float64), words)
     elif pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
         words = words_of(column)
     else:

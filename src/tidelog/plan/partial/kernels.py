@@ -12,6 +12,7 @@ import numpy as np
 from tidelog.jit import array_in, array_out, boolean, f64, i32, i64, inlined, kernel, u64, void
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
+_NAN = 0x7FF8000000000000
 
 _GROUPS, _COUNTED = array_in(i32), array_in(boolean)
 
@@ -21,6 +22,22 @@ def combine(first: Any, second: Any, size: Any, out: Any) -> None:
     """Number pairs of numbers, the second of which are below ``size``."""
     for i in range(len(first)):
         out[u64(i)] = first[u64(i)] * i32(size) + second[u64(i)]
+
+
+@kernel(void(array_in(i32), array_in(i32), i64, array_out(i64)))
+def combine_wide(first: Any, second: Any, size: Any, out: Any) -> None:
+    """The same where the numbers of pairs are large."""
+    for i in range(len(first)):
+        out[u64(i)] = i64(first[u64(i)]) * size + i64(second[u64(i)])
+
+
+@kernel(void(array_in(f64), array_out(i64)))
+def float_words(values: Any, words: Any) -> None:
+    """A word for each float, the same for those that are equal: both zeros are, and all NaN."""
+    for i in range(len(values)):
+        value = values[u64(i)] + 0.0  # minus zero is zero
+        word = np.float64(value).view(np.int64)
+        words[u64(i)] = word if value == value else i64(_NAN)
 
 
 @inlined
@@ -89,24 +106,20 @@ def count_rows(groups: Any, counted: Any, counts: Any) -> None:
             counts[u64(groups[u64(i)])] += i64(counted[u64(i)])
 
 
-@kernel(void(_GROUPS, _COUNTED, array_in(f64), array_out(f64), array_out(i64)))
-def sum_floats(groups: Any, counted: Any, values: Any, sums: Any, counts: Any) -> None:
-    """Add the values that count to the sums of their groups, and count them."""
+@kernel(void(_GROUPS, _COUNTED, array_in(f64), array_out(f64)))
+def sum_floats(groups: Any, counted: Any, values: Any, sums: Any) -> None:
+    """Add the values that count to the sums of their groups."""
     if len(counted) == 0:
         for i in range(len(groups)):
-            group = u64(groups[u64(i)])
-            sums[group] += values[u64(i)]
-            counts[group] += 1
+            sums[u64(groups[u64(i)])] += values[u64(i)]
     else:
         for i in range(len(groups)):
             if counted[u64(i)]:
-                group = u64(groups[u64(i)])
-                sums[group] += values[u64(i)]
-                counts[group] += 1
+                sums[u64(groups[u64(i)])] += values[u64(i)]
 
 
-@kernel(void(_GROUPS, _COUNTED, array_in(i64), i64, array_out(i64), array_out(i64), array_out(i64)))
-def sum_integers(groups: Any, counted: Any, values: Any, mask: Any, highs: Any, lows: Any, counts: Any) -> None:
+@kernel(void(_GROUPS, _COUNTED, array_in(i64), i64, array_out(i64), array_out(i64)))
+def sum_integers(groups: Any, counted: Any, values: Any, mask: Any, highs: Any, lows: Any) -> None:
     """The same of integers: the upper and the lower 32 bits of values are added up apart, so that nothing overflows.
 
     ``mask`` is for the upper bits: -1 if values are signed, and ones for 32 bits if they are not.
@@ -117,7 +130,6 @@ def sum_integers(groups: Any, counted: Any, values: Any, mask: Any, highs: Any, 
             value = values[u64(i)]
             highs[group] += (value >> 32) & mask
             lows[group] += value & 0xFFFFFFFF
-            counts[group] += 1
 
 
 @kernel(void(_GROUPS, _COUNTED, array_in(f64), i64, array_out(f64), array_out(i64)))

@@ -181,6 +181,7 @@ class _Work:
         self._kept = kept
         self._number = number
         self._masks: dict[str, Mask] = {}
+        self._rows: Ints | None = None
 
     def values_of(self, state: State) -> list[pa.Array]:
         """The columns with what is kept."""
@@ -190,15 +191,24 @@ class _Work:
             column = self._batch.column(value) if isinstance(value, str) else value.evaluate(self._batch)
         counted = self._counted(state, column)
         if state.function == "count":
-            counts = self._zeros()
-            kernels.count_rows(self._groups, counted, counts)
-            return [pa.array(counts[self._kept])]
+            return [pa.array(self._counts(counted))]
         assert column is not None
         if state.function in ("first", "last"):
             return self._ends(column, counted, last=state.function == "last")
         if state.function in ("sum", "avg"):
             return self._sums(column, counted, has_rows=state.function == "avg")
         return [self._extremes(column, counted, largest=state.function == "max")]
+
+    def _counts(self, counted: Mask) -> Ints:
+        """How many rows of each group count."""
+        if not len(counted) and self._rows is not None:
+            return self._rows
+        counts = self._zeros()
+        kernels.count_rows(self._groups, counted, counts)
+        counts = counts[self._kept]
+        if not len(counted):
+            self._rows = counts
+        return counts
 
     def _zeros(self) -> Ints:
         return np.zeros(self._size, np.int64)
@@ -224,21 +234,23 @@ class _Work:
         return [column.take(pa.array(rows, mask=none)), places]
 
     def _sums(self, column: pa.Array, counted: Mask, *, has_rows: bool) -> list[pa.Array]:
-        counts = self._zeros()
         if pa.types.is_floating(column.type):
             sums = np.zeros(self._size, np.float64)
             values = np.ascontiguousarray(numbers(column), np.float64)
-            kernels.sum_floats(self._groups, counted, values, sums, counts)
+            kernels.sum_floats(self._groups, counted, values, sums)
             found: list[npt.NDArray[Any]] = [sums]
         else:
             highs, lows = self._zeros(), self._zeros()
             is_wide = pa.types.is_uint64(column.type)
             values = np.ascontiguousarray(numbers(column))
             words = values.view(np.int64) if is_wide else values.astype(np.int64, copy=False)
-            kernels.sum_integers(self._groups, counted, words, 0xFFFFFFFF if is_wide else -1, highs, lows, counts)
+            kernels.sum_integers(self._groups, counted, words, 0xFFFFFFFF if is_wide else -1, highs, lows)
             found = [lows, highs]
-        rows = counts[self._kept]
-        arrays = [pa.array(each[self._kept], mask=rows == 0) for each in found]
+        if not len(counted) and not has_rows:  # groups that are kept have rows
+            return [pa.array(each[self._kept]) for each in found]
+        rows = self._counts(counted)
+        none = rows == 0 if len(counted) else None
+        arrays = [pa.array(each[self._kept], mask=none) for each in found]
         return [*arrays, pa.array(rows)] if has_rows else arrays
 
     def _extremes(self, column: pa.Array, counted: Mask, *, largest: bool) -> pa.Array:

@@ -40,14 +40,14 @@ _TASK_ROWS = 5 << 19
 _TASK_STORED_BYTES = 24 << 20
 """Stored bytes a scan copies, or decodes texts of, in one task at the most, unless a single block has more."""
 
+_AROUND_SHARE = 2
+"""Columns of which only those rows are decoded that pass a test count by one part in so many: perhaps all rows do."""
+
 _SMALLEST_TASK = 8
 """A scan of few blocks is cut into a task for each thread, but not into tasks of fewer blocks than this."""
 
 _SMALLEST_COUNT = 48
 """Blocks that are counted by one thread at the least: handing work over takes as long as counting in a few blocks."""
-
-_EXPECTED_SHARE = 16
-"""One row in so many is expected to be found, so much room is made for them at first."""
 
 _NO_PLACES = np.empty(0, np.int64)
 
@@ -176,20 +176,29 @@ class BlockReader:
         """The bytes that some blocks, given by rising ids, take in the file."""
         return int(self._frames.lengths(ids).sum())
 
-    def _blocks_per_task(self, columns: Sequence[str] | None, blocks: int) -> int:
-        """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored."""
+    def _blocks_per_task(self, columns: Sequence[str] | None, blocks: int, around: Sequence[str] = ()) -> int:
+        """How many blocks make a good unit of work for a scan of ``blocks``, from the averages of what is stored.
+
+        Columns ``around`` are decoded of some rows only.
+        """
         commit = self.commit
         if not commit.next_id:
             return 1
         types = [self.schema.types[index] for index in self._column_indexes(columns)]
-        of_text = _CODE_BYTES if self._is_coded else _TEXT_BYTES
-        width = sum(of_text if is_text(type) else max(8, type.bit_width) // 8 for type in types)
+        others = [self.schema.types[index] for index in self._column_indexes(around)]
+        width = self._width(types) + self._width(others) // _AROUND_SHARE
+        types += others
         rows = max(1, commit.rows // commit.next_id)
         most = min(_TASK_BYTES // (rows * max(width, 1)), _TASK_ROWS // rows)
         if not self._file.maps or any(map(is_text, types)):  # how long texts are, only what is stored can tell
             most = min(most, _TASK_STORED_BYTES // max(1, commit.end // commit.next_id))
         share = -(-blocks // threads.THREADS)
         return max(1, min(most, max(share, _SMALLEST_TASK)))
+
+    def _width(self, types: Sequence[pa.DataType]) -> int:
+        """The bytes that a row of some types is taken to have when it is decoded."""
+        of_text = _CODE_BYTES if self._is_coded else _TEXT_BYTES
+        return sum(of_text if is_text(type) else max(8, type.bit_width) // 8 for type in types)
 
     def scan(
         self, first: int = 0, last: int | None = None, columns: Sequence[str] | None = None
@@ -228,7 +237,7 @@ class BlockReader:
         Lazy, like :meth:`scan`; ``columns`` that are not tested are decoded only around rows that pass. If a test is
         for a range of one column's values, ``wanted`` is that: it is told from encoded values where that can be.
         """
-        blocks = self._blocks_per_task(list(dict.fromkeys((*tested, *columns))), len(ids))
+        blocks = self._blocks_per_task(tested, len(ids), [name for name in columns if name not in tested])
         chosen = _Selection(self._column_indexes(columns), self._column_indexes(tested), test, wanted)
         jobs = (partial(self._select_run, ids[start : start + blocks], chosen) for start in range(0, len(ids), blocks))
         return _flat(threads.in_order(jobs, ahead=threads.THREADS))
@@ -260,25 +269,22 @@ class BlockReader:
         """Which rows of leaves pass, and the columns that this was told from."""
         starts = np.zeros(len(frames.rows), np.int64)
         tested, rows = chosen.tested, int(frames.rows.sum())
-        # Conditions of texts are told from the distinct values of each leaf.
-        arrays = block.decode_leaves(frames, self.schema, tested, starts, frames.rows, coded=True, united=False)
+        # Conditions of texts are told from distinct values, which need not be united for that.
+        types = self.schema.types
+        united = self._is_coded and any(is_text(types[index]) for index in tested if index in chosen.columns)
+        arrays = block.decode_leaves(frames, self.schema, tested, starts, frames.rows, coded=True, united=united)
         fields = [self.schema.field(index).with_type(array.type) for index, array in zip(tested, arrays, strict=True)]
         mask = chosen.test(batch_of(arrays, pa.schema(fields), rows))
         known = zip(tested, arrays, strict=True)
-        return mask, {index: array for index, array in known if not pa.types.is_dictionary(array.type)}
+        return mask, {index: array for index, array in known if united or not pa.types.is_dictionary(array.type)}
 
     def _places(self, frames: block.OpenFrames, chosen: _Selection) -> tuple[Ints, dict[int, pa.Array]]:
         """The rows that pass, by their places among those of all leaves, and columns that are decoded with all rows."""
         if chosen.wanted is None:
             mask, arrays = self._mask(frames, chosen)
             return np.flatnonzero(mask), arrays
-        room = int(frames.rows.sum()) // _EXPECTED_SHARE
-        while True:
-            places = np.empty(room, np.int64)
-            count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, places)
-            if count <= room:
-                break
-            room = count
+        places = np.empty(int(frames.rows.sum()), np.int64)
+        count, left = block.find_in_leaves(frames, self.schema, chosen.tested[0], chosen.wanted, places)
         places = places[:count]
         if len(left):
             mask, _ = self._mask(frames.some(left), chosen)

@@ -58,14 +58,27 @@ def _take_single(words: Any, p: Any, places: Any, first: Any, count: Any, begin:
         return
     mask = ~ZERO >> U(64 - width)
     for j in range(count):
-        i = places[first + j] - begin
+        i = places[U(first + j)] - begin
         bit = (i >> 4) * width
         source = at + LANES * (bit >> 6) + (i & (LANES - 1))
         offset = bit & 63
-        value = words[source] >> U(offset)
+        value = words[U(source)] >> U(offset)
         if offset + width > 64:
-            value |= words[source + LANES] << U(64 - offset)
-        v[j] = (value & mask) * factor + reference
+            value |= words[U(source + LANES)] << U(64 - offset)
+        v[U(j)] = (value & mask) * factor + reference
+
+
+@inline
+def _places_before(places: Any, first: Any, last: Any, end: Any) -> Any:
+    """The first one of some rising places that is not before an end, or ``last``."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) >> 1
+        if places[U(middle)] < end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inline
@@ -114,13 +127,7 @@ def _apply_patches(
         i = I(words[positions + (k >> 1)] >> U(32 * (k & 1))) & 0xFFFFFFFF
         if i >= rows:
             return False
-        low, high = first, last
-        while low < high:
-            middle = (low + high) >> 1
-            if places[middle] - begin < i:
-                low = middle + 1
-            else:
-                high = middle
+        low = _places_before(places, first, last, begin + i)
         if low < last and places[low] - begin == i:
             store_pattern(width, words[p + k], out32, out64, base + low - first)
     return True
@@ -224,13 +231,12 @@ def decode_rows(
                     at += size
                     start += VECTOR
                 n = min(I(VECTOR), rows - start)
-                stop = k + 1
-                while stop < last and places[stop] - begin < start + n:
-                    stop += 1
+                stop = _places_before(places, k + 1, min(last, k + n), begin + start + n)
                 count = stop - k
                 if vector_words(words, at, end, n) < 0:
                     return -8 * piece - BAD_BODY
                 is_plain = words[at] & U(0xFFFF0300) == ZERO  # order 0, and no exceptions
+                row = done + k - first
                 if is_plain and count * _FEW <= n:
                     _take_single(words, at, places, k, count, begin + start, v)
                 else:
@@ -238,11 +244,10 @@ def decode_rows(
                         return -8 * piece - BAD_BODY
                     if count < n:
                         for j in range(count):
-                            v[j] = v[places[k + j] - begin - start]
-                row = done + k - first
+                            v[U(j)] = v[U(places[U(k + j)] - begin - start)]
                 if encoding == PACKED and width == 8:
                     for j in range(count):
-                        out64[row + j] = v[j]
+                        out64[U(row + j)] = v[U(j)]
                 else:
                     store(encoding, width, POWERS[parameter], v, count, outs, row)
                 k = stop

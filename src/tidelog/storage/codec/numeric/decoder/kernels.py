@@ -680,10 +680,18 @@ def find_in_range(
             _add_up(words, vector, n, r, v)
             if floats and not _mark_patches(words, body, end, rows, start, n, width, bounds, base, v):
                 return -8 * piece - BAD_BODY
-            inside = 0
+            inside = I(0)
             for i in range(n):
-                inside += I(v[i] - base <= span)
-            if inside and found < len(places):
+                inside += I(v[U(i)] - base <= span)
+            if inside == n and found + n <= len(places):
+                for i in range(n):
+                    places[U(found + i)] = before + start + i
+            elif inside and found + n <= len(places):  # written in any case: to guess would take longer
+                at_place = U(found)
+                for i in range(n):
+                    places[at_place] = before + start + i
+                    at_place += U(v[U(i)] - base <= span)
+            elif inside and found < len(places):
                 at_place = found
                 for i in range(n):
                     if v[i] - base <= span and at_place < len(places):

@@ -46,6 +46,8 @@ _MOST_BYTES = (1 << 31) - 1
 _FIRST_ROOM = 1 << 11
 """Distinct values that there is room for at first, where they are united."""
 _GROWTH = 8
+_LOOKUP_ROWS = 16
+"""Where values need not be united, one is looked up for so many rows at the most."""
 _ARE_CODED: npt.NDArray[np.bool_] = (_KINDS == DICTIONARY) | (_KINDS == CONSTANT)
 
 
@@ -126,7 +128,7 @@ def decode_coded_text(
     """What :func:`decode_text` gives of strings, as an array of the dictionary type with 32-bit indexes.
 
     Of pieces that are dictionaries; if one of them is not, as plain strings. No value is in the dictionary twice if
-    they are ``united``; otherwise it is faster.
+    they are ``united``; otherwise only as far as that is told fast.
     """
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     heads = read_heads(buffer, offsets, lengths)
@@ -135,16 +137,9 @@ def decode_coded_text(
         return decode_text(pa.string(), buffer, offsets, lengths, starts, stops)
     validity, nulls = decode_validity(buffer, offsets, heads, starts, stops)
     pieces, numbers = _decode_streams(buffer, offsets, lengths, heads, starts, stops)
-    distinct = int(pieces[:-1, kernels.ENTRIES].sum())
-    values = _expand_values(buffer, pieces)
     rows = int((stops - starts).sum())
-    if united or pieces[-1, kernels.VALUES] > LARGEST_TEXT:
-        return _united(rows, validity, nulls, pieces, numbers, values)
-    memory, codes = allocate(rows * 4)
-    begins = np.empty(distinct + 1, np.int32)
-    _require(int(kernels.list_values(pieces, numbers, begins, memory.view(np.int32))))
-    content = values[: int(pieces[-1, kernels.VALUES])].copy()
-    return _coded(rows, validity, codes, nulls, begins, pa.py_buffer(content))
+    lookups = None if united or pieces[-1, kernels.VALUES] > LARGEST_TEXT else rows // _LOOKUP_ROWS
+    return _united(rows, validity, nulls, pieces, numbers, _expand_values(buffer, pieces), lookups)
 
 
 def decode_text_rows(buffer: Bytes, offsets: Ints, lengths: Ints, chosen: Chosen, *, coded: bool) -> pa.Array | None:
@@ -166,8 +161,19 @@ def decode_text_rows(buffer: Bytes, offsets: Ints, lengths: Ints, chosen: Chosen
     return None if longest * rows > _MOST_BYTES else array.cast(pa.string())
 
 
-def _united(rows: int, validity: pa.Buffer | None, nulls: int, pieces: Ints, numbers: Ints, values: Bytes) -> pa.Array:
-    """An array of a dictionary type with no value twice."""
+def _united(
+    rows: int,
+    validity: pa.Buffer | None,
+    nulls: int,
+    pieces: Ints,
+    numbers: Ints,
+    values: Bytes,
+    lookups: int | None = None,
+) -> pa.Array:
+    """An array of a dictionary type with no value twice, if as many ``lookups`` do as values may be looked up for it.
+
+    None for any number.
+    """
     memory, codes = allocate(rows * 4)
     entries = int(pieces[:-1, kernels.ENTRIES].max(initial=0))
     starts, known = (
@@ -183,7 +189,19 @@ def _united(rows: int, validity: pa.Buffer | None, nulls: int, pieces: Ints, num
         )
         digests = scratch.array("digests of distinct values", room, np.uint64)
         count = int(
-            kernels.unite(pieces, numbers, values, table, begins, sizes, digests, starts, known, memory.view(np.int32))
+            kernels.unite(
+                pieces,
+                numbers,
+                values,
+                table,
+                begins,
+                sizes,
+                digests,
+                starts,
+                known,
+                memory.view(np.int32),
+                rows if lookups is None else lookups,
+            )
         )
         _require(count)
         if count <= room:

@@ -328,7 +328,10 @@ def _are_equal(values: Any, start: Any, other: Any, size: Any) -> Any:
 
 @inline
 def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: Any, digests: Any, count: Any) -> Any:
-    """The number of a value among the distinct ones that ``table`` knows; ``count`` if it is new, and known now."""
+    """The number of a value among those that ``table`` knows, or ``count``, by which it is known from now on.
+
+    Where such a new one stands the caller has to put down.
+    """
     digest = _digest(values, start, size)
     mask = np.uint64(len(table) - 1)
     hash = (digest + np.uint64(size)) * np.uint64(_MULTIPLIER)
@@ -338,8 +341,6 @@ def _find(values: Any, start: Any, size: Any, table: Any, begins: Any, sizes: An
             return table[slot]
         slot = (slot + np.uint64(1)) & mask
     table[slot] = count
-    begins[count] = start
-    sizes[count] = size
     digests[count] = digest
     return count
 
@@ -355,56 +356,10 @@ def copy_values(buffer: Any, pieces: Any, values: Any) -> None:
                 values[target + np.uint64(k)] = buffer[source + np.uint64(k)]
 
 
-@kernel(i64(array_in(i64, 2), array_in(i64), array_out(i32), array_out(i32)))
-def list_values(pieces: Any, numbers: Any, offsets: Any, codes: Any) -> int:
-    """Number the distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, as they come, and each row by them.
-
-    ``offsets`` receives where values begin among those of all pieces, and where the last one ends; ``codes`` the number
-    of each row's value. Returns how many values there are, or ``-1 - i`` if piece ``i`` contradicts itself.
-    """
-    count = 0
-    row = 0
-    last = len(pieces) - 1
-    all_sizes = numbers[pieces[last, STREAM] :]
-    offsets[0] = 0
-    for p in range(last):
-        kind = pieces[p, KIND]
-        rows = pieces[p, ROWS]
-        start = pieces[p, VALUES]
-        end = start + pieces[p, VALUE_BYTES]
-        if kind == DICTIONARY:
-            entries = pieces[p, ENTRIES]
-            own = all_sizes[pieces[p, ENTRY] :]
-            for entry in range(entries):
-                if own[entry] < 0 or own[entry] > end - start:
-                    return -1 - p
-                start += own[entry]
-                offsets[count + entry + 1] = start
-            if start != end:
-                return -1 - p
-            stream = numbers[pieces[p, STREAM] :]
-            wrong = np.uint64(0)
-            for i in range(rows):
-                code = stream[np.uint64(i)]
-                wrong |= np.uint64(code) | np.uint64(entries - 1 - code)  # the sign of either tells
-                codes[np.uint64(row + i)] = i32(count + code)
-            if wrong >> np.uint64(63):
-                return -1 - p
-            count += entries
-        else:
-            for i in range(rows):
-                codes[np.uint64(row + i)] = i32(count if kind == CONSTANT else 0)
-            if kind == CONSTANT:
-                count += 1
-                offsets[count] = end
-        row += rows
-    return count
-
-
 @kernel(
     i64(
         array_in(i64, 2), array_in(i64), array_in(u8), array_out(i32), array_out(i64), array_out(i64), array_out(u64),
-        array_out(i64), array_out(i32), array_out(i32),
+        array_out(i64), array_out(i32), array_out(i32), i64,
     )
 )  # fmt: skip
 def unite(
@@ -418,8 +373,12 @@ def unite(
     starts: Any,
     known: Any,
     codes: Any,
+    lookups: Any,
 ) -> int:
     """Give equal distinct values of all pieces, DICTIONARY, CONSTANT or NOTHING, one number, and each row its own.
+
+    A value that does not come in the order of those before it is looked up. After so many ``lookups`` it gets a number
+    of its own, so that equal values may have several.
 
     Only values of rows are looked at. ``values`` are the distinct values of all pieces. ``table`` has a power of two of
     slots, all -1, twice as many as ``begins``, ``sizes`` and ``digests`` have places; the first two receive where the
@@ -462,8 +421,14 @@ def unite(
                     if code >= count or sizes[code] != size or not _are_equal(values, start, begins[code], size):
                         if count == room:
                             return room + 1
-                        code = _find(values, start, size, table, begins, sizes, digests, count)
-                        count += code == count
+                        code = count
+                        if lookups > 0:
+                            code = _find(values, start, size, table, begins, sizes, digests, count)
+                            lookups -= 1
+                        if code == count:
+                            begins[count] = start
+                            sizes[count] = size
+                            count += 1
                     found = i32(code)
                     known[number] = found
                 codes[np.uint64(row + i)] = found
@@ -473,7 +438,10 @@ def unite(
                 if count == room:
                     return room + 1
                 code = _find(values, start, pieces[p, VALUE_BYTES], table, begins, sizes, digests, count)
-                count += code == count
+                if code == count:
+                    begins[count] = start
+                    sizes[count] = pieces[p, VALUE_BYTES]
+                    count += 1
             for i in range(rows):
                 codes[row + i] = code
         row += rows
