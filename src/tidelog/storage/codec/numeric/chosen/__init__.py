@@ -14,12 +14,13 @@ from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Bytes, Ints
 from tidelog.storage.codec.buffers import allocate
 from tidelog.storage.codec.chosen import Chosen
-from tidelog.storage.codec.encodings import VECTOR
+from tidelog.storage.codec.encodings import VECTOR, Encoding
 from tidelog.storage.codec.numeric.chosen import kernels
 from tidelog.storage.codec.numeric.codec import ALIGNMENT, array_of, decode_left
 from tidelog.storage.codec.numeric.columns import DTYPES, EMPTY, INT64, Column, aligned, column_of
 from tidelog.storage.codec.numeric.decoder import COMPLAINTS
 from tidelog.storage.codec.numeric.outcomes import HAS_LEFT, HAS_NULLS
+from tidelog.storage.codec.numeric.repeats import decode_run_rows
 from tidelog.storage.codec.piece import check_ranges, read_heads
 from tidelog.storage.codec.validity import decode_validity_rows
 
@@ -133,10 +134,17 @@ def _decode(
 def _take_left(
     column: Column, buffer: Bytes, offsets: Ints, lengths: Ints, chosen: Chosen, pieces: Ints, out: npt.NDArray[Any]
 ) -> None:
-    """Put the rows of pieces that the kernel does not know where they belong; they are decoded whole."""
+    """Put the rows of pieces that the kernel does not know where they belong; they are decoded whole but for runs."""
     heads = read_heads(buffer, offsets, lengths)
+    check_ranges(heads, np.zeros(len(pieces), np.int64), chosen.rows[pieces])
+    runs = heads.encoding == Encoding.RUNS
+    if column.width == 8 and runs.any():
+        own, others = np.flatnonzero(runs), np.flatnonzero(~runs)
+        decode_run_rows(buffer, offsets[own], lengths[own], heads.select(own), chosen, pieces[own], out.view(np.int64))
+        if not len(others):
+            return
+        offsets, lengths, pieces, heads = offsets[others], lengths[others], pieces[others], heads.select(others)
     rows = chosen.rows[pieces]
-    check_ranges(heads, np.zeros(len(rows), np.int64), rows)
     scale = column.width // column.word
     whole = np.empty(int(rows.sum()) * scale, out.dtype)
     none, all_left = np.zeros(len(rows), np.int64), np.full(len(rows), HAS_LEFT, np.uint8)

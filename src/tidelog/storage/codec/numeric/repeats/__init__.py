@@ -15,6 +15,7 @@ import numpy as np
 
 from tidelog.model.errors import CorruptionError
 from tidelog.storage.codec.arena import Arena, Bytes, Ints, Pieces
+from tidelog.storage.codec.chosen import Chosen
 from tidelog.storage.codec.encodings import VECTOR, Encoding
 from tidelog.storage.codec.numeric.columns import DTYPES, Column, Words
 from tidelog.storage.codec.numeric.decoder import decode_blocks, decode_integers
@@ -110,14 +111,35 @@ def decode_runs(
     buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, starts: Ints, stops: Ints, places: Ints, out: Ints
 ) -> None:
     """Write rows ``[starts[i], stops[i])`` of RUNS pieces into ``out``, from ``places[i]`` on."""
+    wrong = kernels.expand_runs(*_runs(buffer, offsets, lengths, heads), heads.rows, starts, stops, places, out)
+    if wrong >= 0:
+        raise _wrong_runs(int(wrong), heads)
+
+
+def decode_run_rows(
+    buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads, chosen: Chosen, pieces: Ints, out: Ints
+) -> None:
+    """Write the chosen rows of RUNS pieces, which have the numbers ``pieces`` among all, to where they belong."""
+    begins, firsts, lasts = chosen.begins[pieces], chosen.cuts[:-1][pieces], chosen.cuts[1:][pieces]
+    places = np.ascontiguousarray(chosen.places)
+    runs = _runs(buffer, offsets, lengths, heads)
+    wrong = kernels.pick_runs(*runs, heads.rows, places, begins, firsts, lasts, out)
+    if wrong >= 0:
+        raise _wrong_runs(int(wrong), heads)
+
+
+def _runs(buffer: Bytes, offsets: Ints, lengths: Ints, heads: Heads) -> tuple[Ints, Ints, Ints]:
+    """The values and the lengths of the runs of pieces, and the bounds of each piece among them."""
     of_values, of_lengths = find_pairs(buffer, offsets, lengths, heads)
     values, bounds = _whole_streams(buffer, of_values)
     run_lengths, length_bounds = _whole_streams(buffer, of_lengths)
     if (bounds != length_bounds).any():
         raise CorruptionError("a piece of runs has other numbers of values and of lengths")
-    wrong = kernels.expand_runs(values, run_lengths, bounds, heads.rows, starts, stops, places, out)
-    if wrong >= 0:
-        raise CorruptionError(f"the runs of piece {wrong} do not have its {int(heads.rows[wrong])} rows together")
+    return values, run_lengths, bounds
+
+
+def _wrong_runs(piece: int, heads: Heads) -> CorruptionError:
+    return CorruptionError(f"the runs of piece {piece} do not have its {int(heads.rows[piece])} rows together")
 
 
 def decode_dictionaries(

@@ -132,3 +132,37 @@ def expand_runs(
         if row != rows[b]:
             return b
     return -1
+
+
+@kernel(i64(*([array_in(i64)] * 8), array_out(i64)))
+def pick_runs(
+    run_values: Any,
+    run_lengths: Any,
+    bounds: Any,
+    rows: Any,
+    places: Any,
+    begins: Any,
+    firsts: Any,
+    lasts: Any,
+    out: Any,
+) -> Any:
+    """Write single rows of blocks of ``rows[b]`` rows, given as runs, into ``out``.
+
+    Of block b the rows ``places[k] - begins[b]``, which rise, for k from ``firsts[b]`` to ``lasts[b]`` (exclusive), to
+    ``out[k]``. Returns -1, or the block whose runs do not have its number of rows, or which has not all rows wanted.
+    """
+    for b in range(len(rows)):
+        row, at, last = I(0), firsts[b], lasts[b]
+        if at < 0 or last > min(len(places), len(out)):
+            return b
+        for k in range(bounds[b], bounds[b + 1]):
+            length = run_lengths[k]
+            if length <= 0 or length > rows[b] - row:
+                return b
+            row += length
+            while at < last and places[U(at)] < begins[b] + row:
+                out[U(at)] = run_values[k]
+                at += 1
+        if row != rows[b] or at < last:
+            return b
+    return I(-1)
