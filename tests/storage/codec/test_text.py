@@ -537,3 +537,19 @@ def test_values_of_blocks_are_listed_as_they_come(seed: int) -> None:
     assert pa.types.is_dictionary(found.type)
     assert found.to_pylist() == expected
     assert set(found.dictionary.to_pylist()) <= {value for block in blocks for value in block}
+
+
+def test_values_that_are_not_looked_up_have_numbers_of_their_own() -> None:
+    """Of many values in no order only some are looked up, unless each is to be in the dictionary once."""
+    rng = np.random.default_rng(7)
+    known = [f"a value that is long enough {k}" for k in range(700)]
+    blocks = [[known[k] for k in [*rng.permutation(700), *rng.integers(0, 700, 2300)]] for _ in range(4)]
+    array = pa.array([value for block in blocks for value in block], pa.string())
+    pieces = encode_text(array, np.arange(5) * 3000, arena := Arena())
+    bounds = np.zeros(4, np.int64), np.full(4, 3000, np.int64)
+    found = decode_coded_text(arena.data, pieces.offsets, pieces.lengths, *bounds, united=False)
+    assert found.to_pylist() == array.to_pylist()
+    assert 700 < len(found.dictionary) < 4 * 700
+    united = decode_coded_text(arena.data, pieces.offsets, pieces.lengths, *bounds)
+    assert united.to_pylist() == array.to_pylist()
+    assert len(united.dictionary) == 700
