@@ -51,8 +51,8 @@ _SMALLEST_COUNT = 48
 
 _NO_PLACES = np.empty(0, np.int64)
 
-_TEXT_BYTES, _CODE_BYTES = 32, 8
-"""What a text value is taken to have, and one of a dictionary."""
+_TEXT_BYTES, _CODED_TEXT_BYTES = 32, 16
+"""What a text value is taken to have, and one that may come as a number."""
 
 RowTest = Callable[[pa.RecordBatch], npt.NDArray[np.bool_]]
 """Tells for each row of a batch whether it is wanted."""
@@ -197,7 +197,7 @@ class BlockReader:
 
     def _width(self, types: Sequence[pa.DataType]) -> int:
         """The bytes that a row of some types is taken to have when it is decoded."""
-        of_text = _CODE_BYTES if self._is_coded else _TEXT_BYTES
+        of_text = _CODED_TEXT_BYTES if self._is_coded else _TEXT_BYTES
         return sum(of_text if is_text(type) else max(8, type.bit_width) // 8 for type in types)
 
     def scan(
