@@ -686,11 +686,13 @@ def find_in_range(
             if inside == n and found + n <= len(places):
                 for i in range(n):
                     places[U(found + i)] = before + start + i
-            elif inside and found + n <= len(places):  # written in any case: to guess would take longer
-                at_place = U(found)
-                for i in range(n):
-                    places[at_place] = before + start + i
-                    at_place += U(v[U(i)] - base <= span)
+            elif inside and found + inside <= len(places):
+                listed = ZERO
+                for i in range(n):  # put down in any case, for to guess whether it is inside would take longer
+                    r[listed] = U(i)
+                    listed += U(v[U(i)] - base <= span)
+                for k in range(inside):
+                    places[U(found + k)] = before + start + I(r[U(k)])
             elif inside and found < len(places):
                 at_place = found
                 for i in range(n):
