@@ -15,7 +15,7 @@ from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery, compile_query
 from tidelog.operators.rowpattern.frames import frame_ends, of_each_row
-from tidelog.operators.rowpattern.machine.search import Partitions
+from tidelog.operators.rowpattern.machine.partitions import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows, order_times, partition_cuts
 from tidelog.operators.rowpattern.syntax import RowPattern
@@ -94,9 +94,9 @@ def _found(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[Matches]:
             waiting.append(part)
             count += part.num_rows
             if count >= max(_ROWS, run.kept):
-                yield run.push(waiting, is_last=False)
+                yield from run.push(waiting, is_last=False)
                 waiting, count = [], 0
-    yield run.push(waiting, is_last=True)
+    yield from run.push(waiting, is_last=True)
 
 
 class _Run:
@@ -120,8 +120,8 @@ class _Run:
         """How many rows are kept."""
         return int(self._rows.num_rows)
 
-    def push(self, batches: list[pa.RecordBatch], *, is_last: bool) -> Matches:
-        """The matches that are certain with some more rows."""
+    def push(self, batches: list[pa.RecordBatch], *, is_last: bool) -> Iterator[Matches]:
+        """The matches that are certain with some more rows, some at a time."""
         query, pattern = self._query, self._query.pattern
         batches = [*batches, *self._after] if is_last else batches
         batch = pa.concat_batches([self._rows, *(each.select(query.input.names) for each in batches)])
@@ -144,13 +144,14 @@ class _Run:
         if pattern.frame is not None:
             partitions.frames = frame_ends(batch, pattern.frame)
         first = self._resume
-        matches = query.search.run(rows, partitions, times, covered)
-        if pattern.frame is not None:
+        if pattern.frame is None:
+            yield from query.search.parts(rows, partitions, times, covered)
+        else:
+            matches = query.search.run(rows, partitions, times, covered)
             last = int(partitions.resumes[-1]) if len(cuts) > 1 else first
-            matches = of_each_row(matches, first, last, partitions.frames)
+            yield of_each_row(matches, first, last, partitions.frames)
         if len(cuts) > 1:
             self._keep(batch, partitions, int(cuts[-2]), covered)
-        return matches
 
     def _keep(self, batch: pa.RecordBatch, partitions: Partitions, begin: int, covered: npt.NDArray[np.uint8]) -> None:
         """Keep what may be needed of the last partition."""

@@ -16,7 +16,7 @@ from tidelog.operators.base import FOREVER, Batches, Ints, LookBack, Needs, Oper
 from tidelog.operators.keys import Keys, latest
 from tidelog.operators.rowpattern.compiling import compile_query
 from tidelog.operators.rowpattern.errors import PatternError
-from tidelog.operators.rowpattern.machine.search import Partitions
+from tidelog.operators.rowpattern.machine.partitions import Partitions
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
 from tidelog.operators.rowpattern.syntax import OrderKey, RowPattern, Skip, counts_matches

@@ -422,11 +422,8 @@ def search(
             if operation == MATCH:
                 steps += 1
                 if steps & 0xFF == 0 and steps > 1024 + 32 * (far - begin) and not marked:
-                    if can_mark:
-                        needed = (high - begin) * mark_count * states
-                        if needed > most_steps:
-                            status = i64(TOO_MANY)
-                            break
+                    needed = (high - begin) * mark_count * states
+                    if can_mark and needed <= most_steps:
                         if len(marks) < needed:
                             registers[ANSWER] = needed
                             status = i64(MORE_MARKS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from tidelog.operators.rowpattern import opcodes
 from tidelog.operators.rowpattern.conditions.conditions import Conditions, Evaluated
 from tidelog.operators.rowpattern.errors import PatternError
 from tidelog.operators.rowpattern.machine import kernels
+from tidelog.operators.rowpattern.machine.each_once import each_once
+from tidelog.operators.rowpattern.machine.partitions import Partitions
 from tidelog.operators.rowpattern.machine.program import Program, compiled
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
@@ -34,57 +37,14 @@ _STEPS_PER_STATE: Final = 16
 _DEEP: Final = 256
 _MOST_JUMPS: Final = 64
 """Choices of variables for which it is worth knowing the next row of each."""
+_PART: Final = 1 << 20
+"""Matches and rows of these that are worth being told before all is found."""
 _FOUND: Final = 6
 """What is told of a match."""
 
 
 class NoRoom(Exception):
     """Matches have more rows than there is room for."""
-
-
-@dataclass
-class Partitions:
-    """How far the search is in each of some partitions, rows of which stand one behind the other."""
-
-    lows: Ints
-    highs: Ints
-    """Their rows: the first one, and the end."""
-    begins: Ints
-    """The row each begins with; -1 if that is gone."""
-    closed: npt.NDArray[np.uint8]
-    """Whether there will be no more rows."""
-    horizons: Ints
-    """No more rows will come before these times."""
-    resumes: Ints
-    """The first row of which it is not known whether it begins a match."""
-    numbers: Ints
-    """The number of the next match."""
-    decisions: Ints
-    """How far the search has looked: times."""
-    forced_cuts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    forced_rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """The rows that matches have to have, if that is said."""
-    stops: Ints | None = None
-    """The rows from which on no match begins, if that is said."""
-    seen: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    """For each row the partition, from 1 on, whose search was there, if that is wanted."""
-    frames: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """For each row the end of its frame, in a window."""
-
-    @classmethod
-    def new(cls, cuts: Ints, *, closed: bool) -> Partitions:
-        """Those that begin."""
-        count = len(cuts) - 1
-        return cls(
-            cuts[:-1].copy(),
-            cuts[1:].copy(),
-            cuts[:-1].copy(),
-            np.full(count, closed, np.uint8),
-            np.zeros(count, np.int64),
-            cuts[:-1].copy(),
-            np.ones(count, np.int64),
-            np.full(count, -(2**63), np.int64),
-        )
 
 
 class Search:
@@ -130,12 +90,29 @@ class Search:
         Raises :class:`NoRoom` if the matches have more rows, in all, than there is ``room`` for.
         """
         before = partitions.numbers.copy()
-        found = _Run(self, self.program, evaluated, partitions, times, covered, end_time, room).matches()
+        run = _Run(self, self.program, evaluated, partitions, times, covered, end_time, room)
+        return self._chosen(run.matches(), evaluated, partitions, times, before)
+
+    def parts(
+        self, rows: Rows, partitions: Partitions, times: Ints | None, covered: npt.NDArray[np.uint8]
+    ) -> Iterator[Matches]:
+        """What :meth:`run` finds, some at a time, so that not all rows of all matches are in memory at once."""
+        evaluated = self.conditions.over(rows)
+        run = _Run(self, self.program, evaluated, partitions, times, covered, None, None)
+        before = partitions.numbers.copy()
+        for found in run.parts():
+            yield self._chosen(found, evaluated, partitions, times, before)
+            before = partitions.numbers.copy() if self.query.is_all_matches else before
+
+    def _chosen(
+        self, found: Matches, evaluated: Evaluated, partitions: Partitions, times: Ints | None, before: Ints
+    ) -> Matches:
+        """Of all matches each sequence of rows once, with its preferred binding; ``before`` are the next numbers."""
         if not self.query.is_all_matches:
             return found
         if self._bindings is not None:
             return self._bound(self._bindings, evaluated, partitions, times, found)
-        return _each_once(found, partitions, before)
+        return each_once(found, partitions, before)
 
     def _bound(
         self, program: Program, evaluated: Evaluated, partitions: Partitions, times: Ints | None, found: Matches
@@ -269,11 +246,45 @@ class _Run:
         """Run until all is found that can be."""
         while (status := self._called()) != opcodes.DONE:
             self._help(status)
-        registers, program = self._registers, self._program
-        count, rows = int(registers[opcodes.MATCHES]), int(registers[opcodes.ROWS])
-        found = self._found[:, :count]
+        return self._rest()
+
+    def parts(self) -> Iterator[Matches]:
+        """The same, some at a time: all of one first row together."""
+        registers = self._registers
+        while (status := self._called()) != opcodes.DONE:
+            count, rows = int(registers[opcodes.FIRST_MATCH]), int(registers[opcodes.FIRST_ROWS])
+            if status in (opcodes.MORE_MATCHES, opcodes.MORE_ROWS) and count and count + rows >= _PART:
+                told = self._told_of(self._found[:, :count].copy(), rows)
+                yield replace(told, places=told.places.copy())
+                self._forget(count, rows)
+            else:
+                self._help(status)
+        yield self._rest()
+
+    def _forget(self, count: int, rows: int) -> None:
+        """Take what was told out of what is found."""
+        registers = self._registers
+        end = int(registers[opcodes.ROWS] + registers[opcodes.OPEN])
+        for each in (self._found_rows, self._found_pcs):
+            each[: end - rows] = each[rows:end].copy()
+        left = int(registers[opcodes.MATCHES]) - count
+        self._found[:, :left] = self._found[:, count : count + left].copy()
+        self._found[2, :left] -= rows
+        for name, told in (
+            *((opcodes.MATCHES, count), (opcodes.FIRST_MATCH, count)),
+            *((opcodes.ROWS, rows), (opcodes.FIRST_ROWS, rows)),
+        ):
+            registers[name] -= told
+
+    def _rest(self) -> Matches:
+        """What is found."""
+        count, rows = int(self._registers[opcodes.MATCHES]), int(self._registers[opcodes.ROWS])
         self._search.expected = count + count // 8, rows + rows // 8
-        pcs = self._found_pcs[:rows]
+        return self._told_of(self._found[:, :count], rows)
+
+    def _told_of(self, found: Ints, rows: int) -> Matches:
+        """Some matches, which have so many rows together."""
+        program, pcs = self._program, self._found_pcs[:rows]
         return Matches(
             self._evaluated.rows,
             found[0],
@@ -432,36 +443,6 @@ def _jumps(masks: npt.NDArray[np.uint8], allowed: npt.NDArray[np.bool_]) -> npt.
             rows = np.where(accepted, np.arange(count, dtype=np.int32), np.int32(count))
             found[place] = np.minimum.accumulate(rows[::-1])[::-1]
     return found
-
-
-def _each_once(found: Matches, partitions: Partitions, before: Ints) -> Matches:
-    """Matches of different rows alone, the first of those with the same; they are numbered anew."""
-    places = np.arange(len(found.places)) - found.offsets[:-1][found.owners]
-    mixed = _mixed(found.places.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + places.astype(np.uint64))
-    sums = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
-    keys = sums[found.offsets[1:]] - sums[found.offsets[:-1]]
-    keys = np.where(found.is_match, keys, np.uint64(0))
-    order = np.lexsort((keys, found.lengths, found.starts))
-    same = np.zeros(len(found), np.bool_)
-    one, other = order[1:], order[:-1]
-    same[one] = (keys[one] == keys[other]) & (found.starts[one] == found.starts[other])
-    same[one] &= (found.lengths[one] == found.lengths[other]) & found.is_match[one]
-    if same.any():
-        found = found.chosen(~same)
-    counted = np.cumsum(found.is_match)
-    firsts = np.searchsorted(found.partitions, np.arange(len(before)))
-    base = np.concatenate([[0], counted])[firsts]
-    total = np.diff(np.concatenate([base, counted[-1:] if len(counted) else [0]]))
-    partitions.numbers[:] = before + total
-    numbers = before[found.partitions] + counted - 1 - base[found.partitions]
-    return replace(found, numbers=numbers.astype(np.int64))
-
-
-def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Bits that depend on all of a word's."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
 
 
 def _doubled(array: Any, least: int = 0) -> Any:

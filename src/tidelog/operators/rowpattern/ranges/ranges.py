@@ -22,7 +22,8 @@ from tidelog.model.times.clock import INT64_MAX
 from tidelog.operators.base import Ints
 from tidelog.operators.rowpattern.compiling import RowPatternQuery
 from tidelog.operators.rowpattern.conditions.conditions import Evaluated
-from tidelog.operators.rowpattern.machine.search import NoRoom, Partitions
+from tidelog.operators.rowpattern.machine.partitions import Partitions
+from tidelog.operators.rowpattern.machine.search import NoRoom
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.ranges import kernels
 from tidelog.operators.rowpattern.rows import Mask, Rows, order_times
