@@ -103,7 +103,11 @@ CURRENT: Final = 24
 """The row whose frame is searched."""
 BARREN: Final = 25
 """No match begins before this row, unless it looks at rows before its first one."""
-REGISTERS: Final = 26
+SPENT: Final = 26
+"""The steps of attempts since the last match, without those of the attempt under way."""
+ORIGIN: Final = 27
+"""The first row of the first of these attempts."""
+REGISTERS: Final = 28
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 

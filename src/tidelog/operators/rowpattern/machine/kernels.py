@@ -63,6 +63,7 @@ from tidelog.operators.rowpattern.opcodes import (
     NEXT,
     NUMBER,
     OPEN,
+    ORIGIN,
     PARTITION,
     PAST_LAST,
     PC,
@@ -73,6 +74,7 @@ from tidelog.operators.rowpattern.opcodes import (
     SKIP,
     SKIP_MISSING,
     SKIP_NOWHERE,
+    SPENT,
     SPLIT,
     STACK,
     START,
@@ -268,6 +270,7 @@ def search(
     number, target, far, base = registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE]
     last_empty, opened = registers[LAST_EMPTY], registers[OPEN]
     current, barren = registers[CURRENT], registers[BARREN]
+    spent, origin = registers[SPENT], registers[ORIGIN]
     asked = i64(0)
     status = i64(-1)
     low, high, end, stop, is_closed = i64(0), i64(0), i64(0), i64(0), True
@@ -292,7 +295,7 @@ def search(
             if has_frames:
                 stop = high
             number, decided = numbers[partition], decisions[partition]
-            marked = False
+            marked, spent = False, i64(0)
             last_empty = i64(-1)
             phase = i64(NEW_START)
         if phase == MOVING:  # rows that begin no match any more
@@ -360,6 +363,7 @@ def search(
             first_match, first_rows = matches, rows
             pc, depth, position, top = entry, i64(0), begin, i64(0)
             steps, far, opened = i64(0), begin, i64(0)
+            origin = begin if spent == 0 else origin
             attempt += 1
             if within >= 0 or is_all or not marked:
                 floor = attempt
@@ -421,7 +425,7 @@ def search(
                 continue
             if operation == MATCH:
                 steps += 1
-                if steps & 0xFF == 0 and steps > 1024 + 32 * (far - begin) and not marked:
+                if steps & 0xFF == 0 and spent + steps > 1024 + 32 * (far - origin) and not marked:
                     needed = (high - begin) * mark_count * states
                     if can_mark and needed <= most_steps:
                         if len(marks) < needed:
@@ -659,9 +663,12 @@ def search(
                     covered[found_rows[place]] = 1
             continue
         if fails:
+            if not has_frames and within < 0:  # what is marked then is of use to later attempts
+                spent += steps
             if 0 <= behind <= begin - current:
                 barren = begin + 1
             continue
+        spent = i64(0)
         # A match.
         if has_frames:
             target = current + 1
@@ -706,4 +713,5 @@ def search(
     registers[NUMBER], registers[TARGET], registers[FAR], registers[BASE] = number, target, far, base
     registers[LAST_EMPTY], registers[OPEN] = last_empty, opened
     registers[CURRENT], registers[BARREN] = current, barren
+    registers[SPENT], registers[ORIGIN] = spent, origin
     return status

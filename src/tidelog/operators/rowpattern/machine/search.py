@@ -19,6 +19,7 @@ from tidelog.operators.rowpattern.machine.partitions import Partitions
 from tidelog.operators.rowpattern.machine.program import Program, compiled
 from tidelog.operators.rowpattern.matches import Matches
 from tidelog.operators.rowpattern.rows import Rows
+from tidelog.operators.rowpattern.runs.finding import Runs
 from tidelog.operators.rowpattern.syntax import RowPattern, Skip, Strategy
 from tidelog.operators.rowpattern.syntax import Rows as Which
 
@@ -55,6 +56,7 @@ class Search:
         self.conditions = conditions
         self.is_forward = query.is_all_matches and query.strategy is Strategy.SKIP_TILL_NEXT
         self.program = compiled(query.pattern, query.variables, reluctant=self.is_forward)
+        self._runs = Runs.of(query)
         self.expected = (0, 0)
         """How many matches, and rows of these, to make room for."""
         self.skip_to = np.array([name in query.skip_to for name in query.variables], np.uint8)
@@ -90,6 +92,9 @@ class Search:
         Raises :class:`NoRoom` if the matches have more rows, in all, than there is ``room`` for.
         """
         before = partitions.numbers.copy()
+        by_runs = self._by_runs(evaluated, partitions) if end_time is None and room is None else None
+        if by_runs is not None:
+            return by_runs
         run = _Run(self, self.program, evaluated, partitions, times, covered, end_time, room)
         return self._chosen(run.matches(), evaluated, partitions, times, before)
 
@@ -98,11 +103,22 @@ class Search:
     ) -> Iterator[Matches]:
         """What :meth:`run` finds, some at a time, so that not all rows of all matches are in memory at once."""
         evaluated = self.conditions.over(rows)
+        by_runs = self._by_runs(evaluated, partitions)
+        if by_runs is not None:
+            yield by_runs
+            return
         run = _Run(self, self.program, evaluated, partitions, times, covered, None, None)
         before = partitions.numbers.copy()
         for found in run.parts():
             yield self._chosen(found, evaluated, partitions, times, before)
             before = partitions.numbers.copy() if self.query.is_all_matches else before
+
+    def _by_runs(self, evaluated: Evaluated, partitions: Partitions) -> Matches | None:
+        """The matches, if the pattern is one whose runs tell them."""
+        found = None if self._runs is None else self._runs.matches(evaluated, partitions, self.expected)
+        if found is not None:
+            self.expected = len(found) + len(found) // 8, len(found.places) + len(found.places) // 8
+        return found
 
     def _chosen(
         self, found: Matches, evaluated: Evaluated, partitions: Partitions, times: Ints | None, before: Ints

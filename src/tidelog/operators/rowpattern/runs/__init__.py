@@ -1,0 +1,1 @@
+"""Matches that are found from run to run, not row by row."""
