@@ -222,7 +222,7 @@ def test_a_stream_that_is_there(store: Store) -> None:
     text = "CREATE STREAM {}s (ts TIMESTAMP, x DOUBLE, n INT) WITH (split = '1d')"
     store.sql(text.format(""))
     store.sql("INSERT INTO s VALUES ('2026-01-01', 1, 2)")
-    with pytest.raises(ExistsError):
+    with pytest.raises(ExistsError, match=r"already; drop it.*\n  CREATE STREAM s .*\n {16}\^$"):
         store.sql(text.format(""))
     store.sql(text.format("IF NOT EXISTS "))
     store.sql(text.format("IF NOT EXISTS ").replace(" s ", " S "))
@@ -239,7 +239,8 @@ def test_a_stream_that_is_there(store: Store) -> None:
     assert store.streams() == ["s"]
     assert len(store.stream("s")) == 1
     store.sql("CREATE STREAM other (ts TIMESTAMP)")
-    with pytest.raises(ExistsError, match="there is a stream 's' already; drop it, or choose another name"):
+    told = r"there is a stream 's' already; drop it, or choose another name\n  ALTER .*\n {31}\^$"
+    with pytest.raises(ExistsError, match=told):
         store.sql("ALTER STREAM other RENAME TO s")
 
 
@@ -412,3 +413,10 @@ def test_descriptions(store: Store) -> None:
         assert store.sql(text).fetchall() == plain.sql(text).fetchall()
     with pytest.raises(SqlError, match="no stream or table 'nowhere'"):
         store.sql("DESCRIBE nowhere")
+
+
+def test_rows_that_a_stream_refuses_are_told_at_their_place(store: Store) -> None:
+    store.sql("CREATE STREAM s (ts TIMESTAMP, x DOUBLE NOT NULL)")
+    with pytest.raises(SqlError, match=r"(?s)'x'.*null.*\n  INSERT INTO s VALUES .*\n {16}\^$"):
+        store.sql("INSERT INTO s VALUES ('2026-01-01', 1), ('2026-01-02', NULL)")
+    assert len(store.stream("s")) == 0

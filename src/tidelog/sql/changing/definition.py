@@ -152,7 +152,7 @@ def _refuse_taken(
             f"there is a stream {known!r}, which {name!r} would be taken for; choose another one", place
         )
     if known is not None:
-        raise ExistsError(f"there is a stream {name!r} already; {advice}")
+        raise ExistsError(str(clauses.wrong(f"there is a stream {name!r} already; {advice}", place)))
 
 
 def _refuse_other(clauses: Clauses, name: str, schema: Schema, options: Mapping[str, Any], place: int) -> None:

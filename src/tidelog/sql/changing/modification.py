@@ -46,7 +46,7 @@ def insert(clauses: Clauses, changes: Changes) -> pa.Table:
     start = clauses.place
     with clauses.placed(start):
         query = clauses.query(start, len(clauses.text))
-        with _converted(query, schema, columns) as rows:
+        with _converted(query, schema, columns) as rows, clauses.blaming(start):
             count = changes.insert(name, rows)
     return pa.table({"count": pa.array([count], pa.int64())})
 
