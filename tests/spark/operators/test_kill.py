@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import tidelog
 from support.spark import pipeline_process
-from support.spark.drivers import kill, small_spark
+from support.spark.drivers import kill_after, small_spark
 from tidelog.spark import pipeline
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -112,15 +111,8 @@ def campaign(session: SparkSession, folder: Path, kills: int, seed: int) -> None
     given = {"query": QUERY, "situations": SITUATIONS, "lateness": LATENESS}
     file.write_text(FILE.format(rows=ROWS // (20 * kills), **given))
     for _ in range(kills):
-        with log.open("a") as errors:
-            command = [sys.executable, pipeline_process.__file__, str(file)]
-            process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", log.read_text()
-            with pytest.raises(subprocess.TimeoutExpired):  # it would go on for ever
-                process.wait(dice.uniform(0, 3))
-            kill(process)
+        command = [sys.executable, pipeline_process.__file__, str(file)]
+        kill_after(command, environ, log, ["ready"], dice.uniform(0, 3))
         for name, found in stored(folder).items():
             assert not Counter(found) - Counter(expected[name]), f"rows of {name} are wrong, or there twice"
     file.write_text(FILE.format(rows=ROWS, **given))

@@ -19,7 +19,7 @@ import pytest
 
 import tidelog
 from support.spark import pipeline_process
-from support.spark.drivers import WAIT, kill
+from support.spark.drivers import WAIT, kill_after
 
 TESTS = Path(__file__).resolve().parents[2]
 DEMO = Path(dropping.__file__).with_name("pipeline.toml")
@@ -59,18 +59,10 @@ def campaign(folder: Path, kills: int, files: int, seed: int) -> None:
     log = folder / "log"
     dice = random.Random(seed)
     for number in range(kills):
-        with log.open("a") as errors:
-            command = [sys.executable, pipeline_process.__file__, str(file)]
-            process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", log.read_text()
-            is_maintaining = number % 2 == 1
-            if is_maintaining:
-                assert process.stdout.readline() == "maintaining\n", log.read_text()
-            with pytest.raises(subprocess.TimeoutExpired):  # it would go on for ever
-                process.wait(dice.uniform(0, 0.1 if is_maintaining else 4))
-            kill(process)
+        command = [sys.executable, pipeline_process.__file__, str(file)]
+        is_maintaining = number % 2 == 1
+        lines = ["ready", "maintaining"] if is_maintaining else ["ready"]
+        kill_after(command, environ, log, lines, dice.uniform(0, 0.1 if is_maintaining else 4))
         numbers = stored(folder)["id"].to_numpy()
         assert len(np.unique(numbers)) == len(numbers), "an event is there twice"
     file.write_text(pipeline_text(files))
