@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 import tidelog
 from tidelog.engine.store import Store
 from tidelog.model.errors import ClosedError
+from tidelog.sql.errors import SqlError
 
 ROWS = 3000
 FIRST = datetime(2026, 1, 1)
@@ -145,3 +147,22 @@ def test_a_result_of_a_closed_store(tmp_path: object) -> None:
         assert result.arrow().num_rows == 5
     with pytest.raises(ClosedError, match="fetch results before the store is closed"):
         result.arrow()
+
+
+def test_what_duckdb_refuses_is_refused_whatever_was_asked_before(tmp_path: Path) -> None:
+    moments = pa.array([1_700_000_000_000_000_000 + k for k in range(10)], pa.timestamp("ns", "UTC"))
+    rows = pa.table({"ts": moments, "only_here": range(10)})
+    asked = (
+        "SELECT * FROM s WHERE ts = TIMESTAMPTZ '2023-11-14 22:13:20+00' OR ts > TIMESTAMPTZ '2023-11-14 22:13:20+00'"
+    )
+    with duckdb.connect() as plain:
+        plain.register("given", rows)
+        plain.execute("CREATE TABLE s AS FROM given")
+        with pytest.raises(duckdb.BinderException, match="Cannot compare"):
+            plain.sql(asked)
+    with tidelog.open(tmp_path / "store") as store:
+        store.create_stream("s", time="ts", data=rows)
+        assert store.sql("SELECT * FROM s WHERE only_here > 3").arrow().num_rows == 6
+        for text in (asked, asked.replace("*", "count(*), sum(only_here / 2.0)")):
+            with pytest.raises(SqlError, match="Cannot compare"):
+                store.sql(text).arrow()

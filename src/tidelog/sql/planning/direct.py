@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidelog.plan.reading import End, read
 from tidelog.sql.planning.blocks import Block, NotSo
 from tidelog.sql.planning.ends import is_descending
+from tidelog.sql.planning.selection import native_condition
 from tidelog.sql.reading.dataset import PLACE_FIELD, Relation
 from tidelog.sql.text.tree import Node
 
@@ -78,10 +79,7 @@ def direct(block: Block, statement: Node) -> Direct:
     columns, names = _columns(block)
     where = None
     if select["where_clause"] is not None:
-        condition = block.condition(select["where_clause"])
-        if not condition.expression.node.is_native:
-            raise NotSo("DuckDB computes a part of the condition")
-        where = str(condition)
+        where = str(native_condition(block, select["where_clause"]))
     return Direct(relation, columns, names, where, relation.end)
 
 

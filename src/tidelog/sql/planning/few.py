@@ -22,8 +22,8 @@ from tidelog.sql.planning.blocks import Block, NotSo, known_predicate, quoted
 from tidelog.sql.planning.calls import Functions, parts
 from tidelog.sql.planning.direct import is_same
 from tidelog.sql.planning.outline import Outline, outline
-from tidelog.sql.planning.reduced import LEAST_ROWS, Parts, groups_of_events, keys_of, native_condition
-from tidelog.sql.planning.selection import described, refuse_other_clauses, refuse_other_columns
+from tidelog.sql.planning.reduced import LEAST_ROWS, Parts, groups_of_events, keys_of
+from tidelog.sql.planning.selection import described, native_condition, refuse_other_clauses, refuse_other_columns
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node, nodes
 

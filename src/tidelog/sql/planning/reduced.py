@@ -26,7 +26,13 @@ from tidelog.sql.planning.blocks import Block, NotSo, quoted
 from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import SAME, Functions, parts
-from tidelog.sql.planning.selection import described, meant, refuse_other_clauses, refuse_other_columns
+from tidelog.sql.planning.selection import (
+    described,
+    meant,
+    native_condition,
+    refuse_other_clauses,
+    refuse_other_columns,
+)
 from tidelog.sql.reading.dataset import PLACE_FIELD
 from tidelog.sql.reading.reduction import Reduction
 from tidelog.sql.text.tree import Node, become, nodes
@@ -132,14 +138,6 @@ def _computed(block: Block, node: Node, stored: pa.Schema) -> Expression:
     if not found.node.is_native or not found.columns or not all(pa.types.is_floating(each.type) for each in inner):
         raise NotSo(f"{block.text(node)} is computed by DuckDB")
     return found
-
-
-def native_condition(block: Block, node: Node) -> Predicate:
-    """A condition that is computed here."""
-    condition = block.condition(node)
-    if not condition.expression.node.is_native:
-        raise NotSo(f"DuckDB computes a part of {block.text(node)}")
-    return condition
 
 
 def reduced(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from tidelog.expr import Predicate
+from tidelog.expr.values.types import TIMESTAMPTZ_NS
 from tidelog.sql.planning.blocks import Block, NotSo, quoted
 from tidelog.sql.planning.calls import parts
 from tidelog.sql.text.tree import Node, frozen, nodes
@@ -120,3 +122,17 @@ def described(
             _DESCRIBED.clear()
         _DESCRIBED[key] = known
     return known
+
+
+def native_condition(block: Block, node: Node) -> Predicate:
+    """A condition that is computed here.
+
+    Where it is, DuckDB need not be asked, so it must not be one that DuckDB refuses: it does not order nanoseconds with
+    a zone beside microseconds with one, which ours does.
+    """
+    condition = block.condition(node)
+    if not condition.expression.node.is_native:
+        raise NotSo(f"DuckDB computes a part of {block.text(node)}")
+    if any(each.type == TIMESTAMPTZ_NS for each in condition.expression.node.walk()):
+        raise NotSo("DuckDB computes conditions on nanoseconds with a zone")
+    return condition
