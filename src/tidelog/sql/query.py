@@ -26,11 +26,11 @@ from tidelog.sql.database import TELLING_NAMES, Database, is_telling
 from tidelog.sql.errors import SqlError, of_engine
 from tidelog.sql.planning.blocks import Block, NotSo, blocks
 from tidelog.sql.planning.calls import Functions, aggregates_of
+from tidelog.sql.planning.conditions.hints import Hints, is_worth
 from tidelog.sql.planning.direct import Direct, direct
 from tidelog.sql.planning.ends import read_one_end
 from tidelog.sql.planning.few import FewGroups, few_groups
 from tidelog.sql.planning.forms import compared, group_by_days, is_settled, merge_selections, settle
-from tidelog.sql.planning.hints import Hints, is_worth
 from tidelog.sql.planning.indexed import answer
 from tidelog.sql.planning.outline import Told
 from tidelog.sql.planning.places import go_by_places

@@ -18,7 +18,7 @@ from tidelog.model.arrays import distinct
 from tidelog.model.times.interval import Interval
 from tidelog.plan.answers import bounds
 from tidelog.sql.planning.blocks import Block, NotSo
-from tidelog.sql.planning.monotone import is_constant
+from tidelog.sql.planning.conditions.monotone import is_constant
 from tidelog.sql.text.tree import Node, nodes
 from tidelog.store.manifest.options import StreamOptions
 from tidelog.store.read.snapshot import Snapshot

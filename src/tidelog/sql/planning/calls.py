@@ -13,7 +13,7 @@ from tidelog.model.times.clock import Clock
 from tidelog.model.times.interval import ALL_TIME, Interval
 from tidelog.plan.answers import AtEnd, is_kept
 from tidelog.sql.planning.blocks import Block, NotSo, quoted
-from tidelog.sql.planning.monotone import interval_of
+from tidelog.sql.planning.conditions.monotone import interval_of
 from tidelog.sql.text.tree import Node, nodes
 
 _OF_ENTRIES: Final = frozenset({"count", "sum", "avg", "min", "max"})

@@ -25,7 +25,7 @@ from tidelog.sql.planning.blocks import Block, NotSo, conjuncts, quoted
 from tidelog.sql.planning.buckets import FUNCTIONS as BUCKETS
 from tidelog.sql.planning.buckets import buckets
 from tidelog.sql.planning.calls import Call, Functions, aggregates_of, call_of, parts
-from tidelog.sql.planning.monotone import intervals_of
+from tidelog.sql.planning.conditions.monotone import intervals_of
 from tidelog.sql.planning.outline import Told, outline
 from tidelog.sql.planning.selection import described, meant, refuse_other_clauses, refuse_other_columns
 from tidelog.sql.reading.dataset import STREAM_FIELD, holds

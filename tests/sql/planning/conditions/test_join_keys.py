@@ -12,7 +12,7 @@ import pytest
 
 import tidelog
 from tidelog.engine.store import Store
-from tidelog.sql.planning import join_keys
+from tidelog.sql.planning.conditions import join_keys
 
 ROWS = 6000
 EVENTS = pa.table(

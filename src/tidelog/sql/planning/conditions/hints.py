@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from tidelog.sql.planning.blocks import Block, NotSo, conjuncts
 from tidelog.sql.planning.calls import Functions
-from tidelog.sql.planning.join_keys import give_keys, keys_of
-from tidelog.sql.planning.monotone import times_of
+from tidelog.sql.planning.conditions.join_keys import give_keys, keys_of
+from tidelog.sql.planning.conditions.monotone import times_of
 from tidelog.sql.reading.dataset import Relation
 from tidelog.sql.text.tree import Node, Parser, nodes, put
 
